@@ -18,8 +18,8 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTo
 from transformers.utils import logging
 
 from bertfeat.corpus import Document, open_corpus
-from bertfeat.tagging import score_tags
-from bertfeat.tagging.schemes import to_bio
+from bertfeat.learning import score_tags
+from bertfeat.learning.spans import to_bio
 
 logging.set_verbosity_error()
 LONGEST = 126

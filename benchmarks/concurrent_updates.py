@@ -301,7 +301,7 @@ class RunCase:
     is_killed = False
 
     def __init__(self, name: str, command: Sequence[str], result: str, work: Path) -> None:
-        preload("bertfeat.extraction", "bertfeat.cli.extract", "bertfeat.cli.tag", "bertfeat.heads.table7.training")
+        preload("bertfeat.extraction", "bertfeat.cli.extract", "bertfeat.cli.tag", "bertfeat.learning.table7.training")
         from tests.support.tagging_toy import sentences, write_conll
         from tests.support.tiny_models import build
 
@@ -334,7 +334,7 @@ class RunCase:
     def read(self) -> State:
         from bertfeat.errors import BertfeatError
         from bertfeat.features import FeatureSet
-        from bertfeat.heads import Tagger
+        from bertfeat.learning import Tagger
 
         try:
             if self.name == "extract":

@@ -44,15 +44,13 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from bertfeat import CorpusSettings, Extractor, FeatureSet, Head, HeadSettings, train_head
-from bertfeat.heads import HeadPrediction, HeadReport, score_answers, score_multi_labels, score_numbers
-from bertfeat.heads.examples import HeadExamples, open_examples
-from bertfeat.heads.gold import ANSWERS
-from bertfeat.heads.guesses import Guess, Threshold
-from bertfeat.heads.settings import Outputs
-from bertfeat.heads.task import PassageSpans, own_scores
-from bertfeat.heads.tasks.answers import Answers
+from bertfeat.learning import HeadPrediction, HeadReport, parse_input, score_answers, score_multi_labels, score_numbers
+from bertfeat.learning.examples import HeadExamples, open_examples
+from bertfeat.learning.record import Outputs
+from bertfeat.learning.tables import ANSWERS
+from bertfeat.learning.task import Guess, PassageSpans, Threshold, own_scores
+from bertfeat.learning.tasks.answers import Answers
 from bertfeat.recipe import Pooling
-from bertfeat.training import parse_input
 
 SPAN_PENALTIES = (1e-4, 1e-3, 1e-2)
 PENALTIES = {  # by whether features are standardised

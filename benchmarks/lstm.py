@@ -3,7 +3,7 @@
     python benchmarks/lstm.py --data DATA [--set wnut17] [--work DIR]
 
 DATA holds wnut17/{train,dev,test}.conll and wikigold/wikigold.conll. Features (concat4) are extracted once. Everything
-but ``bertfeat.training.lstm.RUN_LAYER`` is the same: data, seeds, initial weights, order of the batches, dropout masks.
+but ``bertfeat.learning.lstm.RUN_LAYER`` is the same: data, seeds, initial weights, order of the batches, dropout masks.
 Speed: single epochs, ours and torch's in turn, the first pair left out; words a second of learning, evaluation
 aside. F1: whole trainings with equal seeds, ours and torch's in turn. ``torch`` is what ``torch.nn.LSTM`` calls, in
 bfloat16 by autocast where ours computes in it; ``torch:fp32`` is the same in fp32.
@@ -26,8 +26,7 @@ from table7 import split_by_documents
 from bertfeat.encoder import has_native_bf16
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.heads import HeadSettings, evaluate_head, train_head
-from bertfeat.training import lstm as our_lstm
+from bertfeat.learning import HeadSettings, evaluate_head, lstm as our_lstm, train_head
 
 CPU = torch.device("cpu")
 Sets = dict[str, FeatureSet]

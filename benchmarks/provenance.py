@@ -23,8 +23,7 @@ from benchmarks.quoted import RESULTS, SOURCES, TABLES, result
 
 _ENCODING = ("encoder", "tokens", "extraction")
 _STORING = (*_ENCODING, "features")
-_TAGGING = ("tagging", "training")
-_HEADS = ("heads", "training")
+_LEARNING = ("learning",)
 MEASURES: dict[str, tuple[str, ...]] = {
     "ablation": ("pretraining",),
     "adapt": ("pretraining",),
@@ -42,14 +41,14 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "from_scratch": ("pretraining",),
     "gpu": _STORING,
     "growth": (*_STORING, "corpus"),
-    "heads": _HEADS,
-    "heads_page": _HEADS,
+    "heads": _LEARNING,
+    "heads_page": _LEARNING,
     "index_million": ("search",),
     "index_recipes": ("search",),
     "int8_quality": _ENCODING,
     "kill_and_resume": ("extraction", "features", "io"),
-    "layers_by_task": ("usages", "study", "search", *_HEADS),
-    "lstm": _TAGGING,
+    "layers_by_task": ("usages", "study", "search", *_LEARNING),
+    "lstm": _LEARNING,
     "page_million": ("server",),
     "plan_size": ("corpus", "extraction"),
     "pooled": _ENCODING,
@@ -59,9 +58,9 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "serve": (*_ENCODING, "server"),
     "shapes": _ENCODING,
     "storing": _STORING,
-    "table7": _TAGGING,
-    "tagger_flair": _TAGGING,
-    "tagger_memory": _TAGGING,
+    "table7": _LEARNING,
+    "tagger_flair": _LEARNING,
+    "tagger_memory": _LEARNING,
     "torture": ("distributed", "extraction", "io"),
     "vectors": ("features",),
     "ways": ("distributed", "extraction"),

@@ -25,8 +25,8 @@ from _machine import machine
 from table7 import split_by_documents
 
 from bertfeat.corpus import Document, open_corpus
+from bertfeat.learning.spans import to_bio
 from bertfeat.models import find_model
-from bertfeat.tagging.schemes import to_bio
 
 FLAIR = """
 import csv, datetime, json, sys, time

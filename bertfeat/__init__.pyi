@@ -24,12 +24,14 @@ from .features import (
     VectorStream as VectorStream,
     export_features as export_features,
 )
-from .heads import (
+from .learning import (
     Head as Head,
     HeadSettings as HeadSettings,
     Tagger as Tagger,
+    VectorDataset as VectorDataset,
     estimate_head_table7 as estimate_head_table7,
     evaluate_head as evaluate_head,
+    evaluate_predictions as evaluate_predictions,
     train_head as train_head,
     train_head_table7 as train_head_table7,
     verify_head as verify_head,
@@ -73,6 +75,4 @@ from .study import (
     compare_features as compare_features,
     measure_change as measure_change,
 )
-from .tagging import evaluate_predictions as evaluate_predictions
-from .training import VectorDataset as VectorDataset
 from .usages import find_senses as find_senses, find_usages as find_usages, find_usages_by as find_usages_by

@@ -1,5 +1,5 @@
 """``bertfeat choose``: multiple choice."""
 
-from .heads import head_group
+from .learning import head_group
 
 command = head_group("choose", "Learn which of several continuations is the right one, from features.")

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from .info_description import Description
 
 if TYPE_CHECKING:
-    from bertfeat.heads import HeadRecord
+    from bertfeat.learning import HeadRecord
 
 
 def describe_head(folder: Path) -> Description:
     """What a head reads and predicts, and how it was trained."""
-    from bertfeat.heads import Head
+    from bertfeat.learning import Head
 
     record = Head(folder).record
     shape, outputs, threshold = record.network, record.outputs, record.threshold

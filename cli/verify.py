@@ -98,7 +98,7 @@ def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings",
 
         print_index_check(verify_index(folder), folder, console)
     elif kind is ResultKind.TABLE7:
-        from bertfeat.heads import verify_head_table7
+        from bertfeat.learning import verify_head_table7
 
         print_table7_check(verify_head_table7(local_result(kind, folder)), folder, console)
     elif kind is ResultKind.MODEL:
@@ -106,7 +106,7 @@ def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings",
 
         print_pretrained_check(verify_pretrained(local_result(kind, folder)), folder, console)
     elif kind is ResultKind.HEAD:
-        from bertfeat.heads import verify_head
+        from bertfeat.learning import verify_head
 
         print_head_check(verify_head(local_result(kind, folder)), folder, console)
     elif kind is None and not isinstance(folder, Address) and (folder / "config.json").exists():

@@ -10,8 +10,8 @@ from .console import Console, fields_of, two_columns
 
 if TYPE_CHECKING:
     from bertfeat.extraction import VerifyReport
-    from bertfeat.heads import HeadVerifyReport, Table7VerifyReport
     from bertfeat.io import Location
+    from bertfeat.learning import HeadVerifyReport, Table7VerifyReport
     from bertfeat.pretraining import PretrainedVerifyReport
     from bertfeat.search import IndexReport
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.heads import HeadSettings, Tagger
+from bertfeat.learning import HeadSettings, Tagger
 from tests.support.runs import contents, lines, text_file
 from tests.support.tagging_toy import feature_set, scored, train
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny

@@ -14,8 +14,7 @@ import click
 import pytest
 
 import bertfeat
-import bertfeat.heads
-import bertfeat.tagging
+import bertfeat.learning
 from bertfeat import errors
 from bertfeat.cli import main
 
@@ -49,9 +48,7 @@ ROOMS = (
     "probes",
     "study",
     "plots",
-    "training",
-    "tagging",
-    "heads",
+    "learning",
     "pretraining",
     "server",
     "installation",
@@ -70,9 +67,9 @@ HOMES: dict[str, set[str]] = {
     "qdrant_client": {"search"},
     "ray": {"distributed"},
     "rich": {"cli"},
-    "torch": {"encoder", "extraction", "speed", "training", "heads", "pretraining"},
+    "torch": {"encoder", "extraction", "speed", "learning", "pretraining"},
     "starlette": {"server"},
-    "transformers": {"models", "tokens", "encoder", "training", "heads", "pretraining"},
+    "transformers": {"models", "tokens", "encoder", "learning", "pretraining"},
     "uvicorn": {"server"},
 }
 
@@ -208,7 +205,7 @@ def test_no_six_lines_stand_in_two_rooms() -> None:
 def test_every_folder_is_listed_as_a_package() -> None:
     setuptools = pyproject()["tool"]["setuptools"]
     folders = {".".join(path.parent.relative_to(ROOT).parts) for path in ROOT.glob("bertfeat/**/*.py")}
-    assert sorted(setuptools["packages"]) == sorted(folders | {"bertfeat.cli", "bertfeat.cli.heads"})
+    assert sorted(setuptools["packages"]) == sorted(folders | {"bertfeat.cli", "bertfeat.cli.learning"})
     assert setuptools["package-dir"] == {"bertfeat.cli": "cli"}
 
 
@@ -223,7 +220,7 @@ def test_every_package_has_an_init(folder: Path) -> None:
     assert (folder / "__init__.py").is_file()
 
 
-@pytest.mark.parametrize("package", [bertfeat, bertfeat.heads, bertfeat.tagging], ids=lambda package: package.__name__)
+@pytest.mark.parametrize("package", [bertfeat, bertfeat.learning], ids=lambda package: package.__name__)
 def test_public_names_are_sorted_and_honest(package: ModuleType) -> None:
     assert package.__all__ == sorted(package.__all__)
     assert dir(package) == package.__all__

@@ -115,5 +115,5 @@ def other_folder(world: PublicWorld, name: str) -> Path:
         settings = bertfeat.HeadSettings(epochs=1, hidden=5)
         bertfeat.train_head("tag", world.tags, world.tags, layers="last", settings=settings, **call)
     else:
-        bertfeat.train_head(**{**world.head_call, **call, "settings": bertfeat.heads.HeadSettings(epochs=2)})
+        bertfeat.train_head(**{**world.head_call, **call, "settings": bertfeat.learning.HeadSettings(epochs=2)})
     return other

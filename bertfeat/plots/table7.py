@@ -33,7 +33,7 @@ class _RowScores(Protocol):
 
 
 class _TableScores(Protocol):
-    """The part of a Table 7 that the picture shows; :class:`bertfeat.heads.HeadTable` has it."""
+    """The part of a Table 7 that the picture shows; :class:`bertfeat.learning.HeadTable` has it."""
 
     @property
     def model(self) -> str: ...
@@ -59,8 +59,8 @@ def draw_table7(
 ) -> "Figure":
     """Draw Table 7: a dot a seed, a bar at their mean, and beside them the paper's numbers in gray.
 
-    ``table`` is a :class:`bertfeat.heads.HeadTable`. There is a panel for the development set, one for the test set and
-    one for the paper, where there are such scores. ``path`` and ``axes``: see :mod:`bertfeat.plots`.
+    ``table`` is a :class:`bertfeat.learning.HeadTable`. There is a panel for the development set, one for the test set
+    and one for the paper, where there are such scores. ``path`` and ``axes``: see :mod:`bertfeat.plots`.
 
     Raises:
         UsageError: the name's ending stands for no form.

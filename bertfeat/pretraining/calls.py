@@ -11,6 +11,7 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.encoder import Precision, resolve_precision
 from bertfeat.errors import UsageError, parameter
 from bertfeat.io import Location, ResultKind, real_path
+from bertfeat.learning import draw_if_possible, hold_result_folder, keep_random_state, require_accelerate, single_device
 from bertfeat.models import Model, find_model, silence_transformers
 from bertfeat.plots import draw_pretraining
 from bertfeat.pretraining.estimate import estimate_run
@@ -20,7 +21,6 @@ from bertfeat.pretraining.run import PretrainingRun
 from bertfeat.pretraining.settings import PretrainingSettings
 from bertfeat.pretraining.texts import CorpusTexts
 from bertfeat.progress import ProgressOption, telling
-from bertfeat.training import draw_if_possible, hold_result_folder, keep_random_state, require_accelerate, single_device
 
 CHECKPOINT_MINUTES = 5.0
 _MOST_MINUTES = 1e7

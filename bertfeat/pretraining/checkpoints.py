@@ -11,8 +11,8 @@ from pathlib import Path
 
 from bertfeat.errors import PretrainingError
 from bertfeat.io import JsonFormat, storage_errors, sync, write_json
+from bertfeat.learning import FileDigest, TensorsError, check_recorded_files, digest_file
 from bertfeat.pretraining.result_files import anew_remedy
-from bertfeat.training import FileDigest, TensorsError, check_recorded_files, digest_file
 
 _FORMAT_VERSION = 1
 _SEAL = "sealed.json"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.io import storage_errors
+from bertfeat.learning import FileDigest, digest_file
 from bertfeat.models import Model
 from bertfeat.pretraining.evaluation import unigram_logs
 from bertfeat.pretraining.examples import Collator, SequenceExamples
@@ -23,7 +24,6 @@ from bertfeat.pretraining.vocabulary import (
     write_vocabulary,
 )
 from bertfeat.tokens import save_tokenizer
-from bertfeat.training import FileDigest, digest_file
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

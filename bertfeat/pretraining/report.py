@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertfeat.display import displayed, format_duration
+from bertfeat.learning import FileDigest
 from bertfeat.pretraining.settings import PretrainingSettings
-from bertfeat.training import FileDigest
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from bertfeat.arguments import checked
 from bertfeat.display import displayed
 from bertfeat.errors import PretrainingError, parameter
 from bertfeat.io import JsonFormat, decode_json, encode_json, read_regular, remove_file, sync, write_json
+from bertfeat.learning import TensorsError, check_recorded_files, digest_file, library_disk_errors
 from bertfeat.models import Model
 from bertfeat.pretraining.report import PretrainingRecord
-from bertfeat.training import TensorsError, check_recorded_files, digest_file, library_disk_errors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -11,6 +11,7 @@ import torch
 
 from bertfeat.errors import PretrainingError, StorageError, parameter
 from bertfeat.io import installed_versions, make_state_folder, storage_errors, write_json
+from bertfeat.learning import TensorsError, check_recorded_files
 from bertfeat.models import Model
 from bertfeat.pretraining.evaluation import SEQUENCES, score_examples
 from bertfeat.pretraining.material import (
@@ -45,7 +46,6 @@ from bertfeat.pretraining.result_files import (
 from bertfeat.pretraining.settings import Objective, PretrainingSettings
 from bertfeat.pretraining.texts import CorpusText, CorpusTexts
 from bertfeat.pretraining.training import make_task, refuse_no_number, run_training, seconds_a_step
-from bertfeat.training import TensorsError, check_recorded_files
 
 MEASURED = 0.05  # share of the minutes in which the speed is measured
 _MOST_MEASURED = 20.0  # seconds

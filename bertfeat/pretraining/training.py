@@ -14,6 +14,7 @@ import torch
 
 from bertfeat.encoder import is_out_of_memory
 from bertfeat.errors import PretrainingError, parameter
+from bertfeat.learning import library_disk_errors
 from bertfeat.models import Model
 from bertfeat.pretraining.checkpoints import newest_checkpoint, seal_checkpoint
 from bertfeat.pretraining.examples import Batch, Collator, SequenceExamples
@@ -21,7 +22,6 @@ from bertfeat.pretraining.losses import Anchor, BatchLoss, batch_loss
 from bertfeat.pretraining.material import TrainingMaterial
 from bertfeat.pretraining.report import HistoryPoint, OnPretraining, PretrainingProgress
 from bertfeat.pretraining.settings import PretrainingSettings
-from bertfeat.training import library_disk_errors
 
 if TYPE_CHECKING:
     from torch.optim.lr_scheduler import LRScheduler

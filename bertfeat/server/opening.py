@@ -7,8 +7,8 @@ from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, parameter
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.heads import Tagger
 from bertfeat.io import Address, ResultKind, as_location, result_kind
+from bertfeat.learning import Tagger
 from bertfeat.search import Index, open_query_encoder
 from bertfeat.server.encoder import SharedEncoder
 from bertfeat.server.service import Service

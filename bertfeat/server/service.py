@@ -11,8 +11,8 @@ from bertfeat.arguments import checked
 from bertfeat.corpus import MAX_TEXT, Document
 from bertfeat.extraction import Embedder, Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.heads import Tagger
 from bertfeat.io import ContextPool
+from bertfeat.learning import Tagger
 from bertfeat.search import Index
 from bertfeat.server.batching import Batcher, QueueFullError
 from bertfeat.server.encoder import SharedEncoder

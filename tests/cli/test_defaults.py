@@ -14,7 +14,7 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.encoder import Precision
 from bertfeat.extraction import PART_ROWS, verify_features
 from bertfeat.features import EXPORT_FORMATS, export_features
-from bertfeat.heads import Head, HeadKind, HeadSettings
+from bertfeat.learning import Head, HeadKind, HeadSettings
 from bertfeat.plots import draw_layers, draw_map
 from bertfeat.pretraining import SHAPES, Objective, PretrainingSettings, pretrain_model
 from bertfeat.probes import ProbeSettings

@@ -24,8 +24,7 @@ from click.testing import CliRunner
 from bertfeat.cli import main
 from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import HeadError
-from bertfeat.heads import Head
-from bertfeat.training import tuning_precision
+from bertfeat.learning import Head, tuning_precision
 from tests.support.commands import find_command
 from tests.support.heads_toy import choices, questions, topics, write_questions, write_records
 from tests.support.tagging_toy import sentences, write_conll
@@ -528,7 +527,7 @@ def test_the_time_of_a_long_epoch_is_told_once(kind: str, verb: str, monkeypatch
     asked = [*base(kind, verb, "sets"), "--batch-size", "2", "--seed", "5"]
     assert "an epoch takes about" not in told(asked)
     ticks = count(step=5)  # each look at the clock is 5 s later, and there is one look a batch
-    monkeypatch.setattr("bertfeat.training.loop.time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    monkeypatch.setattr("bertfeat.learning.loop.time", SimpleNamespace(perf_counter=lambda: next(ticks)))
     asked += ["--overwrite"] if verb == "train" else ["-o", "slow"]
     (line,) = (line for line in told(asked).splitlines() if "an epoch takes about" in line)
     seconds = 5 * {"tag": 15, "classify": 12, "answer": 6, "choose": 6}[kind]

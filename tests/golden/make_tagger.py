@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bertfeat.features import FeatureSet
-from bertfeat.heads import HeadSettings, Tagger
-from bertfeat.heads.head_files import FORMAT_VERSION
+from bertfeat.learning import HeadSettings, Tagger
+from bertfeat.learning.head_files import FORMAT_VERSION
 from tests.support.features_toy import Toy, ToyDocument, toy_part, toy_set
 from tests.support.tagging_toy import tagged as tagged_by, train
 

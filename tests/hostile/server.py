@@ -25,7 +25,7 @@ from tests.support.steps import Stop, install, lazy_modules
 CLOSED, BROKEN = "closed", "broken"
 IDLE = 25.0  # seconds in which a process that waits for nothing that comes does nothing
 _IMPORTED = (
-    *("bertfeat.cli.tag", "bertfeat.cli.plot", "bertfeat.extraction", "bertfeat.heads", "bertfeat.search.index"),
+    *("bertfeat.cli.tag", "bertfeat.cli.plot", "bertfeat.extraction", "bertfeat.learning", "bertfeat.search.index"),
     *("bertfeat.search.building.build", "bertfeat.search.building.update"),
     *("bertfeat.search.verify", "bertfeat.search.evaluation.recall"),
     *("bertfeat.usages.search", "bertfeat.usages.senses"),

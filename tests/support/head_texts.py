@@ -3,10 +3,10 @@
 import random
 from dataclasses import replace
 
-from bertfeat.heads.gold import Gold, GoldAnswer
-from bertfeat.heads.settings import Outputs
-from bertfeat.heads.task import HeadTexts
-from bertfeat.heads.tasks.table import TASKS
+from bertfeat.learning.record import Outputs
+from bertfeat.learning.tables import Gold, GoldAnswer
+from bertfeat.learning.task import HeadTexts
+from bertfeat.learning.tasks.table import TASKS
 
 WORDS = ("bank", "the", "unbelievable", "walked", "to", "Straße", "mill", ".", "은행에서", "didn't")
 LABELS = Outputs(("money", "river"))

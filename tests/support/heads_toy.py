@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertfeat.heads import HeadPrediction, HeadPredictions, HeadReport, HeadSettings, train_head
+from bertfeat.learning import HeadPrediction, HeadPredictions, HeadReport, HeadSettings, train_head
 
 MONEY = ("bank", "money", "mill", "ask")
 WATER = ("river", "water", "steep", "ran")

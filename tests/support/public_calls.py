@@ -24,8 +24,8 @@ from bertfeat.corpus import FORMATS
 from bertfeat.distributed import Shard
 from bertfeat.estimator import FeatureTransformer
 from bertfeat.features import StreamBatch
-from bertfeat.heads import HeadSettings
 from bertfeat.io import encode_json
+from bertfeat.learning import HeadSettings
 from bertfeat.search import BuildOptions
 from bertfeat.server import ServerSettings, Service
 from tests.support.heads_toy import FP32, MONEY, WATER, topics, write_records

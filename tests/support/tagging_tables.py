@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from bertfeat.features import FeatureSet
-from bertfeat.heads import HeadSettings, HeadTable, parse_rows, train_head_table7
 from bertfeat.io import write_json
+from bertfeat.learning import HeadSettings, HeadTable, parse_rows, train_head_table7
 from tests.support.tagging_toy import feature_set
 
 QUICK = HeadSettings(hidden=4, epochs=2, dropout=0.1, learning_rate=0.01, batch_size=8)

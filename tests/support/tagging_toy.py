@@ -7,8 +7,7 @@ from typing import Any
 
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.heads import HeadEvaluation, HeadReport, Tagger, evaluate_head, train_head
-from bertfeat.tagging import Scores, TaggedText
+from bertfeat.learning import HeadEvaluation, HeadReport, TaggedText, Tagger, TagScores, evaluate_head, train_head
 
 PERSONS = ("bank", "river", "water", "mill", "money")
 PLACES = ("café", "owners", "emoji", "hearts", "flags")
@@ -52,13 +51,13 @@ def train(train_set: FeatureSet, dev_set: FeatureSet, folder: Path, **settings: 
     return train_head("tag", train_set, dev_set, folder, picture=False, **settings)
 
 
-def tag_scores(report: HeadReport | HeadEvaluation) -> Scores:
+def tag_scores(report: HeadReport | HeadEvaluation) -> TagScores:
     """The scores of a training or an evaluation of a tagger."""
-    assert isinstance(report.scores, Scores)
+    assert isinstance(report.scores, TagScores)
     return report.scores
 
 
-def scored(tagger: Tagger | Path, features: FeatureSet) -> Scores:
+def scored(tagger: Tagger | Path, features: FeatureSet) -> TagScores:
     """The scores of a tagger on a feature set."""
     return tag_scores(evaluate_head(tagger, features))
 

@@ -7,10 +7,10 @@ import pytest
 
 from bertfeat.errors import UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.heads import HeadSettings, Tagger, verify_head
-from bertfeat.heads.datasets import open_sets
 from bertfeat.io import Address, list_files, put_file, read_file
-from bertfeat.training.feature_places import find_place, record_place
+from bertfeat.learning import HeadSettings, Tagger, verify_head
+from bertfeat.learning.datasets import open_sets
+from bertfeat.learning.inputs import find_place, record_place
 from tests.support.tagging_toy import feature_set, tagged, train
 from tests.support.tiny_models import Tiny
 

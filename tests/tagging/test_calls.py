@@ -10,20 +10,21 @@ import pytest
 import bertfeat
 from bertfeat import CorpusSettings, FeatureSet, HeadSettings
 from bertfeat.errors import HeadError, UsageError
-from bertfeat.heads import (
+from bertfeat.learning import (
     DatasetReport,
+    GridPoint,
     HeadRun,
     Tagger,
     estimate_head_table7,
     evaluate_head,
+    evaluate_predictions,
+    read_spans,
     train_head,
     train_head_table7,
     verify_head,
     verify_head_table7,
     write_predictions,
 )
-from bertfeat.tagging import evaluate_predictions, read_spans
-from bertfeat.training import GridPoint
 from tests.support.tagging_toy import sentences, tag_scores, tagged, write_conll
 from tests.support.tiny_models import Tiny
 
@@ -173,7 +174,7 @@ def test_pictures_of_saved_results(home: Path, tmp_path: Path) -> None:
 
 def test_the_calls_are_public() -> None:
     for name in ("train_head", "write_predictions", "evaluate_head", "verify_head", "train_head_table7"):
-        assert getattr(bertfeat, name) is getattr(bertfeat.heads, name)
+        assert getattr(bertfeat, name) is getattr(bertfeat.learning, name)
     for name in ("verify_head_table7", "draw_map", "draw_layers", "draw_curves", "draw_table7"):
         assert callable(getattr(bertfeat, name))
     assert read_spans(["B-X"])

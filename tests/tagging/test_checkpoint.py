@@ -14,9 +14,8 @@ from safetensors.torch import load_file, save
 
 from bertfeat.errors import TrainingError
 from bertfeat.features import FeatureSet
-from bertfeat.heads import HeadSettings
 from bertfeat.io import write_json
-from bertfeat.training import Epoch
+from bertfeat.learning import Epoch, HeadSettings
 from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny
 

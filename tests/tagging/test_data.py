@@ -9,9 +9,9 @@ import pytest
 from bertfeat.errors import BertfeatError, NotDerivableError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.heads import HeadSettings
+from bertfeat.learning import HeadSettings
+from bertfeat.learning.inputs import choose_input, derive_input, parse_input
 from bertfeat.recipe import Pooling
-from bertfeat.training.layer_input import choose_input, derive_input, parse_input
 from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny
 

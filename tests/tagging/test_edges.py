@@ -14,11 +14,9 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import CorpusError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.heads import HeadSettings, Tagger, verify_head
-from bertfeat.heads.crf import allowed_transitions, refuse_large_crf
-from bertfeat.tagging import Scheme
-from bertfeat.tagging.labels import LabelSet
-from bertfeat.tagging.schemes import read_spans
+from bertfeat.learning import HeadSettings, Scheme, Tagger, verify_head
+from bertfeat.learning.crf import allowed_transitions, refuse_large_crf
+from bertfeat.learning.spans import LabelSet, read_spans
 from tests.support.tagging_toy import feature_set, scored, tag_scores, tagged, train
 from tests.support.tiny_models import Tiny
 
@@ -152,7 +150,7 @@ def test_overwriting_is_refused_before_anything_is_removed(sets: tuple[FeatureSe
 def test_a_loss_that_is_no_number_is_told(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertfeat.training.loop.EpochLoop._learn_epoch", lambda *_: (float("nan"), 5))
+    monkeypatch.setattr("bertfeat.learning.loop.EpochLoop._learn_epoch", lambda *_: (float("nan"), 5))
     with pytest.raises(
         TrainingError, match=r"the loss of epoch 1 is no finite number at a learning rate of 0\.01; give a"
     ):

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
-from bertfeat.training import lstm
-from bertfeat.training.lstm import BiLstm, reversed_order
+from bertfeat.learning import lstm
+from bertfeat.learning.lstm import BiLstm, reversed_order
 
 SIZES = [
     pytest.param((1,), id="one word"),

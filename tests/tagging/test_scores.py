@@ -1,4 +1,4 @@
-"""Scores against seqeval and scikit-learn."""
+"""TagScores against seqeval and scikit-learn."""
 
 import random
 from collections.abc import Callable
@@ -8,8 +8,7 @@ from seqeval.metrics import accuracy_score, classification_report
 from sklearn.metrics import accuracy_score as plain_accuracy, confusion_matrix, precision_recall_fscore_support
 
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.tagging.schemes import TagSpan
-from bertfeat.tagging.scores import Scores, score_tagger, score_tags
+from bertfeat.learning.spans import TagScores, TagSpan, score_tagger, score_tags
 from tests.tagging.test_schemes import REAL, bilou, bio, iob1, random_spans
 from tests.test_house import loaded_by
 
@@ -28,7 +27,7 @@ def noisy(tags: list[str], known: list[str], chance: random.Random) -> list[str]
     return [chance.choice(known) if chance.random() < 0.3 else tag for tag in tags]
 
 
-def same_as_seqeval(scores: Scores, gold: list[list[str]], predicted: list[list[str]]) -> None:
+def same_as_seqeval(scores: TagScores, gold: list[list[str]], predicted: list[list[str]]) -> None:
     report = classification_report(gold, predicted, output_dict=True, zero_division=0)
     found = {label: report.pop(label) for label in list(report) if not label.endswith(" avg")}
     assert list(scores.by_label) == sorted(found)
@@ -191,5 +190,5 @@ def test_spans_cannot_be_compared_with_plain_tags() -> None:
 
 def test_scores_need_no_torch() -> None:
     assert (
-        loaded_by("from bertfeat.tagging import score_tags, read_spans") & {"torch", "transformers", "numpy"} == set()
+        loaded_by("from bertfeat.learning import score_tags, read_spans") & {"torch", "transformers", "numpy"} == set()
     )

@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 
 from bertfeat.errors import HeadError
 from bertfeat.features import FeatureSet
-from bertfeat.heads import Tagger, verify_head
-from bertfeat.heads.head_files import FORMAT_VERSION
 from bertfeat.io import ResultKind, result_kind
+from bertfeat.learning import Tagger, verify_head
+from bertfeat.learning.head_files import FORMAT_VERSION
 from tests.support.tagging_golden import GOLDEN, JSON, WEIGHTS, put, rewritten
 from tests.support.tagging_toy import scored, tagged
 

@@ -13,15 +13,14 @@ from safetensors.torch import load_file
 from bertfeat.errors import StorageError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.heads import HeadSettings, Tagger
-from bertfeat.heads.examples import HeadExamples, open_examples
-from bertfeat.heads.loop import HeadLoop
-from bertfeat.heads.tasks.table import TASKS
+from bertfeat.learning import Epoch, HeadSettings, Tagger
+from bertfeat.learning.example_store import batches_by_length, pack_examples, shuffled_batches
+from bertfeat.learning.examples import HeadExamples, open_examples
+from bertfeat.learning.inputs import parse_input
+from bertfeat.learning.loop import HeadLoop
+from bertfeat.learning.networks import feature_scale
+from bertfeat.learning.tasks.table import TASKS
 from bertfeat.recipe import Pooling
-from bertfeat.training import Epoch
-from bertfeat.training.batches import batches_by_length, pack_examples, shuffled_batches
-from bertfeat.training.layer_input import parse_input
-from bertfeat.training.scaling import feature_scale
 from tests.support.tagging_toy import feature_set, scored, tag_scores, train, write_conll
 from tests.support.tiny_models import Tiny
 

@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 
 from bertfeat.errors import HeadError
 from bertfeat.features import FORMAT_VERSION as SET_VERSION
-from bertfeat.heads import Tagger, verify_head
-from bertfeat.heads.head_files import FORMAT_VERSION, read_head_record
+from bertfeat.learning import Tagger, verify_head
+from bertfeat.learning.head_files import FORMAT_VERSION, read_head_record
 from tests.support.tagging_golden import GOLDEN, JSON, WEIGHTS, put, reweighted, rewritten
 
 

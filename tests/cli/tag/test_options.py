@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.extraction import Extractor
-from bertfeat.heads import Tagger
+from bertfeat.learning import Tagger
 from tests.support.tagging_toy import sentences, write_conll
 from tests.support.tiny_models import Tiny
 

@@ -12,8 +12,7 @@ from click.testing import CliRunner, Result
 from bertfeat.cli import main
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.heads import Tagger, parse_rows
-from bertfeat.tagging import read_spans
+from bertfeat.learning import Tagger, parse_rows, read_spans
 from tests.support.tagging_toy import sentences, write_conll
 from tests.support.tiny_models import Tiny
 

@@ -10,12 +10,20 @@ import torch
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from bertfeat.errors import BertfeatError, HeadError, ModelError, UsageError
-from bertfeat.heads import HeadReport, HeadSettings, Tagger, evaluate_head, train_head
-from bertfeat.heads.word_windows import cut_into_windows
+from bertfeat.learning import (
+    PAPER_GRID,
+    UNLABELLED,
+    GridPoint,
+    HeadReport,
+    HeadSettings,
+    Tagger,
+    evaluate_head,
+    score_tags,
+    train_head,
+)
+from bertfeat.learning.sequences import cut_into_windows
 from bertfeat.progress import AnyProgress
-from bertfeat.tagging import score_tags
 from bertfeat.tokens import Tokenizer
-from bertfeat.training import PAPER_GRID, UNLABELLED, GridPoint
 from tests.support.tagging_toy import tag_scores, tagged, write_conll
 from tests.support.tiny_models import Tiny, rewrite
 

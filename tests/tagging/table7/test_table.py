@@ -12,9 +12,9 @@ import pytest
 from bertfeat.errors import TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.heads import HeadRun, TableRow, format_head_table, verify_head_table7
-from bertfeat.heads.head_files import FORMAT_VERSION
 from bertfeat.io import ResultKind, result_kind
+from bertfeat.learning import HeadRun, TableRow, format_head_table, verify_head_table7
+from bertfeat.learning.head_files import FORMAT_VERSION
 from tests.support.tagging_golden import GOLDEN, put, rewritten
 from tests.support.tagging_tables import QUICK, RUN, SEEDS, Sets, edited, made_sets, made_table
 from tests.support.tagging_toy import feature_set, sentences, train, write_conll
@@ -147,7 +147,7 @@ def test_a_table_needs_rows_and_seeds(sets: Sets, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     pytest.importorskip("accelerate")
-    from bertfeat.training import GridPoint
+    from bertfeat.learning import GridPoint
 
     points = (GridPoint(8, 1e-3, 1), GridPoint(8, 2e-3, 1))
     told: list[tuple[HeadRun, bool]] = []

@@ -12,7 +12,7 @@ import pytest
 
 from bertfeat.errors import BertfeatError, HeadError
 from bertfeat.features import FeatureSet
-from bertfeat.heads import verify_head_table7
+from bertfeat.learning import verify_head_table7
 from tests.support.tagging_tables import QUICK, ROWS, RUN, Sets, edited, made_table
 from tests.support.tiny_models import Tiny
 

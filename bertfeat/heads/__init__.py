@@ -1,9 +1,0 @@
-"""Heads: what reads a class, a number or an answer off a model, and how good it is.
-
-A name is imported when it is first used, so that scores need no torch.
-"""
-
-import lazy_loader
-
-# The public names are listed in __init__.pyi. Each is imported at its first use, so this import is cheap.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

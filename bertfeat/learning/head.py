@@ -1,0 +1,398 @@
+"""Saved heads: predictions from stored features, or from texts."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from bertfeat.arguments import checked
+from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Failure, format_of, memory_corpus
+from bertfeat.derivation import derive
+from bertfeat.display import displayed
+from bertfeat.encoder import resolve_device
+from bertfeat.errors import CorpusError, HeadError, UsageError, errors_within, parameter
+from bertfeat.extraction import Extractor
+from bertfeat.features import DocumentFeatures, MemoryFeatures
+from bertfeat.io import pickle_by_folder
+from bertfeat.learning.datasets import (
+    HeadOptions,
+    HeadSource,
+    OpenSets,
+    check_gold,
+    file_source,
+    head_corpora,
+    open_sets,
+)
+from bertfeat.learning.example_store import ExampleChunk
+from bertfeat.learning.examples import open_examples
+from bertfeat.learning.fine_tuning import SavedTunedHead, load_tuned_head
+from bertfeat.learning.head_files import MODEL_NAME, check_tuned_model, read_head_record, read_head_weights
+from bertfeat.learning.inputs import check_same_features
+from bertfeat.learning.kinds import HeadKind, Work, refuse_unread_options
+from bertfeat.learning.loop import store_guesses
+from bertfeat.learning.record import ExampleColumns
+from bertfeat.learning.settings import MEMORY
+from bertfeat.learning.spans import LabelSet
+from bertfeat.learning.tables import CorpusTable, ExampleTable, FeatureRows, Gold
+from bertfeat.learning.tag_files import TaggedText
+from bertfeat.learning.task import Guess, HeadScores, Prediction, network_scores
+from bertfeat.learning.tasks.table import task_of
+from bertfeat.learning.tasks.tags import labels_of_tags
+from bertfeat.learning.tuned_training import open_table
+from bertfeat.recipe import FeatureColumn, Pooling
+
+# ── heads ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_BLOCK = 512  # rows of a corpus that are embedded at a time
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class HeadPredictions:
+    """The predictions of a head for the examples of a source."""
+
+    rows: tuple[Prediction, ...]
+    failures: tuple[Failure, ...]  # rows that could not be read or embedded
+    scores: HeadScores | None  # where the source says what is right
+
+
+@dataclass(frozen=True, slots=True)
+class _GuessedRows:
+    """The guesses of a head for some rows of a source."""
+
+    table: ExampleTable
+    guesses: Sequence[Guess]
+    gold: Sequence[Gold]  # of each guess, or none
+    passages: Sequence[str]  # of each guess, or none
+
+
+@checked
+class Head:
+    """A head that ``bertfeat tag``, ``classify``, ``answer`` or ``choose`` trained.
+
+    ``model`` says where the recorded encoder is now, if not where it was; it is looked up when texts are read.
+
+    Raises:
+        HeadError: the folder holds no sound head.
+    """
+
+    def __init__(self, folder: str | Path, *, model: str | Path | None = None, device: str | None = None) -> None:
+        self.folder = Path(folder)
+        self.record = read_head_record(self.folder)
+        self.device = resolve_device(device)
+        self._model, self._device = model, device
+        self._task = task_of(self.record.kind, self.record.training.task)
+        self._tuned: SavedTunedHead | None = None
+        if self.record.network is None:
+            if model is not None:
+                problem = f"{parameter('model')} applies to heads on stored features; {folder} is a model of its own"
+                raise UsageError(problem, remedy="leave it out")
+            check_tuned_model(self.folder, self.record)
+            self._tuned = load_tuned_head(
+                self.folder / MODEL_NAME,
+                self._task,
+                self.record.outputs,
+                device=device,
+                max_answer=self.record.training.max_answer,
+            )
+        else:
+            self._network = self._task.make_network(self.record.network, self.record.outputs)
+            self._network.load_state_dict(read_head_weights(self.folder, self.record))
+            self._network.to(self.device).eval()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return pickle_by_folder(self, {"model": self._model, "device": self._device}, self.record, HeadError)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.folder)!r}: {self.record.kind}, {self.record.approach})"
+
+    @property
+    def mix_weights(self) -> dict[int, float] | None:
+        """The share of each layer in the learned weighted sum; None where none is learnt."""
+        shares = None if self.record.network is None else self._network.mix_shares
+        return None if shares is None else dict(zip(self.record.input.recipe.layers, shares, strict=True))
+
+    @cached_property
+    def extractor(self) -> Extractor:
+        """The recorded model, ready to make the features that the head reads.
+
+        Raises:
+            ModelError: it cannot be found.
+            FeatureSetError: the model there is not the recorded one.
+        """
+        reads = self.record.reads()
+        recipe = reads.layers.recipe
+        width, dtype = recipe.width(reads.model.hidden_size), reads.extraction.dtype
+        column = FeatureColumn(recipe, reads.pooling, width, "float32" if reads.pooling.per_document else dtype)
+        settings = reads.extraction.settings
+        return Extractor.from_record(
+            reads.model, settings, [column], name=self._model, device=self._device, where=self.folder
+        )
+
+    def predict(
+        self,
+        source: HeadSource,
+        *,
+        corpus_settings: CorpusSettings | None = None,
+        label: str | None = None,
+        choices: tuple[str, ...] = (),
+        with_gold: bool = True,
+        needs_gold: bool = False,
+    ) -> HeadPredictions:
+        """Predict for a corpus file (``"-"``: standard input) or feature sets; scored where they say what is right.
+
+        ``label`` and ``choices`` are columns; by default those of the training corpus. What is right is not looked for
+        without ``with_gold``; a source that does not say it is refused where ``needs_gold``, or a ``label`` is named.
+
+        Raises:
+            HeadError: the sets were made by another model or in another way than the head's; what is right is needed
+                and not said.
+            NotDerivableError: they do not hold the layers that it reads.
+            CorpusError: the corpus cannot be read.
+        """
+        opened, options = self._opened(source, corpus_settings, label, choices, with_gold, needs_gold)
+        rows: list[Prediction] = []
+        failures: list[Failure] = []
+        gold: list[Gold] = []
+        guesses: list[Guess] = []
+        passages: list[str] = []
+        where = ""
+        for block in self._guessed(opened, options):
+            where = block.table.where
+            rows += self._predictions(block)
+            failures += block.table.failures
+            gold += block.gold
+            guesses += block.guesses
+            passages += block.passages
+        record = self.record
+        with errors_within(where):
+            scores = self._task.score(gold, guesses, record.outputs, passages, record.threshold) if gold else None
+        return HeadPredictions(tuple(rows), tuple(failures), scores)
+
+    def stream(
+        self,
+        source: HeadSource,
+        *,
+        corpus_settings: CorpusSettings | None = None,
+        choices: tuple[str, ...] = (),
+        with_gold: bool = False,
+    ) -> Iterator[Prediction | Failure]:
+        """Predict row after row, however long the source is; rows that fail are given as such.
+
+        Raises:
+            HeadError, NotDerivableError, CorpusError: see :meth:`predict`.
+        """
+        opened, options = self._opened(source, corpus_settings, None, choices, with_gold, False)
+        return self._streamed(self._guessed(opened, options))
+
+    def predict_texts(self, texts: Iterable[CorpusItem]) -> list[Prediction]:
+        """Predict for texts in memory: strings, or :class:`bertfeat.Document` with words of their own.
+
+        Raises:
+            UsageError: the head reads pairs or choices; an item that is no text, or a text that cannot be embedded.
+        """
+        if self.record.pairs is not None:
+            problem = f"{self.record.kind.noun} of pairs reads no single texts"
+            raise UsageError(problem, where=self.folder, remedy="give a file to predict()")
+        corpus = memory_corpus(texts)
+        if corpus.has_pairs:
+            raise UsageError(f"{self.record.kind.noun} of single texts, and these are pairs", where=self.folder)
+        options = HeadOptions(self._task, with_gold=corpus.has_tags, needs_gold=False)
+        if self._tuned is None:
+            blocks: Iterable[_GuessedRows] = (
+                self._guess_features(block, options) for block in self._computed([corpus], 1)
+            )
+        else:
+            blocks = [self._guess_table(self._tuned, CorpusTable(corpus), options)]
+        found: list[Prediction] = []
+        for row in self._streamed(blocks):
+            if isinstance(row, Failure):
+                raise UsageError(f"a text cannot be read: {row.reason}")
+            found.append(row)
+        return found
+
+    def _streamed(self, blocks: Iterable[_GuessedRows]) -> Iterator[Prediction | Failure]:
+        for block in blocks:
+            yield from self._predictions(block)
+            yield from block.table.failures
+
+    def _predictions(self, block: _GuessedRows) -> Iterator[Prediction]:
+        return self._task.predictions(
+            block.table, block.guesses, self.record.outputs, self.record.threshold, block.passages, block.gold
+        )
+
+    def _opened(
+        self,
+        source: HeadSource,
+        corpus_settings: CorpusSettings | None,
+        label: str | None,
+        choices: tuple[str, ...],
+        with_gold: bool,
+        needs_gold: bool,
+    ) -> tuple[OpenSets, HeadOptions]:
+        """The source, and how it is read; options that nothing would read are refused."""
+        record, reading = self.record, corpus_settings or CorpusSettings()
+        options = HeadOptions(
+            self._task,
+            pairs=record.pairs,
+            label=(label or record.columns.label) if with_gold else None,
+            with_gold=with_gold,
+            needs_gold=with_gold and (needs_gold or label is not None),
+            choices=choices or record.columns.choices,
+            reading=reading,
+            columns_of=None if label else self.folder,
+            document_context=None if record.extraction is None else record.extraction.document_context,
+        )
+        opened = open_sets(source)
+        work = Work.on([opened], predicted=record.kind.predicted)
+        refuse_unread_options(work, reading=reading, label=label, choices=choices)
+        if not isinstance(opened, Path):
+            check_gold(opened, options)
+        return opened, options
+
+    # ── guesses ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _guessed(self, source: OpenSets, options: HeadOptions) -> Iterator[_GuessedRows]:
+        """The guesses for a source: for feature sets and by a fine-tuned model all at once, else block by block."""
+        if not isinstance(source, Path):
+            if self._tuned is None:
+                yield self._guess_features(source, options)
+            else:
+                yield self._guess_table(self._tuned, open_table(source, options), options)
+            return
+        with self._readable(source, options) as (file, readable):
+            if self._tuned is not None:
+                yield self._guess_table(self._tuned, open_table(file, readable), readable)
+                return
+            check_gold(file, readable)  # wrong columns are told before anything is computed
+            corpora = [corpus for _, corpus in head_corpora(file, readable)]
+            for block in self._computed(corpora, max(1, len(readable.choices))):
+                yield self._guess_features(block, readable)
+
+    @contextmanager
+    def _readable(self, corpus: Path, options: HeadOptions) -> Iterator[tuple[Path, HeadOptions]]:
+        """A corpus as a file, and its options with the columns of the training corpus where none are named."""
+        given = options.reading
+        options = replace(options, reading=_with_columns(given, corpus, self.record.columns))
+        try:
+            with file_source(corpus, given) as file:
+                yield file, options if file == corpus else replace(options, source_name="standard input")
+        except CorpusError as error:
+            if options.document_context and not given.document_context:  # which nobody asked for
+                error.remedy = f"{self.folder} was trained with document context, and tags nothing else"
+            raise
+
+    def _computed(self, corpora: Sequence[Corpus], together: int) -> Iterator[tuple[MemoryFeatures, ...]]:
+        """Blocks of the rows of corpora side by side, computed; ``together`` rows stay in one block."""
+        size = max(together, _BLOCK - _BLOCK % together)
+        for block in zip(*(self.extractor.blocks(corpus, size) for corpus in corpora), strict=True):
+            failed = {failure.row for features in block for failure in features.failures()}
+            yield block if len(block) == 1 else tuple(features.without(failed) for features in block)
+
+    def _guess_features(self, sets: Sequence[FeatureRows], options: HeadOptions) -> _GuessedRows:
+        record, reads = self.record, self.record.reads()
+        for features in sets:
+            if not isinstance(features, MemoryFeatures):
+                check_same_features(features, reads.model, reads.extraction, f"the head {self.folder}", reads.pooling)
+        assert record.network is not None
+        if len(sets) != record.network.texts:
+            raise HeadError(
+                f"the head reads {'two sets, of first and of second texts' if record.network.texts == 2 else 'one set'}"
+                f", and this is {len(sets)}",
+                where=sets[0].folder,
+                remedy="give the corpus, or both folders joined by a comma",
+            )
+        examples = open_examples(
+            self._task,
+            sets,
+            reads.layers,
+            reads.pooling,
+            label=options.label,
+            budget=MEMORY,
+            with_gold=options.with_gold,
+            may_be_empty=True,
+            known=record.outputs,
+        )
+        guesses = store_guesses(self._network, examples, record.outputs, record.training, self.device)
+        return _GuessedRows(examples.table, guesses, examples.gold, examples.passages)
+
+    def _guess_table(self, tuned: SavedTunedHead, table: ExampleTable, options: HeadOptions) -> _GuessedRows:
+        """The guesses of a fine-tuned model for the texts of a table."""
+        gold: tuple[Gold, ...] = ()
+        if options.with_gold and self._task.has_gold(table, options.label):
+            gold = self._task.read_gold(table, options.label, self.record.outputs)
+        texts = self._task.read_texts(table, gold)
+        return _GuessedRows(table, tuned.guesses(texts), texts.gold, texts.passages)
+
+
+def _with_columns(reading: CorpusSettings, corpus: Path, columns: ExampleColumns) -> CorpusSettings:
+    """The settings with the columns of the training corpus, where the corpus has columns and none are named."""
+    if not format_of(str(corpus), reading.format).records:
+        return reading
+    texts, pair = reading.text_columns or columns.texts, reading.pair_column or columns.pair
+    return replace(reading, text_columns=texts, pair_column=pair)
+
+
+# ── taggers ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@checked
+class Tagger(Head):
+    """A tagger that ``bertfeat tag train`` saved.
+
+    ``model`` says where the recorded encoder is now, if not where it was; it is looked up when texts are tagged.
+
+    Raises:
+        HeadError: the folder holds no sound tagger.
+    """
+
+    def __init__(self, folder: str | Path, *, model: str | Path | None = None, device: str | None = None) -> None:
+        super().__init__(folder, model=model, device=device)
+        if self.record.kind is not HeadKind.TAG:
+            remedy = f"bertfeat {self.record.kind} uses it"
+            raise HeadError(f"this is {self.record.kind.noun}, not a tagger", where=self.folder, remedy=remedy)
+
+    @property
+    def labels(self) -> LabelSet:
+        """The labels that it predicts, in the scheme that it learnt them in."""
+        return labels_of_tags(self.record.outputs)
+
+    def tag(self, texts: Iterable[CorpusItem]) -> list[TaggedText]:
+        """Tag texts, as strings or as :class:`bertfeat.Document` with words of their own.
+
+        Raises:
+            UsageError: an item that is no text, or a text that cannot be embedded.
+        """
+        return cast("list[TaggedText]", self.predict_texts(texts))
+
+    def tag_documents(self, documents: Sequence[DocumentFeatures]) -> Iterator[TaggedText]:
+        """Tag documents with the features that the tagger reads."""
+        with_words = [document for document in documents if document.words is not None and len(document.words)]
+        tags = iter(self._tags_of(with_words) if with_words else ())
+        for document in documents:
+            words = document.words
+            found = next(tags) if words is not None and len(words) else ()
+            yield TaggedText(
+                document.row,
+                document.id,
+                document.text,
+                tuple(words.strings) if words is not None and words.strings is not None else None,
+                tuple(words.start.tolist()) if words is not None else (),
+                tuple(words.end.tolist()) if words is not None else (),
+                found,
+                tuple(document.tags) if document.tags is not None else None,
+            )
+
+    def _tags_of(self, documents: Sequence[DocumentFeatures]) -> Iterator[tuple[str, ...]]:
+        derivation = derive(self.record.input.recipe, Pooling.WORD, documents[0].columns)
+        matrices = [derivation.apply(document.stored) for document in documents]
+        offsets = np.cumsum([0, *map(len, matrices)], dtype=np.int64)
+        chunk = ExampleChunk(offsets, np.concatenate(matrices), np.arange(len(matrices)))
+        scores = network_scores(self._network, chunk, self.device)
+        for guess in self._task.guesses(scores, offsets, self.record.outputs, None):
+            yield cast("tuple[str, ...]", guess.value)

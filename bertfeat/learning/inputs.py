@@ -1,0 +1,306 @@
+"""The features that a head reads: which layers, how they were extracted, and where they are."""
+
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from bertfeat.derivation import Derivation, derive
+from bertfeat.errors import (
+    AnotherCorpusError,
+    BertfeatError,
+    DamagedError,
+    NotDerivableError,
+    RecipeError,
+    RemovalError,
+    SettingsDifferError,
+    TrainingError,
+    parameter,
+)
+from bertfeat.features import FeatureSet, FeatureSettings, MemoryFeatures, ModelIdentity
+from bertfeat.io import Address, JsonError, Location, as_location, from_plain, is_address, real_path, to_plain
+from bertfeat.learning.checkpoint import STATE_NAME
+from bertfeat.learning.example_store import parts_digest
+from bertfeat.learning.schedule import EpochRecord, best_epoch, history_problem, is_over
+from bertfeat.learning.settings import LoopSettings
+from bertfeat.recipe import BEST_LAYERS, FeatureColumn, Operation, Pooling, Recipe, parse_recipes
+from bertfeat.tokens import LongTextPolicy, Subword
+
+# ── layers ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_MIX = "mix"
+_MIXED = re.compile(r"mix(4|-all|=.*)")
+_CALLED = re.compile(r"embeddings|last|second-to-last|(sum|mean|concat)(4|-all)")  # recipes with names of their own
+
+
+@dataclass(frozen=True, slots=True)
+class LayerInput:
+    """The layers that are read, side by side if ``mixed``, so that a network can weigh them itself."""
+
+    recipe: Recipe
+    mixed: bool = False
+    spelling: str = field(default="", compare=False)  # as the user wrote it
+
+    @property
+    def name(self) -> str:
+        """``concat4``, ``last``, ``mix4``, ``mix_1_6``."""
+        return _MIX + self.recipe.name.removeprefix("concat") if self.mixed else self.recipe.name
+
+    @property
+    def spec(self) -> str:
+        """The specification that :func:`parse_input` reads in a model of as many layers: ``6``, ``mix=3+4+5+6``."""
+        return _MIX + self.recipe.spec.removeprefix("concat") if self.mixed else self.recipe.spec
+
+    @property
+    def extracted(self) -> str:
+        """The layers that a feature set has to hold, as a layer specification."""
+        spelling = self.spelling or self.spec
+        return "concat" + spelling.removeprefix(_MIX) if self.mixed else spelling
+
+    @property
+    def side_by_side(self) -> int:
+        """The number of layers side by side in a vector; 1 where they are summed."""
+        return len(self.recipe.layers) if self.recipe.operation is Operation.CONCAT else 1
+
+    @property
+    def mixed_layers(self) -> int:
+        """The number of mixed layers; 0 for none."""
+        return len(self.recipe.layers) if self.mixed else 0
+
+
+def parse_input(spec: str, num_layers: int) -> LayerInput:
+    """Parse a layer specification, or ``mix4``, ``mix-all``, ``mix=1+6`` for a learned weighted sum of layers.
+
+    The weighted sum is the scalar mix of Peters et al. 2018 (arXiv:1802.05365), equation 1.
+
+    Raises:
+        RecipeError: it does not parse, does not fit the model, or means several recipes.
+    """
+    mixed = _MIXED.fullmatch(spec) is not None
+    try:
+        recipes = parse_recipes("concat" + spec.removeprefix(_MIX) if mixed else spec, num_layers)
+    except RecipeError as error:
+        if mixed:
+            raise error.within(repr(spec)) from error
+        also = "a head also reads mix4, mix-all or mix= with layers, of which it learns a weighted sum"
+        raise RecipeError(error.problem, remedy=f"{error.remedy}; {also}" if error.remedy else "") from error
+    if len(recipes) != 1:
+        remedy = "mix-all weighs all layers"
+        raise RecipeError(f"a head reads one recipe, and {spec!r} means {len(recipes)}", remedy=remedy)
+    if mixed and recipes[0].operation is not Operation.CONCAT:
+        remedy = f"write {recipes[0].spec}"
+        raise RecipeError(f"{spec!r} names one layer, and there is nothing to mix", remedy=remedy)
+    return LayerInput(recipes[0], mixed, spec)
+
+
+def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layers: int, pooling: Pooling) -> LayerInput:
+    """Parse ``spec``; without one, take the only stored column of the pooling, else concat4.
+
+    Raises:
+        RecipeError: see :func:`parse_input`.
+    """
+    pooled = [column for column in columns if column.pooling is pooling]
+    if spec is None and len(pooled) == 1:
+        recipe = pooled[0].recipe
+        name = recipe.name.replace("_", "-")
+        known = _CALLED.fullmatch(name) is not None
+        return LayerInput(recipe, spelling=name if known else recipe.spec)
+    return parse_input(spec or BEST_LAYERS["heads"], num_layers)
+
+
+def derive_input(layer_input: LayerInput, features: FeatureSet | MemoryFeatures, pooling: Pooling) -> Derivation:
+    """The derivation of an input from the columns of a feature set that have this pooling.
+
+    Raises:
+        NotDerivableError: it stores none, or not these layers; the message says how to extract them.
+    """
+    try:
+        return derive(layer_input.recipe, pooling, features.columns)
+    except NotDerivableError as error:
+        settings = f"{parameter('pooling', str(pooling))} {parameter('layers', layer_input.extracted)}"
+        raise NotDerivableError(
+            error.problem, where=features.folder, remedy=f"extract the corpus again, with {settings}"
+        ) from error
+
+
+# ── places ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def record_place(features: Location, folder: Path) -> str:
+    """Where features are, seen from a folder, so that both may be moved together; an address is as it is."""
+    return str(features) if isinstance(features, Address) else os.path.relpath(real_path(features), real_path(folder))
+
+
+def find_place(folder: Path, recorded: str) -> Location:
+    """The place that a folder records.
+
+    Raises:
+        TrainingError: no place can have that name.
+    """
+    if "\0" in recorded:
+        raise TrainingError(f"it records {recorded!r} as the place of its features", where=folder)
+    return as_location(recorded) if is_address(recorded) else folder / recorded
+
+
+# ── extraction ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+FOLDER_REFUSALS = (AnotherCorpusError, RemovalError, SettingsDifferError)
+"""Messages of an extraction about a folder that it does not go on in; remedies are options of ``extract`` itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The settings that decide the features, for a given model; named as in a feature set's settings."""
+
+    long: LongTextPolicy
+    max_length: Annotated[int, Meta(ge=1)]
+    prompt: str
+    document_context: bool
+    subword: Subword | None  # of words
+    precision: Literal["fp32", "bf16", "fp16", "int8"]
+    dtype: Literal["float16", "float32"]
+    special_tokens: bool
+    context: str | None
+
+    @property
+    def settings(self) -> FeatureSettings:
+        """The same as settings of a feature set."""
+        return from_plain(to_plain(self), FeatureSettings)
+
+
+def extraction_of(features: FeatureSet, pooling: Pooling) -> Extraction:
+    """The settings of a feature set that decide what its features of that pooling are.
+
+    Raises:
+        TrainingError: they lack something.
+    """
+    recorded = features.header.settings.plain
+    try:
+        values = {field.name: recorded[field.name] for field in fields(Extraction)}
+        extraction = from_plain(values, Extraction)
+        if pooling is Pooling.WORD and extraction.subword is None:
+            raise JsonError("they lack subword")
+        return extraction
+    except JsonError as error:
+        problem = f"its settings do not say how it was extracted ({error})"
+        raise TrainingError(problem, where=features.folder, remedy="extract it again") from error
+
+
+def count_failed_rows(sources: Mapping[str, object], sets: Mapping[str, FeatureSet | tuple[FeatureSet, ...]]) -> int:
+    """The number of rows that failed in the corpora (paths) among the sources, whose feature sets are ``sets``."""
+    failed: set[tuple[str, int]] = set()
+    for name in (name for name, source in sources.items() if isinstance(source, Path)):
+        made = sets[name]
+        for features in made if isinstance(made, tuple) else (made,):
+            failed |= {(name, failure.row) for failure in features.failures()}
+    return len(failed)
+
+
+def check_same_features(
+    ours: FeatureSet, model: ModelIdentity, extraction: Extraction, what: str, pooling: Pooling
+) -> None:
+    """Refuse features that were made by another model or in another way than those of ``what``.
+
+    Raises:
+        TrainingError: names what differs.
+    """
+    header = ours.header
+    if header.model.fingerprint != model.fingerprint:
+        raise TrainingError(
+            f"{ours.folder} was made by {header.model.name} (fingerprint {header.model.fingerprint[:12]}…), and {what} "
+            f"by {model.name} ({model.fingerprint[:12]}…)",
+            remedy=f"extract it again with {parameter('model', model.name)}",
+        )
+    if (header.model.num_layers, header.model.hidden_size) != (model.num_layers, model.hidden_size):
+        raise TrainingError(
+            f"{ours.folder} says that {model.name} has {header.model.num_layers} layers of width "
+            f"{header.model.hidden_size}, and {what} that it has {model.num_layers} of width {model.hidden_size}",
+            remedy="make again what was changed",
+        )
+    theirs = replace(extraction.settings, model=header.settings.model)  # which is compared above
+    differences = header.settings.incomparable_with(theirs, pooling)
+    if differences:
+        listed = ", ".join(
+            f"{difference.name} is {difference.ours!r}, not {difference.theirs!r}" for difference in differences
+        )
+        problem = f"{ours.folder} was extracted in another way than {what}: {listed}"
+        raise TrainingError(problem, remedy="extract it again as that")
+    extraction_of(ours, pooling)  # which refuses settings that lack something
+
+
+# ── features and epochs ───────────────────────────────────────────────────────────────────────────────────
+
+
+class FeaturesState(StrEnum):
+    """The state of features that something was trained on."""
+
+    SAME = "the same"
+    CHANGED = "changed since"
+    ABSENT = "not there"
+
+
+def training_problem(
+    folder: Path,
+    history: Sequence[EpochRecord],
+    training: LoopSettings | None,
+    *,
+    best: int,
+    score: float | None,
+    data: Collection[str],
+) -> str | None:
+    """The value in a finished training that does not follow from its settings or its epochs, if there is one.
+
+    ``training`` is None where nothing was trained in epochs. ``score`` is that of the best epoch, None where
+    there is none; ``data`` are the names of its sources.
+    """
+    if training is None and (history or best):
+        return f"it has {len(history)} epochs, and nothing was trained in epochs"
+    if training is not None and training.schedule == "plateau" and training.patience is None:
+        return "it does not say how many epochs it waited for a better one (patience)"
+    if training is not None and (problem := history_problem(history, training)):
+        return problem
+    if training is not None and not is_over(history, training):
+        return f"the training was not over after {len(history)} epochs"
+    if training is not None and best != best_epoch(history, training):
+        return f"the best epoch is number {best_epoch(history, training)}, not {best}"
+    if score is not None and score != history[best - 1]["score"]:
+        return f"the score is {score}, and that of its best epoch {history[best - 1]['score']}"
+    if set(data) != {"train", "dev"}:
+        return f"it was trained on {', '.join(data) or 'nothing'}, and has to be on train and dev"
+    if (folder / STATE_NAME).exists():
+        return f"there is a {STATE_NAME} beside it, though it is done; the command that trained it removes it"
+    return None
+
+
+def features_state(folder: Path, places: Sequence[str], digest: str) -> FeaturesState:
+    """The state of the features that a folder records: of one set, or of several that were read together."""
+    if not places:
+        return FeaturesState.ABSENT
+    try:
+        sets = [FeatureSet(find_place(folder, place)) for place in places]
+    except DamagedError:
+        return FeaturesState.CHANGED
+    except BertfeatError:
+        return FeaturesState.ABSENT
+    return FeaturesState.SAME if join_digests(sets) == digest else FeaturesState.CHANGED
+
+
+def origin_problem(features: FeatureSet, model: ModelIdentity, extraction: Extraction, pooling: Pooling) -> str | None:
+    """The contradiction between features and the record of a training on them, if there is one."""
+    try:
+        check_same_features(features, model, extraction, "what it says of them", pooling)
+    except TrainingError as error:
+        return error.problem
+    return None
+
+
+def join_digests(sets: Sequence[FeatureSet]) -> str:
+    """The digest that identifies the features of one set, or of several that are read together."""
+    return "+".join(map(parts_digest, sets))

@@ -1,0 +1,441 @@
+"""The loop over epochs."""
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import Linear
+from torch.nn.utils import clip_grad_norm_
+
+from bertfeat.encoder import resolve_device
+from bertfeat.errors import TrainingError, parameter
+from bertfeat.learning.capacity import COPIES, refuse_large_network
+from bertfeat.learning.checkpoint import Checkpoint, read_checkpoint, restore, training_tensors, write_checkpoint
+from bertfeat.learning.crf import refuse_large_crf
+from bertfeat.learning.example_store import (
+    ExampleBatch,
+    ExampleChunk,
+    ExampleStore,
+    PackedExamples,
+    gather_batch,
+    shuffled_batches,
+)
+from bertfeat.learning.examples import HeadExamples
+from bertfeat.learning.linear import SOLVER_COPIES, Blocks, LinearWeights, solve_linear
+from bertfeat.learning.networks import FeatureNetwork, HeadNetwork, HeadShape, feature_scale
+from bertfeat.learning.record import Candidate, HeadInput, Outputs, best_candidate, head_identity
+from bertfeat.learning.schedule import Epoch, EpochRecord, OnEpoch, OnPace, Pace, best_epoch, is_over, next_rate
+from bertfeat.learning.settings import HeadSettings, LoopSettings
+from bertfeat.learning.task import Guess, HeadScores, PassageSpans, Threshold, network_scores, own_scores
+
+# ── any training ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+_NORM = 5.0  # gradients are scaled down to it
+_SCALED_BY = 65_536  # vectors that the features' mean and spread are taken from
+_PACE_AFTER = 2.0  # seconds of learning, after which the time of an epoch is told,
+_PACE_BATCHES = 4  # and batches, whose examples differ in length
+_LONG_EPOCH = 20.0  # seconds of an epoch, from which on its time is told
+
+
+class EpochLoop(ABC):
+    """One training of a network on stored features, in a folder that :func:`hold_result_folder` holds.
+
+    A kind of training says which network learns (:meth:`make_network`) what (:meth:`loss`), how good it is
+    (:meth:`judge`) and all that decides its result (:attr:`identity`).
+    """
+
+    network: FeatureNetwork
+    weight_decay: float = 0.0  # times the weights is added to the gradient
+
+    def __init__(self, folder: Path, settings: LoopSettings, device: str | None, train: ExampleStore) -> None:
+        self.folder, self.settings, self.train = folder, settings, train
+        self.device = resolve_device(device)
+        self.history: list[EpochRecord] = []
+
+    # ── what a kind of training says ────────────────────────────────────────────────────────────────────────
+
+    @property
+    @abstractmethod
+    def identity(self) -> Mapping[str, object]:
+        """All that decides the result, as JSON has it: trainings of one identity give one result."""
+
+    @abstractmethod
+    def make_network(self) -> FeatureNetwork:
+        """A network that has learnt nothing yet."""
+
+    @abstractmethod
+    def loss(self, batch: ExampleBatch, chunk: ExampleChunk, packed: PackedExamples) -> tuple[Tensor, int]:
+        """The mean loss of a batch of a chunk, and over how many words or examples it is the mean."""
+
+    @abstractmethod
+    def judge(self) -> float:
+        """The score of the network on the development set."""
+
+    @abstractmethod
+    def check_unchanged(self) -> None:
+        """Check that what is learnt from did not change since it was opened.
+
+        Raises:
+            TrainingError: it was changed.
+        """
+
+    # ── the run ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def learn(self, on_epoch: OnEpoch | None, on_pace: OnPace | None = None) -> int:
+        """Train the remaining epochs and put the best weights into the network; returns the epochs done before.
+
+        ``on_pace`` is told once, soon after the beginning, where an epoch will take long.
+
+        Raises:
+            TrainingError: another training was begun in the folder, or its state is damaged; a loss that is no number.
+            UsageError: a network that the memory cannot hold.
+        """
+        self._prepare(read_checkpoint(self.folder))
+        resumed = len(self.history)
+        while not is_over(self.history, self.settings):
+            epoch = self._epoch(len(self.history) + 1, on_pace if len(self.history) == resumed else None)
+            if on_epoch is not None:
+                on_epoch(epoch)
+        self.network.load_state_dict(self.best)
+        return resumed
+
+    @property
+    def best_score(self) -> float:
+        """The score of the best epoch on the development set."""
+        return self.history[best_epoch(self.history, self.settings) - 1]["score"]
+
+    def refuse_large(self, make_network: Callable[[], nn.Module], copies: int = COPIES) -> None:
+        """Refuse a network whose training, with so many copies of its weights, the memory cannot hold.
+
+        Raises:
+            UsageError: says what it takes.
+        """
+        refuse_large_network(make_network, self.device, copies)
+
+    def check_same(self, theirs: Mapping[str, object], what: str) -> None:
+        """Refuse a folder that holds something (``what``) of another identity.
+
+        Raises:
+            TrainingError: names what differs.
+        """
+        if differ := _differences(self.identity, theirs):
+            raise TrainingError(
+                f"{self.folder} holds {what} in another way (they differ in: {', '.join(differ)})",
+                remedy=f"name another folder with {parameter('folder')}, or start anew with "
+                f"{parameter('overwrite', True)}",
+            )
+
+    def _prepare(self, checkpoint: Checkpoint | None) -> None:
+        self.refuse_large(self.make_network)
+        with _seeded(self.settings.seed, 0):
+            self.network = self.make_network()
+        if checkpoint is None:
+            self.standardise(self.network)
+        self.network.to(self.device)
+        rate, decay = self.settings.learning_rate, self.weight_decay
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate, weight_decay=decay, fused=True)
+        self.best: dict[str, Tensor] = {}
+        if checkpoint is not None:
+            self.check_same(checkpoint.identity, "a training that was begun")
+            self.best = restore(self.folder, checkpoint, self.settings, self.network, self.optimizer)
+            self.history = list(checkpoint.history)
+
+    def _epoch(self, number: int, on_pace: OnPace | None) -> Epoch:
+        begun = time.perf_counter()
+        rate = next_rate(self.history, self.settings)
+        loss, count = self._learn_epoch(number, rate, on_pace)
+        seconds = time.perf_counter() - begun
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the loss of epoch {number} is no finite number at a learning rate of {rate:g}",
+                remedy=f"give a lower one with {parameter('learning_rate')}",
+            )
+        self.network.eval()
+        value = self.judge()
+        self.check_unchanged()
+        self.history.append({"loss": loss, "score": value, "rate": rate, "words": count, "seconds": seconds})
+        best = best_epoch(self.history, self.settings)
+        if best == number:
+            self.best = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+        tensors = training_tensors(self.network, self.best, self.optimizer)
+        write_checkpoint(self.folder, self.identity, tuple(self.history), tensors)
+        return Epoch(number, loss, value, rate, count, seconds, best)
+
+    def _learn_epoch(self, number: int, rate: float, on_pace: OnPace | None) -> tuple[float, int]:
+        """One pass over the training examples; returns the mean loss, and over how many it is the mean."""
+        begun = time.perf_counter()
+        ends: list[tuple[int, float]] = []  # of the first batches: vectors that were learnt so far, and the time
+        self.network.train()
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        total, count = 0.0, 0
+        with _seeded(self.settings.seed, number):
+            seed = (self.settings.seed, number)
+            for part, chunk in enumerate(self.train.chunks(seed)):
+                for packed in shuffled_batches(chunk.offsets, self.settings.batch_size, (*seed, part)):
+                    loss, size = self.loss(gather_batch(chunk.features, packed, self.device), chunk, packed)
+                    self.optimizer.zero_grad()
+                    torch.autograd.backward(loss)
+                    clip_grad_norm_(self.network.parameters(), _NORM)
+                    self.optimizer.step()
+                    total += loss.item() * size
+                    count += size
+                    if on_pace is not None:
+                        ends.append((len(packed.vectors) + (ends[-1][0] if ends else 0), time.perf_counter()))
+                        (warm, since), (learnt, now) = ends[0], ends[-1]  # the first batch warms up
+                        if len(ends) > _PACE_BATCHES and now - since >= _PACE_AFTER:
+                            seconds = now - begun + (self.train.vectors - learnt) * (now - since) / (learnt - warm)
+                            if seconds >= _LONG_EPOCH:
+                                on_pace(Pace(seconds, self.settings.epochs - number + 1))
+                            on_pace = None
+        return total / count, count
+
+    def standardise(self, network: FeatureNetwork) -> None:
+        """Tell a network mean and standard deviation of each of its values, over some of the training vectors.
+
+        They are the same for every seed.
+        """
+        with closing(self.train.chunks((0, 0))) as chunks:
+            features = next(chunks).features
+        sample = features[:: max(1, len(features) // _SCALED_BY)][:_SCALED_BY]
+        network.standardise(*feature_scale(sample, network.combine))
+
+
+def _differences(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
+    """The names of what differs; of the settings of the training, each one that does."""
+    differ = [name for name in ours if ours[name] != theirs.get(name)]
+    mine, others = ours.get("training"), theirs.get("training")
+    if "training" in differ and isinstance(mine, dict) and isinstance(others, dict):
+        differ.remove("training")
+        differ += [name for name, value in mine.items() if others.get(name) != value]
+    return differ
+
+
+@contextmanager
+def _seeded(*seed: int) -> Iterator[None]:
+    """Seed torch's generator with these numbers inside the block, and restore its state afterwards."""
+    with torch.random.fork_rng():
+        torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
+        yield
+
+
+# ── the training of a head ────────────────────────────────────────────────────────────────────────────────
+
+
+_BLOCK = 4096  # examples whose inputs are made at a time
+
+
+@dataclass(frozen=True, slots=True)
+class SolvedHeads:
+    """The linear heads of some training data: they have no seed."""
+
+    candidates: tuple[Candidate, ...]
+    weights: LinearWeights  # of the best one
+    seconds: float
+
+
+class HeadLoop(EpochLoop):
+    """One training of a head, in a folder that :func:`hold_result_folder` holds.
+
+    Candidates are a network that is trained in epochs; linear heads that are solved, one for each weight decay and, of
+    pairs, for each group of inputs; and the mean of the network and the best linear head. The settings may leave only
+    some of them. ``solved`` are linear heads that a training of another seed solved.
+    """
+
+    network: HeadNetwork
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: HeadSettings,
+        device: str | None,
+        train: HeadExamples,
+        dev: HeadExamples,
+        reads: HeadInput,
+        outputs: Outputs,
+        solved: SolvedHeads | None = None,
+    ) -> None:
+        settings = train.task.settle(settings, outputs, len(train.store))
+        super().__init__(folder, settings, device, train.store)
+        self.head_settings, self.examples, self.dev, self.reads, self.outputs = settings, train, dev, reads, outputs
+        self.task = train.task
+        self.weight_decay = settings.weight_decay or 0.0
+        self.shape = reads.shape(train.task, settings, outputs)
+        self.candidates: list[Candidate] = []
+        self.solved = solved
+        self.seconds = 0.0  # of learning
+        self._targets = torch.from_numpy(train.make_targets(outputs))
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """All that decides the result."""
+        return head_identity(self.task.kind, self.reads, self.head_settings, self.digests)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digests that identify both sources."""
+        return {"train": self.examples.digest, "dev": self.dev.digest}
+
+    def check_memory(self) -> None:
+        """Refuse a training that the memory cannot hold, before anything is made or removed.
+
+        Raises:
+            UsageError: says what it takes.
+        """
+        if self.task.has_epochs(self.head_settings, mixed=self.shape.mixed):
+            self.refuse_large(self.make_network)
+        if self.shape.crf:
+            words = int(np.sort(self.train.lengths)[-self.settings.batch_size :].sum())
+            refuse_large_crf(self.shape.outputs, words, self.device)
+
+    def make_network(self) -> HeadNetwork:
+        """A network that has learnt nothing yet."""
+        return self.task.make_network(self.shape, self.outputs)
+
+    def loss(self, batch: ExampleBatch, chunk: ExampleChunk, packed: PackedExamples) -> tuple[Tensor, int]:
+        """The mean loss of the examples of a batch, or of its vectors."""
+        learnt = self.train.vectors_of(chunk, packed) if self.task.per_vector else chunk.examples[packed.examples]
+        targets = self._targets[torch.from_numpy(learnt)].to(self.device)
+        allowed = self._allowed(chunk, packed)
+        return self.task.batch_loss(self.network, batch, targets, allowed), len(learnt)
+
+    def learn(self, on_epoch: OnEpoch | None, on_pace: OnPace | None = None) -> int:
+        """Learn all candidates; the best one becomes the network. Returns the epochs that were done before.
+
+        Raises:
+            TrainingError, UsageError: see :meth:`EpochLoop.learn`.
+        """
+        settings, mixed, resumed = self.head_settings, self.shape.mixed, 0
+        networks: dict[Candidate, HeadNetwork] = {}
+        if self.task.has_epochs(settings, mixed=mixed):
+            resumed = super().learn(on_epoch, on_pace)
+            self.seconds += sum(epoch["seconds"] for epoch in self.history)
+            widest = max(self.shape.input_groups, key=self.shape.input_groups.__getitem__)
+            network = self._judged(self.network, Candidate(self.shape.hidden, widest, self.weight_decay, 0.0))
+            networks[replace(network, score=self.best_score)] = self.network
+        self.candidates += networks
+        if self.task.solves(settings, mixed=mixed):
+            self.solved = self.solved or self._solve()
+            self.seconds += self.solved.seconds
+            linear = best_candidate(self.solved.candidates)
+            networks[linear] = self._with_linear(replace(self.shape, hidden=0), self.solved.weights)
+            self.candidates += self.solved.candidates
+            if self.history:
+                both = self._with_linear(replace(self.shape, averaged=True), self.solved.weights)
+                both.load_state_dict(self.network.state_dict(), strict=False)
+                averaged = self._judged(both, replace(linear, hidden=self.shape.hidden, averaged=True))
+                networks[averaged] = both
+                self.candidates.append(averaged)
+        self.network = networks[best_candidate(networks)]
+        return resumed
+
+    def _solve(self) -> SolvedHeads:
+        """Linear heads of each group of inputs, from the strongest weight decay on while the loss falls."""
+        begun, shape = time.perf_counter(), replace(self.shape, hidden=0)
+        self.refuse_large(lambda: HeadNetwork(shape), SOLVER_COPIES)
+        zeros = LinearWeights(torch.zeros(shape.outputs, shape.inputs), torch.zeros(shape.outputs))
+        network = self._with_linear(shape, zeros)
+        inputs, found = self._inputs(network), dict[Candidate, LinearWeights]()
+        for group, width in shape.input_groups.items():
+            weights = LinearWeights(*(part.to(self.device) for part in (zeros.weight[:, :width], zeros.bias)))
+            least = float("inf")
+            for decay in self.head_settings.decays:
+                weights = solve_linear(self._first(inputs, width), self.task.mean_loss, len(self.train), decay, weights)
+                self._put_linear(network.out, weights)
+                candidate = self._judged(network, Candidate(0, group, decay, 0.0))
+                found[candidate] = weights
+                assert candidate.loss is not None
+                if candidate.loss > least:
+                    break
+                least = candidate.loss
+        self.check_unchanged()
+        return SolvedHeads(tuple(found), found[best_candidate(found)], time.perf_counter() - begun)
+
+    def _with_linear(self, shape: HeadShape, weights: LinearWeights) -> HeadNetwork:
+        """A network of a shape whose linear head has those weights."""
+        network = HeadNetwork(shape).eval()
+        self.standardise(network)
+        self._put_linear(network.linear or network.out, weights)
+        return network.to(self.device)
+
+    @staticmethod
+    def _put_linear(layer: Linear, weights: LinearWeights) -> None:
+        """Put weights of the first inputs into a layer; it does not read the others."""
+        with torch.no_grad():
+            layer.weight.zero_()[:, : weights.weight.shape[1]] = weights.weight
+            layer.bias.copy_(weights.bias)
+
+    def _judged(self, network: HeadNetwork, candidate: Candidate) -> Candidate:
+        """The candidate with score and loss of its network on the development set."""
+        guesses = store_guesses(network, self.dev, self.outputs, self.head_settings, self.device)
+        loss = self.task.guess_loss(self.dev.gold, guesses, self.outputs)
+        return replace(candidate, score=self._scores(guesses)[0].value, loss=loss)
+
+    def _inputs(self, network: HeadNetwork) -> Blocks:
+        """The inputs of a linear head and what they are to give, kept in memory where they fit it."""
+
+        def blocks() -> Iterator[tuple[Tensor, Tensor]]:
+            for chunk in self.train.chunks():
+                for at in range(0, len(chunk), _BLOCK):
+                    examples = torch.from_numpy(chunk.examples[at : at + _BLOCK])
+                    first, stop = chunk.offsets[at], chunk.offsets[min(at + _BLOCK, len(chunk))]
+                    features = torch.from_numpy(chunk.features[first:stop]).to(self.device, copy=True)
+                    yield network.inputs(features), self._targets[examples].to(self.device)
+
+        held = self.train.bytes + self.train.vectors * self.shape.inputs * 4
+        if held > self.settings.memory:
+            return blocks
+        kept = list(blocks())
+        return lambda: kept
+
+    @staticmethod
+    def _first(inputs: Blocks, width: int) -> Blocks:
+        """Only the first inputs of each block."""
+        return lambda: ((values[:, :width], targets) for values, targets in inputs())
+
+    def judge(self) -> float:
+        """The score that chooses the best epoch, on the development set."""
+        return self.evaluate()[0].value
+
+    def evaluate(self) -> tuple[HeadScores, Threshold]:
+        """Score the head on the development set, by the threshold that is best for it."""
+        return self._scores(store_guesses(self.network, self.dev, self.outputs, self.head_settings, self.device))
+
+    def _scores(self, guesses: Sequence[Guess]) -> tuple[HeadScores, Threshold]:
+        return own_scores(self.task, self.dev.gold, guesses, self.outputs, self.dev.passages)
+
+    def check_unchanged(self) -> None:
+        """Check that both sources did not change since they were opened."""
+        self.examples.store.check_unchanged()
+        self.dev.store.check_unchanged()
+
+    def _allowed(self, chunk: ExampleChunk, packed: PackedExamples) -> Tensor | None:
+        """Whether each token of a batch can be an answer's; None where no tokens are read."""
+        tokens = self.examples.layout.tokens
+        if tokens is None:
+            return None
+        return torch.from_numpy(tokens.allowed[self.train.vectors_of(chunk, packed)]).to(self.device)
+
+
+def store_guesses(
+    network: HeadNetwork,
+    examples: HeadExamples,
+    outputs: Outputs,
+    settings: HeadSettings,
+    device: torch.device,
+) -> list[Guess]:
+    """The guess of a network for each example, in order."""
+    task, tokens, guesses = examples.task, examples.layout.tokens, list[Guess]()
+    for chunk in examples.store.chunks() if len(examples.store) else ():
+        scores = network_scores(network, chunk, device)
+        spans = None if tokens is None else PassageSpans(tokens.part(chunk.examples), settings.max_answer)
+        guesses += task.guesses(scores, chunk.offsets, outputs, spans)
+    return guesses

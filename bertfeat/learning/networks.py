@@ -1,0 +1,218 @@
+"""The networks of heads: batches of features become scores.
+
+Shapes: N vectors (of words, tokens or texts); W width of a stored vector; K mixed layers; H width of one layer.
+
+Shapes: B examples of a batch; N vectors of all; W width of a stored vector; L layers in it, of which H is the width of
+one; V inputs of the first layer of weights; K outputs.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from math import sqrt
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from bertfeat.learning.crf import Crf
+from bertfeat.learning.example_store import ExampleBatch
+from bertfeat.learning.lstm import BiLstm
+
+# ── mean and spread of features ───────────────────────────────────────────────────────────────────────────
+
+
+_BLOCK = 512  # rows at a time in float64
+
+
+def feature_scale(
+    features: NDArray[np.floating], combine: Callable[[NDArray[np.floating]], NDArray[np.floating]] | None = None
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and standard deviation of each value over words, in little memory: ``[N, W]`` → two of ``[W]``.
+
+    With ``combine`` they are those of the V values that it makes of features: ``[n, W]`` → ``[n, V]``.
+    """
+
+    def blocks() -> Iterator[NDArray[np.floating]]:
+        for at in range(0, len(features), _BLOCK):
+            block = features[at : at + _BLOCK]
+            yield block if combine is None else combine(block)
+
+    mean = reduce(np.add, (block.sum(0, dtype=np.float64) for block in blocks())) / len(features)
+    squares = reduce(np.add, (np.square(block - mean).sum(0) for block in blocks()))
+    return mean.astype(np.float32), np.sqrt(squares / len(features)).astype(np.float32)
+
+
+# ── networks of features ──────────────────────────────────────────────────────────────────────────────────
+
+
+_LEAST_SPREAD = 1e-3
+
+
+class ScalarMix(nn.Module):
+    """A weighted sum of layers with learned weights and scale (Peters et al. 2018, equation 1): γ Σ softmax(w)ₖ hₖ."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(layers))
+        self.gamma = nn.Parameter(torch.ones(()))
+
+    def forward(self, stacked: Tensor) -> Tensor:
+        """Shape: ``[N, K, H]`` → ``[N, H]``."""
+        return self.gamma * torch.einsum("nkh,k->nh", stacked, torch.softmax(self.weights, 0))
+
+
+class FeatureNetwork(nn.Module):
+    """A network on features of width W, K layers side by side of which it learns a weighted sum (0: one recipe)."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, width: int, mixed_layers: int, dropout: float) -> None:
+        super().__init__()
+        self.mixed_layers = mixed_layers
+        self.input_width = width // max(1, mixed_layers)
+        self.dropout = dropout
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("scale", torch.ones(width))
+        self.mix = ScalarMix(mixed_layers) if mixed_layers else None
+
+    def standardise(self, mean: NDArray[np.float32], spread: NDArray[np.float32]) -> None:
+        """Bring features to mean 0 and spread 1 (``[W]``), so that one learning rate suits all models."""
+        self.mean.copy_(torch.from_numpy(mean))
+        self.scale.copy_(torch.from_numpy(1.0 / np.maximum(spread, _LEAST_SPREAD)))
+
+    def combine(self, features: NDArray[np.floating]) -> NDArray[np.floating]:
+        """The values whose mean and spread count, of stored features: these themselves."""
+        return features
+
+    @property
+    def mix_shares(self) -> list[float] | None:
+        """The share of each layer in the learned weighted sum, ``[K]``; None where none is learnt."""
+        return None if self.mix is None else torch.softmax(self.mix.weights.detach(), 0).tolist()
+
+    def inputs(self, features: Tensor) -> Tensor:
+        """Features at one scale, of mixed layers their sum: ``[N, W]`` → ``[N, W or H]`` float32."""
+        features = features.float().sub_(self.mean).mul_(self.scale)
+        if self.mix is None:
+            return features
+        mixed: Tensor = self.mix(features.view(len(features), self.mixed_layers, -1))
+        return mixed
+
+    def mask(self, batch: ExampleBatch, width: int) -> Tensor:
+        """Dropout, the same in all vectors of an example (Gal and Ghahramani 2016): ``[N, width]``, or 1."""
+        keep = 1.0 - self.dropout
+        if not self.training or keep == 1.0:
+            return self.mean.new_ones(1)
+        return self.mean.new_empty(batch.count, width).bernoulli_(keep).div_(keep)[batch.example]
+
+
+# ── heads ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class HeadShape:
+    """The shape of a head's network."""
+
+    width: int  # W of all that is read of one text or token
+    texts: int  # whose vectors stand side by side: 1, or 2 of a pair that is embedded apart
+    layers: int  # L that stand side by side in the vector of a text; 1 of a sum
+    mixed: bool  # a weighted sum of them is learnt
+    hidden: int  # width of the hidden layer, of an LSTM in each direction; 0: none
+    recurrent: int  # the hidden layers are so many of a BiLSTM over the vectors of an example; 0: one layer of each
+    outputs: int  # scores of each vector: K
+    dropout: float
+    averaged: bool = False  # beside the hidden layer stands a linear head: the mean of the scores of both counts
+    crf: bool = False  # whole sequences of outputs are scored
+
+    @property
+    def input_groups(self) -> dict[str, int]:
+        """The inputs by name, each group with those before it: ``inputs[:, :number]``.
+
+        Of a pair the cosines alone come first, then what is symmetric, then both texts; of one text there is one group.
+        """
+        layers = 1 if self.mixed else self.layers
+        width = self.width // self.texts // (self.layers if self.mixed else 1)
+        if self.texts == 1:
+            return {"text": width}
+        return {"cosines": layers, "differences": layers + 2 * width, "texts": layers + 4 * width}
+
+    @property
+    def inputs(self) -> int:
+        """Number V of inputs."""
+        return max(self.input_groups.values())
+
+
+class HeadNetwork(FeatureNetwork):
+    """Standardised inputs, perhaps a hidden layer, and a linear layer; perhaps a linear head beside them.
+
+    The inputs of a text are its vector. Those of a pair are made of its texts' layers u and v, each at length 1, so
+    that no layer outweighs the others: the cosine of each layer, |u-v|, u·v (elementwise), u and v.
+    ``allowed [K+2, K+2]`` says which output may follow which, see :class:`Crf`.
+    """
+
+    def __init__(self, shape: HeadShape, allowed: Tensor | None = None) -> None:
+        mixed_layers = shape.layers if shape.mixed else 0
+        super().__init__(shape.inputs if shape.texts == 2 else shape.width, mixed_layers, shape.dropout)
+        self.shape = shape
+        recurrent = shape.recurrent if shape.hidden else 0
+        self.lstm = BiLstm(shape.inputs, shape.hidden, recurrent) if recurrent else None
+        self.hidden = nn.Linear(shape.inputs, shape.hidden) if shape.hidden and not shape.recurrent else None
+        last = shape.inputs if not shape.hidden else shape.hidden * (2 if shape.recurrent else 1)
+        self.out = nn.Linear(last, shape.outputs)
+        self.linear = nn.Linear(shape.inputs, shape.outputs) if shape.averaged else None
+        self.crf = Crf(shape.outputs, allowed) if shape.crf else None
+
+    def combine(self, features: NDArray[np.floating]) -> NDArray[np.floating]:
+        """The values whose mean and spread count: of pairs the inputs, ``[N, V]``."""
+        if self.shape.texts == 1:
+            return features
+        with torch.no_grad():
+            inputs: NDArray[np.float32] = self._compared(torch.from_numpy(features).to(self.mean.device)).cpu().numpy()
+        return inputs
+
+    def inputs(self, features: Tensor) -> Tensor:
+        """The standardised inputs of stored features: ``[N, W]`` → ``[N, V]`` float32."""
+        if self.shape.texts == 1:
+            return super().inputs(features)
+        return (self._compared(features) - self.mean) * self.scale
+
+    def forward(self, batch: ExampleBatch) -> Tensor:
+        """Scores of each vector of a packed batch: ``[N, K]`` float32."""
+        inputs = self.inputs(batch.features)
+        features = inputs * self.mask(batch, inputs.shape[1])
+        if self.lstm is not None:
+            between = [self.mask(batch, 2 * self.shape.hidden) for _ in range(1, self.shape.recurrent)]
+            features = self.lstm(features, batch.sizes, between)
+        elif self.hidden is not None:
+            features = torch.relu(self.hidden(features))
+        if self.shape.hidden:
+            features = features * self.mask(batch, features.shape[1])
+        scores: Tensor = self.out(features)
+        return scores if self.linear is None else (scores + self.linear(inputs)) / 2
+
+    @torch.no_grad()
+    def decide(self, batch: ExampleBatch) -> Tensor:
+        """The scores of each vector; with a CRF 1 for the outputs on the best path and 0 for others: ``[N, K]``."""
+        scores: Tensor = self(batch)
+        if self.crf is None:
+            return scores
+        return nn.functional.one_hot(self.crf.decode(scores, batch.sizes), self.shape.outputs).float()
+
+    def _compared(self, features: Tensor) -> Tensor:
+        """Both texts of each pair beside each other: ``[N, W]`` → ``[N, V]`` float32."""
+        texts = self._of_length_one(features.float().view(len(features), 2, self.shape.layers, -1))
+        if self.mix is not None:
+            texts = self._of_length_one(self.mix(texts.flatten(0, 1)).view(len(features), 2, 1, -1))
+        first, second = texts[:, 0], texts[:, 1]
+        product = first * second
+        parts = [product.mean(-1), (first - second).abs(), product, first, second]
+        return torch.cat([part.flatten(1) for part in parts], 1)
+
+    @staticmethod
+    def _of_length_one(layers: Tensor) -> Tensor:
+        """Layers of one length: √H, so that their values are near 1 and the mean of a product is a cosine."""
+        unit: Tensor = normalize(layers, dim=-1)
+        return unit * sqrt(layers.shape[-1])

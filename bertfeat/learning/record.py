@@ -1,0 +1,162 @@
+"""The settings of a head: how it is trained and what it reads."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from bertfeat.display import Cells, displayed
+from bertfeat.features import ModelIdentity
+from bertfeat.io import to_plain
+from bertfeat.learning.checkpoint import FileDigest
+from bertfeat.learning.inputs import Extraction, LayerInput, parse_input
+from bertfeat.learning.kinds import HeadKind, PairForm
+from bertfeat.learning.networks import HeadShape
+from bertfeat.learning.schedule import EpochRecord
+from bertfeat.learning.settings import GridPoint, HeadSettings as HeadSettings
+from bertfeat.recipe import Pooling
+
+if TYPE_CHECKING:
+    from bertfeat.learning.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """The outputs of a head: labels, tags, or numbers that were learnt at mean 0, spread 1; or spans, choices."""
+
+    labels: tuple[str, ...] = ()
+    mean: float = 0.0
+    spread: float = 1.0
+    stored: bool = False  # the labels are spellings of stored numbers or truth values, and not texts
+    scheme: str | None = None  # of tags: BIO or IOBES for spans, PLAIN for others
+    usual: int = 0  # number of the tag that most words have
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A head that was learnt, one of those of which the one with the least loss on the development set is kept."""
+
+    hidden: int  # width of the hidden layer; 0: none
+    inputs: str  # the group that it (or its linear head) reads, with those before it: ``HeadShape.input_groups``
+    weight_decay: float
+    score: Annotated[float, Meta(ge=-1, le=1)]  # on the development set
+    loss: Annotated[float, Meta(ge=0)] | None = None  # on the development set; None where there is one candidate
+    averaged: bool = False  # the mean of the network and the best linear head
+
+    def __str__(self) -> str:
+        network = f"a hidden layer of {self.hidden}" if self.hidden else "linear"
+        network += " averaged with linear" if self.averaged else ""
+        return f"{network} on {self.inputs}, weight decay {self.weight_decay:g}"
+
+
+def best_candidate(candidates: Iterable[Candidate]) -> Candidate:
+    """The candidate with the least loss on the development set, the first of equal ones.
+
+    Probabilities tell more than right and wrong: a few hundred examples choose well by them, and badly by accuracy.
+    """
+    return min(candidates, key=lambda candidate: candidate.loss or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadInput:
+    """The features that a head reads of each text or token."""
+
+    model: ModelIdentity  # that makes them
+    extraction: Extraction  # how it makes them
+    pooling: Pooling
+    layers: LayerInput
+    pairs: PairForm | None  # None: single texts
+
+    def shape(self, task: "Task", training: HeadSettings, outputs: Outputs) -> HeadShape:
+        """The shape of the network of a head that reads them."""
+        apart = self.pairs is PairForm.APART
+        return task.shape(self.layers, self.model.hidden_size, training, outputs, apart=apart)
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleColumns:
+    """The columns of the training corpus, which those of other corpora are taken to be, too."""
+
+    texts: tuple[str, ...] = ()
+    pair: str | None = None
+    label: str | None = None  # of what is to be predicted; several have commas between them
+    choices: tuple[str, ...] = ()
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class HeadRecord:
+    """A saved head: what it reads, what it predicts, and how it was trained. It is what ``head.json`` holds."""
+
+    format_version: int
+    kind: HeadKind
+    approach: Literal["frozen", "fine-tuned"]
+    model: ModelIdentity  # that makes the features, or was fine-tuned
+    pairs: PairForm | None  # None: single texts
+    outputs: Outputs
+    training: HeadSettings
+    columns: ExampleColumns
+    measure: str  # of the score
+    score: float  # on the development set: of the chosen candidate
+    # the no-answer score above which a question has none; for each label the probability from which on a text has it
+    threshold: float | tuple[float, ...] | None
+    seconds: float  # of training, without extraction
+    data: Mapping[str, str]  # digests of train and dev
+    versions: Mapping[str, str]
+    # of the frozen approach
+    extraction: Extraction | None = None
+    pooling: Pooling | None = None
+    layers: str | None = None  # a layer specification
+    network: HeadShape | None = None
+    places: Mapping[str, tuple[str, ...]] | None = None  # folders of the features, relative to the head's
+    candidates: tuple[Candidate, ...] = ()
+    best_epoch: int = 0  # of the candidate that was trained in epochs; 0: none was
+    history: tuple[EpochRecord, ...] = ()
+    weights: FileDigest | None = None
+    # of fine-tuning
+    point: GridPoint | None = None
+    precision: Literal["fp32", "bf16"] | None = None  # that it was computed in
+    files: Mapping[str, FileDigest] | None = None  # of the model and its tokenizer, by name
+
+    def cells(self) -> Cells:
+        """The facts that a line or a table shows of the head."""
+        kind = {"kind": str(self.kind), "approach": self.approach, "model": self.model.name, "layers": self.layers}
+        score = {"measure": self.measure, "score": self.score, "best_epoch": self.best_epoch}
+        return {**kind, **score, "labels": self.outputs.labels, "candidates": self.candidates, "history": self.history}
+
+    def reads(self) -> HeadInput:
+        """The features that a head on stored features reads."""
+        assert self.extraction is not None
+        assert self.pooling is not None
+        return HeadInput(self.model, self.extraction, self.pooling, self.input, self.pairs)
+
+    @property
+    def input(self) -> LayerInput:
+        """The layers that are read."""
+        return parse_input(self.layers or "last", self.model.num_layers)
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The candidate that was kept; of a fine-tuned model there is none."""
+        return best_candidate(self.candidates) if self.candidates else None
+
+    def identity(self) -> dict[str, object]:
+        """All that decides the result of its training."""
+        return head_identity(self.kind, self.reads(), self.training, self.data)
+
+
+def head_identity(
+    kind: HeadKind, reads: HeadInput, training: HeadSettings, data: Mapping[str, str]
+) -> dict[str, object]:
+    """All that decides the result of a training on stored features, as JSON has it."""
+    return {
+        "kind": str(kind),
+        "model": reads.model.fingerprint,
+        "layers": reads.layers.spec,
+        "pooling": str(reads.pooling),
+        "pairs": reads.pairs and str(reads.pairs),
+        "extraction": to_plain(reads.extraction),
+        "training": to_plain(training),
+        "data": dict(data),
+    }

@@ -1,0 +1,168 @@
+"""Settings of a training, and of fine-tuning."""
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Annotated, Literal, TypeVar
+
+from msgspec import Meta
+
+from bertfeat.arguments import checked
+from bertfeat.errors import UsageError, parameter
+from bertfeat.options import Option, check_bounds
+
+# ── settings of fine-tuning ───────────────────────────────────────────────────────────────────────────────
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class GridPoint:
+    """One point of the grid that the paper searches on the development set."""
+
+    batch_size: Annotated[int, Meta(ge=1)]  # sentences
+    learning_rate: Annotated[float, Meta(gt=0, lt=1)]
+    epochs: Annotated[int, Meta(ge=1)]
+
+
+PAPER_GRID = tuple(GridPoint(*point) for point in product((16, 32), (5e-5, 3e-5, 2e-5), (2, 3, 4)))
+"""Section A.3 of the paper."""
+
+
+# ── settings of training in epochs ────────────────────────────────────────────────────────────────────────
+
+
+MEMORY = 4 * 2**30
+PATIENCE = 6  # epochs,
+_PATIENT_UPDATES = 100  # or as many as so many updates take
+Schedule = Literal["plateau", "linear"]
+Settings = TypeVar("Settings", bound="LoopSettings")
+_DECAYS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopSettings:
+    """The settings of every training in epochs on stored features.
+
+    Raises:
+        UsageError: a number that cannot be right.
+    """
+
+    hidden: Annotated[int, Option("Width of the hidden layer.", least=1, most=2**16)] = 256
+    dropout: Annotated[
+        float, Option("Share of values left out while it learns.", metavar="SHARE", least=0, below=1)
+    ] = 0.5
+    batch_size: Annotated[int, Option("Sentences, or other examples, in a batch.", least=1, most=2**31)] = 32
+    learning_rate: Annotated[
+        float, Option("At the beginning; it falls by the schedule.", metavar="RATE", above=0, below=1)
+    ] = 1e-3
+    epochs: Annotated[int, Option("Epochs at most.", least=1, most=2**31)] = 40
+    schedule: Annotated[
+        Schedule,
+        Option(
+            "plateau: halve the rate where the score on the development set no longer rises, and keep the best epoch; "
+            "linear: let it fall to 0 over all epochs, and keep the last one."
+        ),
+    ] = "plateau"
+    patience: Annotated[
+        int | None,
+        Option(
+            "Epochs without a better score on the development set before a plateau ends.",
+            default=f"{PATIENCE}, or as many as {_PATIENT_UPDATES} updates take",
+            least=1,
+            most=2**31,
+        ),
+    ] = None
+    seed: Annotated[
+        int, Option("Of the random numbers: another one, another result.", basic=True, least=0, most=2**62)
+    ] = 1
+    memory: Annotated[
+        int,
+        Option(
+            "Features held in memory, such as 500M or 8G; larger sets are read anew each epoch.",
+            metavar="SIZE",
+            in_bytes=True,
+            least_typed=10**6,
+            least=1,
+            most=2**62,
+        ),
+    ] = MEMORY
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        if self.schedule == "linear" and self.patience is not None:
+            remedy = f"leave it out, or give {parameter('schedule', 'plateau')}"
+            raise UsageError(
+                f"{parameter('patience', self.patience)} has no effect: all epochs are learnt", remedy=remedy
+            )
+
+    @property
+    def epochs_waited(self) -> int:
+        """The number of epochs without a better score that a plateau waits for one."""
+        return PATIENCE if self.patience is None else self.patience
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadSettings(LoopSettings):
+    """Settings of a head's training on stored features.
+
+    Raises:
+        UsageError: a number that cannot be right.
+    """
+
+    hidden: Annotated[  # -1: a network, linear heads and the mean of both are tried
+        int,
+        Option(
+            "Width of the hidden layer; 0: none, so that the head is solved, not trained in epochs (answer: trained).",
+            default="by the task",
+            least=0,
+            most=2**16,
+        ),
+    ] = -1
+    weight_decay: Annotated[
+        float | None,
+        Option(
+            "Half of it times the squared weights is added to the loss.",
+            default="10 to 0.0003 without a hidden layer, as is best on dev; with one 0",
+            above=0,
+            most=1_000_000,
+        ),
+    ] = None
+    task: Annotated[
+        str | None,
+        Option(
+            "Of classify: labels, multi-labels, numbers, or one that a package adds.",
+            default="labels; multi-labels where --label holds lists or is several columns",
+            metavar="NAME",
+            basic=True,
+        ),
+    ] = None
+    max_answer: Annotated[int, Option("Tokens of the longest answer.", least=1)] = 30
+    crf: Annotated[
+        bool | None,
+        Option(
+            "Score whole sequences of tags (CRF), or each tag by itself as the paper does.",
+            default="a CRF where tags stand for spans; none for a Table 7",
+            basic=True,
+        ),
+    ] = None
+    scheme: Annotated[
+        Literal["BIO", "IOBES"],
+        Option("In which spans are learnt; BIO, IOB1 and IOBES are read, BIO is written."),
+    ] = "BIO"
+
+    @property
+    def decays(self) -> tuple[float, ...]:
+        """The weight decays that a head is solved with, the strongest first."""
+        return _DECAYS if self.weight_decay is None else (self.weight_decay,)
+
+
+def with_patience(settings: Settings, examples: int) -> Settings:
+    """Settings for so many training examples: by default a plateau waits for 6 epochs, or 100 updates.
+
+    An epoch of few examples is of few updates, and its score may be luck.
+    """
+    if settings.patience is not None or settings.schedule != "plateau":
+        return settings
+    updates = -(-examples // settings.batch_size)  # of an epoch
+    return replace(settings, patience=max(PATIENCE, -(-_PATIENT_UPDATES // updates)))

@@ -1,0 +1,362 @@
+"""The runs of a table of layers, its rows, and the table as JSON and as Markdown."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from bertfeat.arguments import checked
+from bertfeat.display import displayed
+from bertfeat.errors import HeadError, parameter
+from bertfeat.io import (
+    JsonFormat,
+    atomic,
+    canonical_json,
+    refuse_folder_path,
+    remove_file,
+    storage_errors,
+    to_plain,
+    write_json,
+)
+from bertfeat.learning.inputs import Extraction, parse_input
+from bertfeat.learning.kinds import HeadKind, PairForm
+from bertfeat.learning.settings import GridPoint, HeadSettings, Schedule
+from bertfeat.learning.tasks.table import task_of
+from bertfeat.recipe import Pooling
+
+# ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+FINE_TUNING = "fine-tuning"
+PAPER_SOURCE = "Devlin et al. 2019, Table 7: BERT base (cased), development set of CoNLL-2003, mean of 5 runs"
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row of the table: a way to make features of layers, or fine-tuning."""
+
+    name: str  # as on the command line: a layer specification, or "fine-tuning"
+    title: str
+    paper: float | None = None  # F1 in the paper, 0 to 100
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder that its runs are kept in."""
+        return self.name.replace("=", "_").replace("..", "to").replace("+", "_")
+
+
+PAPER_ROWS = (
+    TableRow("embeddings", "Embeddings", 91.0),
+    TableRow("second-to-last", "Second-to-Last Hidden", 95.6),
+    TableRow("last", "Last Hidden", 94.9),
+    TableRow("mix4", "Weighted Sum Last Four Hidden", 95.9),
+    TableRow("concat4", "Concat Last Four Hidden", 96.1),
+    TableRow("mix-all", "Weighted Sum All Layers", 95.5),
+)
+FINE_TUNED_ROW = TableRow(FINE_TUNING, "Fine-tuned", 96.4)
+"""The paper's row of BERT base; BERT large came to 96.6."""
+
+
+def parse_rows(rows: Iterable[str | TableRow], num_layers: int) -> tuple[TableRow, ...]:
+    """The rows that are meant: ``paper`` for the paper's six, ``all`` for every single layer, or specifications.
+
+    Raises:
+        RecipeError: a name that is neither.
+    """
+    known = {row.name: row for row in PAPER_ROWS}
+    parsed: dict[str, TableRow] = {}
+    for name in rows:
+        if isinstance(name, TableRow):
+            parsed[name.name] = name
+            continue
+        if name == "paper":
+            parsed |= known
+        elif name == "all":
+            parsed |= {str(layer): TableRow(str(layer), f"Layer {layer}") for layer in range(num_layers + 1)}
+        else:
+            parse_input(name, num_layers)
+            parsed[name] = known.get(name) or TableRow(name, name)
+    return tuple(parsed.values())
+
+
+# ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+FORMAT_VERSION = 1
+SETTINGS_NAME = "_settings.json"
+RUNS_NAME = "runs"
+
+_Score = Annotated[float, Meta(ge=-1, le=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadRun:
+    """One training of one row, or a baseline."""
+
+    row: str
+    seed: Annotated[int, Meta(ge=0)]
+    dev: _Score
+    test: _Score | None
+    scores: Mapping[str, float]  # further ones, of the test set, or else of the development set
+    epochs: int = 0
+    seconds: Annotated[float, Meta(ge=0)] = 0.0  # of learning
+    grid: GridPoint | None = None  # of fine-tuning
+    precision: Literal["fp32", "bf16"] | None = None  # that fine-tuning was computed in
+
+    @property
+    def place(self) -> str:
+        """Where it is kept below the folder of runs, without the file's ending."""
+        if self.grid is None:
+            return f"{TableRow(self.row, '').folder}/seed-{self.seed}"
+        point = self.grid
+        name = f"{self.precision}-batch-{point.batch_size}-rate-{point.learning_rate:g}-epochs-{point.epochs}"
+        return f"{self.row}/{name}-seed-{self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class _HeadRunFile:
+    """A run as it lies on disk, with the digest of its table's identity."""
+
+    format_version: int
+    table: str
+    run: HeadRun
+
+
+@dataclass(frozen=True, slots=True)
+class TableIdentity:
+    """The settings and data shared by all runs of a table: they differ in row and seed."""
+
+    kind: HeadKind
+    model: str  # fingerprint
+    pooling: Pooling
+    pairs: PairForm | None
+    label: str | None
+    extraction: Extraction
+    training: HeadSettings  # whose seed says nothing
+    data: Mapping[str, str]  # digest of the train, dev and test examples
+
+    @property
+    def digest(self) -> str:
+        """The digest that identifies a table."""
+        return hashlib.sha256(canonical_json(to_plain(self))).hexdigest()
+
+    def differences(self, other: "TableIdentity") -> list[str]:
+        """The names of what differs."""
+        return [each.name for each in fields(self) if getattr(self, each.name) != getattr(other, each.name)]
+
+
+@dataclass(frozen=True, slots=True)
+class TableSettings:
+    """The content of ``_settings.json``: the identity of a table, and where its features are."""
+
+    format_version: int
+    identity: TableIdentity
+    places: Mapping[str, tuple[str, ...]]  # folders of the features, relative to the table's
+
+
+class HeadRuns:
+    """The folder of a table's runs.
+
+    Raises:
+        HeadError: it holds runs of a table with other data or settings.
+    """
+
+    def __init__(
+        self, folder: Path, identity: TableIdentity, places: Mapping[str, tuple[str, ...]] | None = None
+    ) -> None:
+        self._table, self._identity = folder, identity
+        self.folder = folder / RUNS_NAME
+        self.digest = identity.digest
+        existing = read_table_settings(folder)
+        if existing is not None and (differ := identity.differences(existing.identity)):
+            raise HeadError(
+                f"{folder} holds a table with other {' and '.join(differ)}",
+                remedy=f"name another folder with {parameter('folder')}, or remove that one",
+            )
+        if places is not None and (existing is None or existing.places != places):
+            write_json(folder / SETTINGS_NAME, TableSettings(FORMAT_VERSION, identity, places))
+
+    def path(self, place: str) -> Path:
+        """The file of a run."""
+        return self.folder / f"{place}.json"
+
+    def read(self, place: str) -> HeadRun | None:
+        """Read a run that was kept; None where there is none.
+
+        Raises:
+            HeadError: it cannot be read, or is of another table.
+        """
+        path = self.path(place)
+        try:
+            file = _RUN_FORMAT.read(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if problem := self._problem(file, place):
+            raise HeadError(problem, where=path, remedy=_REMEDY)
+        return file.run
+
+    def _problem(self, file: "_HeadRunFile", place: str) -> str | None:
+        """The contradiction between a run and its place or its table, if there is one."""
+        run = file.run
+        if file.table != self.digest:
+            return "this run is of another table"
+        if run.place != place:
+            return f"it says of itself that it is {run.place}, and is in another's place"
+        if (run.grid is not None) != (run.row == FINE_TUNING):
+            return "only fine-tuning has a point of a grid"
+        if (run.grid is None) != (run.precision is None):
+            return "fine-tuning, and nothing else, says which precision it was computed in"
+        has_test = "test" in self._identity.data
+        if (run.test is not None) != has_test:
+            return "no score on the test set" if has_test else "a score on a test set, which the table lacks"
+        most = self._identity.training.epochs if run.grid is None else run.grid.epochs
+        return f"{run.epochs} epochs, and there are {most} at most" if run.epochs > most else None
+
+    def write(self, run: HeadRun) -> None:
+        """Keep a run that is done."""
+        path = self.path(run.place)
+        with storage_errors(self._table):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, asdict(_HeadRunFile(FORMAT_VERSION, self.digest, run)))
+
+
+def read_table_settings(folder: Path) -> TableSettings | None:
+    """The settings of the table in a folder; None where there is none.
+
+    Raises:
+        HeadError: it cannot be read.
+    """
+    try:
+        return _IDENTITY_FORMAT.read(folder / SETTINGS_NAME)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+_REMEDY = "remove it, and that run is done again"
+_RUN_FORMAT = JsonFormat(_HeadRunFile, FORMAT_VERSION, error=HeadError, remedy=_REMEDY)
+_IDENTITY_FORMAT = JsonFormat(
+    TableSettings,
+    FORMAT_VERSION,
+    error=HeadError,
+    remedy=lambda: f"name another folder with {parameter('folder')}",
+)
+
+
+# ── the table ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+RESULTS_NAME = "table7.json"
+MARKDOWN_NAME = "table7.md"
+PICTURE_NAME = "table7.png"
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class HeadRow:
+    """A row of the table and its runs."""
+
+    name: str  # a layer specification, "fine-tuning", or a baseline
+    title: str
+    runs: tuple[HeadRun, ...]
+    dev: tuple[float, ...]  # the score of each run on the development set
+    test: tuple[float, ...]  # and on the test set; empty where there is none
+    paper: float | None = None  # span F1 in the paper, 0 to 100; it has numbers for tags alone
+
+    @classmethod
+    def of(cls, name: str, title: str, runs: Sequence[HeadRun], paper: float | None = None) -> "HeadRow":
+        """The row of some runs."""
+        test = tuple(run.test for run in runs if run.test is not None)
+        return cls(name, title, tuple(runs), tuple(run.dev for run in runs), test, paper)
+
+    @property
+    def seconds(self) -> float:
+        """The mean time of learning of a run."""
+        return sum(run.seconds for run in self.runs) / max(1, len(self.runs))
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class HeadTable:
+    """The rows that were trained, in order."""
+
+    kind: HeadKind
+    model: str
+    measure: str
+    rows: Annotated[tuple[HeadRow, ...], Meta(min_length=1)]
+    schedule: Schedule = "plateau"
+
+    @property
+    def purpose(self) -> str:
+        """The purpose that the layers are compared for."""
+        return str(self.kind)
+
+
+def write_head_table(folder: Path, table: HeadTable) -> None:
+    """Write ``table7.json`` and ``table7.md``; a picture of an earlier table is removed.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    for name in (RESULTS_NAME, MARKDOWN_NAME, PICTURE_NAME):
+        refuse_folder_path(folder / name)
+    for name in (MARKDOWN_NAME, PICTURE_NAME):  # nothing stays beside a table that it does not show
+        remove_file(folder / name)
+    write_json(folder / RESULTS_NAME, {"format_version": FORMAT_VERSION, **asdict(table)})
+    with atomic(folder / MARKDOWN_NAME) as temporary:
+        temporary.write_text(format_head_table(table), encoding="utf-8", errors="backslashreplace")
+
+
+@checked
+def format_head_table(table: HeadTable) -> str:
+    """The table in Markdown: mean and standard deviation over seeds, and the time of learning."""
+    has_test, has_paper = any(row.test for row in table.rows), any(row.paper for row in table.rows)
+    head = ["features", "layers", f"dev {table.measure}", *([f"test {table.measure}"] if has_test else []), "seconds"]
+    head += ["paper*"] if has_paper else []
+    lines = [markdown_line(head), markdown_line(["---", "---", *["---:"] * (len(head) - 2)])]
+    for row in table.rows:
+        scores = [format_scores(row.dev), *([format_scores(row.test)] if has_test else [])]
+        paper = [f"{row.paper:.1f}" if row.paper else ""] if has_paper else []
+        seconds = f"{row.seconds:.1f}" if row.seconds else ""
+        lines.append(markdown_line([row.title, row.name, *scores, seconds, *paper]))
+    seeds = max(len(row.runs) for row in table.rows)
+    over = f"{seeds} seed{'' if seeds == 1 else 's'}"
+    note = f"{table.model}; mean ± standard deviation over {over}; seconds of learning, without extraction. "
+    lines += ["", note + " ".join(_further_notes(table)), ""]
+    if has_paper:
+        lines += [f"* Another model and other data: {PAPER_SOURCE}. Its fine-tuned BERT large: 96.6.", ""]
+    return "\n".join(lines)
+
+
+def _further_notes(table: HeadTable) -> Iterator[str]:
+    tuned = [row for row in table.rows if row.name == FINE_TUNING]
+    by_epoch = table.schedule == "plateau"
+    reasons = {"head": not task_of(table.kind).recurrent, "epoch": by_epoch, "point of the grid": bool(tuned)}
+    if chosen := [name for name, is_chosen in reasons.items() if is_chosen]:
+        yield f"Chosen by the development set: {', '.join(chosen)}."
+    if not by_epoch:
+        yield "The last epoch of each run."
+    slowest = max((row.seconds for row in table.rows if row not in tuned), default=0.0)
+    for row in tuned:
+        run = row.runs[0]
+        if (point := run.grid) is not None:
+            ratio = f" in {row.seconds / slowest:,.0f} times the seconds of the slowest head" if slowest else ""
+            settings = f"batches of {point.batch_size}, rate {point.learning_rate:g}, {point.epochs} epochs"
+            yield f"Fine-tuned in {run.precision} with {settings}{ratio}."
+
+
+def format_scores(values: Sequence[float]) -> str:
+    """Mean and standard deviation (of the sample, n-1) in percent: ``91.2 ± 0.4``."""
+    if not values:
+        return ""
+    percent = [100 * value for value in values]
+    mean = fmean(percent)
+    return f"{mean:.1f} ± {stdev(percent):.1f}" if len(values) > 1 else f"{mean:.1f}"
+
+
+def markdown_line(cells: Iterable[str]) -> str:
+    """A line of a table."""
+    return f"| {' | '.join(cells)} |"

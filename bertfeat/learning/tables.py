@@ -1,0 +1,219 @@
+"""Gold values, and the tables of corpora and feature sets that hold them."""
+
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from bertfeat.corpus import Corpus, Document, Failure
+from bertfeat.errors import HeadError, UsageError, did_you_mean, parameter
+from bertfeat.features import DocumentPieces, FeatureSet, MemoryFeatures, position_columns, read_positions
+from bertfeat.io import quote_names
+from bertfeat.learning.example_store import describe_source
+from bertfeat.learning.tag_files import TaggedText
+from bertfeat.words import CharSpans, locate_words, split_words
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+FeatureRows = FeatureSet | MemoryFeatures
+"""Rows with features: a feature set, or what was computed of a part of a corpus."""
+
+TextRow = tuple[str, str, str | None]
+"""Id, text, and second text of a row."""
+
+
+class ExampleTable(Protocol):
+    """Rows, in order, as labels and texts are read of them."""
+
+    @property
+    def where(self) -> str:
+        """The origin of the rows, for messages."""
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The names of the kept columns."""
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """Rows that are not among them, since they could not be read or embedded."""
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether the words have tags."""
+
+    def ids(self) -> Iterator[str]:
+        """The id of each row."""
+
+    def column(self, name: str) -> Iterator[tuple[int, object]]:
+        """The values of a kept column, each after its row."""
+
+    def tags(self) -> Iterator[tuple[str, ...]]:
+        """The tags of each row's words, which the source has."""
+
+    def sentences(self) -> Iterator[TaggedText]:
+        """Each row with its words, and with the tags that the source has for them."""
+
+    def texts(self) -> Iterator[TextRow]:
+        """The texts of each row."""
+
+
+class FeatureTable:
+    """The rows of a feature set; a second set of the same rows brings second texts."""
+
+    def __init__(self, sets: Sequence[FeatureRows]) -> None:
+        self._sets = sets
+        self.where = describe_source(sets[0])
+        self.kept = tuple(column.name for column in sets[0].kept)
+        self.has_tags = "tags" in sets[0].names
+        failures = {failure.row: failure for features in reversed(sets) for failure in features.failures()}
+        self.failures = tuple(failures[row] for row in sorted(failures))
+
+    def ids(self) -> Iterator[str]:
+        """The id of each row."""
+        for batch in self._sets[0].stream(["id"], batch_rows=8192):
+            yield from batch.column("id").to_pylist()
+
+    def column(self, name: str) -> Iterator[tuple[int, object]]:
+        """The values of a kept column, each after its row; nothing else is read."""
+        for batch in self._sets[0].stream(["row", name], batch_rows=8192):
+            yield from zip(batch.column("row").to_pylist(), batch.column(name).to_pylist(), strict=True)
+
+    def tags(self) -> Iterator[tuple[str, ...]]:
+        """The tags of each row's words; nothing else is read."""
+        for batch in self._sets[0].stream(["tags"], batch_rows=8192):
+            for tags in batch.column("tags").to_pylist():
+                yield tuple(map(sys.intern, tags or ()))
+
+    def sentences(self) -> Iterator[TaggedText]:
+        """Each row with its words, and with the tags that are stored for them.
+
+        Raises:
+            DamagedError: the positions of words are not one for each word.
+        """
+        known = self._sets[0].names
+        read = [name for name in ("row", "id", "text", "words", "tags") if name in known]
+        for batch in self._sets[0].stream([*read, *position_columns("word", known)]):
+            places = read_positions(batch, "word")
+            for number, row in enumerate(batch.select(read).to_pylist()):
+                words = places.of_document(number)
+                yield _sentence(row["row"], row["id"], row.get("text"), row.get("words"), words, row.get("tags"))
+
+    def texts(self) -> Iterator[TextRow]:
+        """The texts of each row.
+
+        Raises:
+            HeadError: texts are not stored.
+        """
+        for features in self._sets:
+            if "text" not in features.names:
+                raise HeadError("it holds no texts", where=describe_source(features), remedy="give the corpus")
+        first = self._sets[0]
+        names = [name for name in ("id", "text", "pair") if name in first.names]
+        seconds = (text for batch in self._sets[-1].stream(["text"]) for text in batch.column("text").to_pylist())
+        for batch in first.stream(names):
+            for row in batch.to_pylist():
+                yield row["id"], row["text"], next(seconds) if len(self._sets) == 2 else row.get("pair")
+
+
+class CorpusTable:
+    """The documents of a corpus, in memory; rows that cannot be read are ``failures``."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.where = ", ".join(corpus.sources[:3]) or "the list"
+        self.kept = tuple(column.name for column in corpus.kept)
+        self.has_tags = corpus.has_tags
+        rows = list(corpus.rows())
+        self.failures = tuple(row for row in rows if isinstance(row, Failure))
+        self._documents = [row for row in rows if isinstance(row, Document)]
+        if not self._documents:
+            reason = f": {self.failures[0].reason}" if self.failures else ""
+            raise HeadError(f"there is no row in it that can be read{reason}", where=self.where)
+
+    def ids(self) -> Iterator[str]:
+        """The id of each row."""
+        for document in self._documents:
+            yield document.id
+
+    def column(self, name: str) -> Iterator[tuple[int, object]]:
+        """The values of a kept column, each after its row."""
+        at = self.kept.index(name)
+        for document in self._documents:
+            yield document.row, document.kept[at]
+
+    def tags(self) -> Iterator[tuple[str, ...]]:
+        """The tags of each row's words."""
+        for document in self._documents:
+            yield tuple(map(sys.intern, document.tags or ()))
+
+    def sentences(self) -> Iterator[TaggedText]:
+        """Each row with its words, and with the tags that the corpus has for them."""
+        for document in self._documents:
+            text, words = document.text, document.words
+            places = split_words(text) if words is None else locate_words(words)
+            strings = words or [text[start:end] for start, end in zip(places.start, places.end, strict=True)]
+            yield _sentence(document.row, document.id, text, strings, places, document.tags)
+
+    def texts(self) -> Iterator[TextRow]:
+        """The texts of each row."""
+        for document in self._documents:
+            yield document.id, document.text, document.pair
+
+
+def _sentence(
+    row: int,
+    owner: str,
+    text: str | None,
+    words: Sequence[str] | None,
+    places: DocumentPieces | CharSpans,
+    tags: Sequence[str] | None,
+) -> TaggedText:
+    """A row with the tags that its source has, as gold tags; words are where they begin and end."""
+    strings = None if words is None else tuple(words)
+    start, end = tuple(places.start.tolist()), tuple(places.end.tolist())
+    gold = None if tags is None else tuple(map(sys.intern, tags))
+    return TaggedText(row, owner, text, strings, start, end, (), gold)
+
+
+# ── gold values ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+ANSWERS = "answers"  # a kept column: a JSON list of {"text": …, "start": …}, as the format squad has it
+QUESTION, RIGHT = "question", "right"  # kept columns of choices: which question, and whether it is the right one
+
+
+@dataclass(frozen=True, slots=True)
+class GoldAnswer:
+    """An answer to a question: a stretch of its passage."""
+
+    text: str
+    start: int  # characters
+
+
+Gold = str | float | int | tuple[GoldAnswer, ...] | tuple[str, ...]
+"""A label, a number, the number of the right choice, the answers to a question (none: it has none), or the labels."""
+
+
+def label_columns(label: str, known: Collection[str]) -> tuple[str, ...]:
+    """The columns that ``label`` names: one, or several with commas between them, unless one has that whole name."""
+    return (label,) if label in known or "," not in label else tuple(name.strip() for name in label.split(","))
+
+
+def gold_values(table: ExampleTable, name: str) -> Iterator[tuple[int, object]]:
+    """The values of a kept column, each after its row.
+
+    Raises:
+        UsageError: there is no such column.
+    """
+    if name not in table.kept:
+        raise UsageError(
+            f"there is no column {name!r}; kept are {quote_names(table.kept) or 'none'}",
+            where=table.where,
+            remedy=f"{did_you_mean(name, table.kept)}extract with {parameter('keep', (name,))}",
+        )
+    yield from table.column(name)
+
+
+def labels_of(gold: Gold | None) -> tuple[str, ...]:
+    """The labels of an example: one, or any number."""
+    return tuple(map(str, gold)) if isinstance(gold, tuple) else (str(gold),)

@@ -1,0 +1,449 @@
+"""Answers in passages.
+
+``N`` tokens of the passage, in its order, with the characters of it where each begins and ends.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertfeat.errors import HeadError
+from bertfeat.io import shorten
+from bertfeat.learning.example_store import ExampleBatch, ExampleRows
+from bertfeat.learning.kinds import HeadKind
+from bertfeat.learning.networks import HeadNetwork
+from bertfeat.learning.record import Outputs
+from bertfeat.learning.scores import SpanScores, score_answers
+from bertfeat.learning.tables import ANSWERS, ExampleTable, FeatureRows, Gold, GoldAnswer, gold_values
+from bertfeat.learning.task import (
+    ExampleLayout,
+    GoldExamples,
+    Guess,
+    HeadPrediction,
+    HeadTexts,
+    Offsets,
+    PassageSpans,
+    Scores,
+    Task,
+    Threshold,
+)
+from bertfeat.learning.tokens import PassageTokens
+from bertfeat.learning.trainer import Example
+from bertfeat.recipe import Pooling
+
+if TYPE_CHECKING:
+    from transformers.utils.generic import ModelOutput
+
+    from bertfeat.learning.sequences import HeadSequences, PassageWindow, Sequencer
+
+
+# ── answers as tokens ─────────────────────────────────────────────────────────────────────────────────────
+
+
+Places = Sequence[int] | NDArray[np.integer]
+"""Characters of a passage before each of its tokens, or up to the end of each; [N]."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTokens:
+    """The first and last token of an answer, counted from 0 in the passage."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswerTokens:
+    """An answer that no tokens stand for, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredAnswer:
+    """Tokens that may be an answer, and the sum of their start's and end's scores."""
+
+    tokens: AnswerTokens
+    score: float
+
+
+def find_answer_tokens(
+    passage: str, token_starts: Places, token_ends: Places, text: str, start: int
+) -> AnswerTokens | NoAnswerTokens:
+    """Find the tokens that have any character of an answer, which stands at ``start`` in the passage.
+
+    They may have characters before and after it, where it begins or ends inside of a word.
+    """
+    stop = start + len(text)
+    if not text.strip():
+        return NoAnswerTokens("the answer is empty")
+    if start < 0 or not passage.startswith(text, start):
+        return NoAnswerTokens(f"the answer does not stand at {start} in the passage")
+    begins, ends = np.asarray(token_starts), np.asarray(token_ends)
+    found = np.flatnonzero((begins < stop) & (ends > start) & (begins < ends))
+    if not len(found):
+        return NoAnswerTokens("no token has a character of the answer")
+    first, last = int(found[0]), int(found[-1])
+    if last == len(ends) - 1 and passage[ends[last] : stop].strip():
+        return NoAnswerTokens("the tokens end before the answer does: the passage was cut off")
+    return AnswerTokens(first, last)
+
+
+def best_answers(
+    start_scores: NDArray[np.floating],  # [N]
+    end_scores: NDArray[np.floating],  # [N]
+    count: int = 1,
+    most_tokens: int = 30,
+) -> list[ScoredAnswer]:
+    """Find the ``count`` answers of at most so many tokens with the highest sums of scores, the best first.
+
+    A token of score -inf begins or ends none. Of equal sums the one that begins first comes first, then the shorter.
+    There are fewer where the passage is short. (Devlin et al. 2019, section 4.2.)
+    """
+    tokens = len(start_scores)
+    width = min(most_tokens, tokens)
+    if not tokens or count < 1 or width < 1:
+        return []
+    padded = np.concatenate([end_scores, np.full(width - 1, -np.inf)]).astype(np.float64)
+    sums = (start_scores.astype(np.float64)[:, None] + sliding_window_view(padded, width)).ravel()  # [N * width]
+    best = _highest(sums, count)
+    return [
+        ScoredAnswer(AnswerTokens(place // width, place // width + place % width), float(sums[place]))
+        for place in best.tolist()
+        if sums[place] > -np.inf
+    ]
+
+
+def answer_text(passage: str, token_starts: Places, token_ends: Places, tokens: AnswerTokens) -> str:
+    """The part of a passage from a token to another, without white space at its ends."""
+    return passage[int(token_starts[tokens.first]) : int(token_ends[tokens.last])].strip()
+
+
+def _highest(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """The places of the highest values, the highest first, and of equal ones the first."""
+    if count < len(values):
+        least = np.partition(values, -count)[-count]
+        places = np.flatnonzero(values >= least)
+    else:
+        places = np.arange(len(values))
+    return places[np.argsort(-values[places], kind="stable")][:count]
+
+
+# ── the task ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+NEVER = 1e30
+"""The no-answer score of a passage without tokens."""
+
+_NO_ANSWER = (0, 0)  # [CLS] stands for it
+
+_Answers = Sequence[tuple[GoldAnswer, ...]]
+
+
+class Answers(Task):
+    """The span of a passage with the highest sum of a start's and an end's score; [CLS] stands for no answer."""
+
+    name = "answers"
+    kind = HeadKind.ANSWER
+    measure = "F1"
+    architecture = "AutoModelForQuestionAnswering"
+    longest = 384  # as in BERT's run_squad.py
+    reads = Pooling.TOKEN
+    recurrent = 1
+
+    def gold_columns(self, label: str | None, known: Collection[str]) -> tuple[str, ...]:
+        """The column of answers."""
+        return (ANSWERS,)
+
+    def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
+        """The answers to each question.
+
+        Raises:
+            HeadError: a row whose answers are not a JSON list of objects with text and start.
+        """
+        return tuple(_read_answers(table))
+
+    def lay_out(self, sets: Sequence[FeatureRows], table: ExampleTable, rows: NDArray[np.int64]) -> ExampleLayout:
+        """The tokens of each question with its passage.
+
+        Raises:
+            HeadError: no tokens of pairs, no [CLS], or no texts are stored.
+        """
+        tokens, passages = PassageTokens.read(sets[0]), _read_passages(sets[0])
+        return ExampleLayout(ExampleRows(rows, rows + 1, np.diff(tokens.offsets).astype(np.int32)), tokens, passages)
+
+    def vectors_an_example(self, texts: HeadTexts) -> int:
+        """The tokens of a question and its passage, about one in four characters."""
+        pairs = zip(texts.texts, texts.others, strict=True)
+        return int(np.mean([1 + len("".join((text, *others))) // 4 for text, others in pairs]))
+
+    def width(self, outputs: Outputs) -> int:
+        """Scores of a start and of an end."""
+        return 2
+
+    # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
+        """The first and last token of each example's first answer in that example, both 0 ([CLS]) for none: ``[E, 2]``.
+
+        Raises:
+            HeadError: an answer that is no stretch of its passage.
+        """
+        layout = gold.layout
+        assert layout is not None
+        assert layout.tokens is not None
+        targets = np.zeros((len(gold.values), 2), np.int64)
+        for number, answers in enumerate(cast("_Answers", gold.values)):
+            if answers:
+                passage = layout.tokens.passage(number)
+                places = layout.tokens.offsets[number] + passage
+                starts, ends = layout.tokens.start[places], layout.tokens.end[places]
+                where, row = gold.origin, f"row {layout.rows.first[number]:,}"
+                found = _locate(layout.passages[number], starts, ends, answers[0], where, row)
+                targets[number] = passage[found.first], passage[found.last]
+        return targets
+
+    def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
+        """There is none without the tokens of a batch: no linear head is solved."""
+        raise NotImplementedError
+
+    def batch_loss(self, network: HeadNetwork, batch: ExampleBatch, targets: Tensor, allowed: Tensor | None) -> Tensor:
+        """Mean negative log probability of the first and of the last token of the answer.
+
+        Softmax goes over the tokens of each example that are ``allowed [N]``: those of the passage, and [CLS]. Shape:
+        ``[N, 2]``, numbers of tokens in their examples ``[B, 2]``.
+        """
+        assert allowed is not None
+        scores = network(batch).masked_fill(~allowed[:, None], float("-inf"))
+        whose = batch.example[:, None].expand(-1, 2)
+        highest = scores.new_full((batch.count, 2), float("-inf")).scatter_reduce(0, whose, scores.detach(), "amax")
+        total = scores.new_zeros(batch.count, 2).scatter_add(0, whose, torch.exp(scores - highest[batch.example]))
+        sizes = torch.tensor(batch.sizes, device=scores.device)
+        begins = torch.cumsum(sizes, 0) - sizes  # where the vectors of each time begin
+        places = begins[targets] + torch.arange(batch.count, device=scores.device)[:, None]
+        loss: Tensor = (highest + torch.log(total) - scores.gather(0, places)).mean()
+        return loss
+
+    # ── predictions ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def guesses(self, scores: Scores, offsets: Offsets, outputs: Outputs, spans: PassageSpans | None) -> list[Guess]:
+        """The best span of each passage by its start score plus its end score, ``[N, 2]``."""
+        assert spans is not None
+        tokens, guesses = spans.tokens, []
+        for example, first in enumerate(tokens.offsets[:-1].tolist()):
+            passage = first + tokens.passage(example)
+            best = best_answers(scores[passage, 0], scores[passage, 1], 1, spans.longest)
+            if not best:
+                guesses.append(Guess("", no_answer=NEVER))
+                continue
+            begin, end = passage[best[0].tokens.first], passage[best[0].tokens.last]
+            none = float(scores[first].sum()) - best[0].score
+            guesses.append(Guess("", start=int(tokens.start[begin]), end=int(tokens.end[end]), no_answer=none))
+        return guesses
+
+    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs) -> float | None:
+        """None: there is a single candidate."""
+        return None
+
+    def score(
+        self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs, passages: Sequence[str], at: Threshold
+    ) -> SpanScores:
+        """Exact match and F1 of words; a question counts as one without an answer where its score is above ``at``."""
+        answers = [[answer.text for answer in given] for given in cast("_Answers", gold)]
+        texts = [passage[guess.start : guess.end] for passage, guess in zip(passages, guesses, strict=True)]
+        best = score_answers(answers, texts, [guess.no_answer for guess in guesses])
+        if not isinstance(at, float):
+            return best
+        cut = ["" if guess.no_answer > at else text for guess, text in zip(guesses, texts, strict=True)]
+        return replace(score_answers(answers, cut), best_exact=best.best_exact, best_f1=best.best_f1)
+
+    def best_threshold(
+        self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs, passages: Sequence[str]
+    ) -> Threshold:
+        """The no-answer score with the best F1; None where every question has an answer."""
+        best = self.score(gold, guesses, outputs, passages, None).best_f1
+        return None if best is None else best.threshold
+
+    def has_thresholds(self, threshold: Threshold, outputs: Outputs) -> bool:
+        """Whether it is one score, or none."""
+        return threshold is None or isinstance(threshold, float)
+
+    def frequent(self, gold: Sequence[Gold], outputs: Outputs) -> Guess:
+        """No answer, where some question has none; else an empty one."""
+        return Guess("", no_answer=0.0 if all(cast("_Answers", gold)) else NEVER)
+
+    def prediction(
+        self, owner: str, guess: Guess, outputs: Outputs, passage: str, threshold: Threshold, gold: Gold | None
+    ) -> HeadPrediction:
+        """The stretch of the passage, or none above the threshold."""
+        if isinstance(threshold, float) and guess.no_answer > threshold:
+            return HeadPrediction(owner, "", no_answer=guess.no_answer, gold=gold)
+        text = passage[guess.start : guess.end]
+        return HeadPrediction(owner, text, None, guess.start, guess.end, guess.no_answer, gold)
+
+    def line(self, row: HeadPrediction, choices: tuple[str, ...]) -> dict[str, object]:
+        """Id, answer, its place in the passage, and the no-answer score."""
+        return {"id": row.id, "answer": row.value, "start": row.start, "end": row.end, "no_answer": row.no_answer}
+
+    # ── fine-tuning ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def sequences(self, sequencer: "Sequencer", texts: HeadTexts) -> "HeadSequences":
+        """Windows of each passage behind its question.
+
+        Raises:
+            HeadError: a question without a passage.
+        """
+        return sequencer.read_passages(texts)
+
+    def config(self, outputs: Outputs) -> Mapping[str, object]:
+        """Two scores a token."""
+        return {"num_labels": 2}
+
+    def with_targets(self, train: HeadTexts, read: "HeadSequences", outputs: Outputs) -> list[Example]:
+        """The windows with the first and the last token of the answer, or those of [CLS].
+
+        Raises:
+            HeadError: an answer that is no stretch of its passage.
+        """
+        spans = _window_spans(train, read.windows)
+        return [
+            {**example, "start_positions": np.array(first), "end_positions": np.array(last)}
+            for example, (first, last) in zip(read.examples, spans, strict=True)
+        ]
+
+    def output_scores(self, output: "ModelOutput") -> Tensor:
+        """The scores of each token's start and end: ``[T, 2]``."""
+        return torch.stack([output["start_logits"], output["end_logits"]], -1)
+
+    def tuned_guesses(
+        self,
+        texts: HeadTexts,
+        read: "HeadSequences",
+        scores: Sequence[NDArray[np.float32]],
+        outputs: Outputs,
+        max_answer: int,
+    ) -> list[Guess]:
+        """The best span of each passage over all its windows, ``[T, 2]`` each.
+
+        As in BERT's ``run_squad.py``, which SQuAD 2.0 is answered with: a span begins at a token that no other window
+        reads with more context, the score of no answer is the least of [CLS] over all windows, and the best span's is
+        taken off it. (There only the 20 best starts and ends are tried, here all.)
+        """
+        kept = [row[: len(example["input_ids"])] for row, example in zip(scores, read.examples, strict=True)]
+        pairs = groupby(zip(read.windows, kept, strict=True), key=lambda pair: pair[0].example)
+        return [_passage_guess(list(group), max_answer) for _, group in pairs]
+
+
+# ── gold answers ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_answers(table: ExampleTable) -> Iterator[tuple[GoldAnswer, ...]]:
+    for row, value in gold_values(table, ANSWERS):
+        try:
+            yield _parse_answers(value)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise HeadError(
+                f"the {ANSWERS} of row {row:,} are {shorten(repr(value))}",
+                where=table.where,
+                remedy='write them as a JSON list: [{"text": "in May", "start": 17}], or [] for none',
+            ) from error
+
+
+def _parse_answers(value: object) -> tuple[GoldAnswer, ...]:
+    """Answers as the format squad keeps them, or as Hugging Face data sets have them.
+
+    Raises:
+        ValueError, TypeError, KeyError: neither.
+    """
+    listed = json.loads(str(value))
+    if isinstance(listed, dict):
+        pairs = list(zip(listed["text"], listed["answer_start"], strict=True))
+    else:
+        pairs = [(item["text"], item["start"]) for item in listed]
+    if not all(type(text) is str and type(start) is int for text, start in pairs):
+        raise TypeError
+    return tuple(GoldAnswer(text, start) for text, start in pairs)
+
+
+def _read_passages(features: FeatureRows) -> tuple[str, ...]:
+    """The passage of each question.
+
+    Raises:
+        HeadError: texts are not stored.
+    """
+    if "pair" not in features.names:
+        problem, remedy = "it holds no texts, and answers are cut out of them", "extract it with its texts"
+        raise HeadError(problem, where=features.folder, remedy=remedy)
+    return tuple(text for batch in features.stream(["pair"]) for text in batch.column("pair").to_pylist())
+
+
+def _locate(
+    passage: str, starts: NDArray[np.int32], ends: NDArray[np.int32], answer: GoldAnswer, where: str, row: str = ""
+) -> AnswerTokens:
+    """The tokens of a passage that an answer has.
+
+    Raises:
+        HeadError: it is no stretch of the passage.
+    """
+    found = find_answer_tokens(passage, starts, ends, answer.text, answer.start)
+    if isinstance(found, AnswerTokens):
+        return found
+    raise HeadError(
+        f"{found.reason} ({row}{': ' if row else ''}{answer.text!r}, start {answer.start:,})",
+        where=where,
+        remedy="correct its text or its start, which counts the characters of the passage from 0",
+    )
+
+
+# ── windows of a whole model ───────────────────────────────────────────────────────────────────────────────
+
+
+def _window_spans(train: HeadTexts, windows: Sequence["PassageWindow"]) -> Iterator[tuple[int, int]]:
+    """The first and last token, in each window, of the answer, or those of [CLS]."""
+    answers = cast("_Answers", train.gold)
+    for window in windows:
+        given, span = answers[window.example], None
+        if given:
+            passage, where = train.others[window.example][0], f"question {train.ids[window.example]}"
+            span = _locate(passage, window.spans.start, window.spans.end, given[0], where)
+        if span is None or span.first < window.begin or span.last >= window.stop:
+            yield _NO_ANSWER
+        else:
+            offset = window.place - window.begin
+            yield span.first + offset, span.last + offset
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoredSpan:
+    """A span of a passage."""
+
+    start: int  # characters
+    end: int
+    score: float
+
+
+def _passage_guess(read: Sequence[tuple["PassageWindow", NDArray[np.float32]]], max_answer: int) -> Guess:
+    spans = [span for window, scores in read for span in _best_span(window, scores, max_answer)]
+    if not spans:
+        return Guess("", no_answer=NEVER)
+    best = max(spans, key=lambda span: span.score)  # of equal ones the first
+    none = min(float(scores[0].sum()) for _, scores in read)
+    return Guess("", start=best.start, end=best.end, no_answer=none - best.score)
+
+
+def _best_span(window: "PassageWindow", scores: NDArray[np.float32], max_answer: int) -> Iterator[_ScoredSpan]:
+    """The best span that begins at a token of a window's own, if there is one."""
+    starts, ends = window.spans.start[window.begin : window.stop], window.spans.end[window.begin : window.stop]
+    kept = np.flatnonzero(ends > starts)
+    places = window.place + kept
+    begins = np.where(window.own[kept], scores[places, 0], -np.inf)
+    for best in best_answers(begins, scores[places, 1], 1, max_answer):
+        yield _ScoredSpan(int(starts[kept[best.tokens.first]]), int(ends[kept[best.tokens.last]]), best.score)

@@ -1,0 +1,202 @@
+"""Choices: one of several continuations of a question is the right one (section 4.4 of the paper)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise, repeat
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bertfeat.errors import HeadError, parameter
+from bertfeat.io import quote_names
+from bertfeat.learning.example_store import ExampleBatch, ExampleRows
+from bertfeat.learning.kinds import HeadKind
+from bertfeat.learning.networks import HeadNetwork
+from bertfeat.learning.record import Outputs
+from bertfeat.learning.tables import QUESTION, RIGHT, ExampleTable, FeatureRows, Gold
+from bertfeat.learning.task import (
+    ExampleLayout,
+    GoldExamples,
+    Guess,
+    HeadPrediction,
+    HeadTexts,
+    Offsets,
+    PassageSpans,
+    Scores,
+)
+from bertfeat.learning.tasks.labels import OneOfSeveral, label_loss, shares_of
+from bertfeat.learning.trainer import Example
+
+if TYPE_CHECKING:
+    from bertfeat.learning.sequences import HeadSequences, Sequencer
+
+
+class Choices(OneOfSeveral):
+    """The right one of a question's choices, by softmax over them; each choice is a row."""
+
+    name = "choices"
+    kind = HeadKind.CHOOSE
+    architecture = "AutoModelForMultipleChoice"
+    hidden = 256
+
+    def has_gold(self, table: ExampleTable, label: str | None) -> bool:
+        """Whether it is kept which choices are right."""
+        return RIGHT in table.kept
+
+    def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
+        """The number of each question's right choice; -1 where none is."""
+        return _read_choices(table).right
+
+    def lay_out(self, sets: Sequence[FeatureRows], table: ExampleTable, rows: NDArray[np.int64]) -> ExampleLayout:
+        """The rows of each question's choices."""
+        choices = _read_choices(table)
+        return ExampleLayout(ExampleRows(choices.first, choices.stop, choices.counts))
+
+    def vectors_an_example(self, texts: HeadTexts) -> int:
+        """As many as a question has choices."""
+        return len(texts.others[0])
+
+    def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
+        """The number of each question's right choice: ``[E]`` int64.
+
+        Raises:
+            HeadError: a question without one.
+        """
+        right = np.array(gold.values, np.int64)
+        for number in np.flatnonzero(right < 0)[:1].tolist():
+            if gold.ids:
+                raise HeadError("it has no right choice", where=f"question {gold.ids[number]}")
+            raise HeadError(f"question {number + 1:,} has no right choice", where=gold.origin)
+        return right
+
+    def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
+        """Mean negative log probability of the right choices, a softmax over each question's: ``[B·C, 1]``, ``[B]``."""
+        return cross_entropy(scores.view(len(targets), -1), targets)
+
+    def batch_loss(self, network: HeadNetwork, batch: ExampleBatch, targets: Tensor, allowed: Tensor | None) -> Tensor:
+        """The same of a batch, where the first choices of all questions come first."""
+        return cross_entropy(network(batch).view(-1, batch.count).T, targets)
+
+    def guesses(self, scores: Scores, offsets: Offsets, outputs: Outputs, spans: PassageSpans | None) -> list[Guess]:
+        """The most probable choice of each question: scores of all questions' choices ``[N, 1]``."""
+        shares = [shares_of(scores[None, first:last, 0])[0] for first, last in pairwise(offsets.tolist())]
+        return [Guess(int(row.argmax()), tuple(row.tolist())) for row in shares]
+
+    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs) -> float | None:
+        """Mean negative log probability of the right choices; questions without one do not count."""
+        return label_loss(cast("Sequence[int]", gold), guesses)
+
+    def line(self, row: HeadPrediction, choices: tuple[str, ...]) -> dict[str, object]:
+        """Id, number of the choice, its column and its probability."""
+        number = int(cast("int", row.value))
+        name = choices[number] if number < len(choices) else None
+        return {"id": row.id, "choice": row.value, "column": name, "probability": row.probability}
+
+    def read_texts(self, table: ExampleTable, gold: Sequence[Gold]) -> HeadTexts:
+        """The texts of a table: a question, and the choices beside it."""
+        rows = table.texts()
+        questions = _read_choices(table)
+        groups = [list(islice(rows, count)) for count in questions.counts.tolist()]
+        others = tuple(tuple(second or "" for _, _, second in group) for group in groups)
+        return HeadTexts(self, questions.questions, tuple(group[0][1] for group in groups), others, tuple(gold))
+
+    def example_ids(self, table: ExampleTable) -> tuple[str, ...]:
+        """The id of each question."""
+        return _read_choices(table).questions
+
+    def sequences(self, sequencer: "Sequencer", texts: HeadTexts) -> "HeadSequences":
+        """A stack of sequences a question: question and choice.
+
+        Raises:
+            HeadError: a question with a single choice.
+        """
+        return sequencer.read_choices(texts)
+
+    def config(self, outputs: Outputs) -> Mapping[str, object]:
+        """Nothing: each sequence has one score."""
+        return {}
+
+    def with_targets(self, train: HeadTexts, read: "HeadSequences", outputs: Outputs) -> list[Example]:
+        """The stacks with the number of the right choice.
+
+        Raises:
+            HeadError: a question without a right choice.
+        """
+        for name, number, choices in zip(train.ids, train.gold, train.others, strict=True):
+            if not 0 <= int(cast("int", number)) < len(choices):
+                raise HeadError("it has no right choice", where=f"question {name}")
+        return super().with_targets(train, read, outputs)
+
+    def tuned_guesses(
+        self,
+        texts: HeadTexts,
+        read: "HeadSequences",
+        scores: Sequence[NDArray[np.float32]],
+        outputs: Outputs,
+        max_answer: int,
+    ) -> list[Guess]:
+        """The most probable choice of each question, whose stack has a score a choice."""
+        kept = [row[: len(others)] for row, others in zip(scores, texts.others, strict=True)]
+        offsets = np.cumsum([0, *map(len, kept)])
+        return self.guesses(np.concatenate(kept)[:, None], offsets, outputs, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChoiceRows:
+    """The rows of Q questions with choices."""
+
+    first: NDArray[np.int64]  # [Q] row of the first choice
+    stop: NDArray[np.int64]  # [Q]
+    counts: NDArray[np.int32]  # [Q] choices
+    right: tuple[int, ...]  # [Q] number of the right choice; -1 where none is known
+    questions: tuple[str, ...]  # [Q]
+
+
+def _read_choices(table: ExampleTable) -> _ChoiceRows:
+    """The questions of a table that has a row for each choice, those of a question one after the other.
+
+    Raises:
+        HeadError: unequal numbers of choices, a question that has a single choice, or more than one right one.
+    """
+    if QUESTION not in table.kept:
+        raise HeadError(
+            f"it has no column {QUESTION!r} that says which rows are choices of one question; kept are "
+            f"{quote_names(table.kept) or 'none'}",
+            where=table.where,
+            remedy=f"give the corpus, or extract one row a choice with {parameter('keep', (QUESTION, RIGHT))}",
+        )
+    runs: list[tuple[str, list[int], list[bool]]] = []
+    rights = (bool(right) for _, right in table.column(RIGHT)) if RIGHT in table.kept else repeat(False)
+    for (row, question), right in zip(table.column(QUESTION), rights, strict=False):
+        if not runs or runs[-1][0] != str(question):
+            runs.append((str(question), [], []))
+        runs[-1][1].append(row)
+        runs[-1][2].append(right)
+    _check_choices(table, runs)
+    rows = [run[1] for run in runs]
+    return _ChoiceRows(
+        np.array([listed[0] for listed in rows], np.int64),
+        np.array([listed[-1] + 1 for listed in rows], np.int64),
+        np.array([len(listed) for listed in rows], np.int32),
+        tuple(run[2].index(True) if any(run[2]) else -1 for run in runs),
+        tuple(run[0] for run in runs),
+    )
+
+
+def _check_choices(table: ExampleTable, runs: Sequence[tuple[str, list[int], list[bool]]]) -> None:
+    where = table.where
+    if not runs:
+        raise HeadError("there is no question in it", where=where)
+    usual = len(runs[0][1])
+    for question, rows, right in runs:
+        if len(rows) != usual or usual < 2:
+            raise HeadError(
+                f"question {question!r} (row {rows[0]:,}) has {len(rows)} choices, and the first one {usual}",
+                where=where,
+                remedy="give every question equally many, at least two; a choice that failed is listed in its set",
+            )
+        if sum(right) > 1:
+            raise HeadError(f"question {question!r} (row {rows[0]:,}) has {sum(right)} right choices", where=where)

@@ -1,0 +1,231 @@
+"""Labels of texts and pairs."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bertfeat.corpus import format_of, parse_cell
+from bertfeat.errors import HeadError, parameter
+from bertfeat.features import FeatureSet
+from bertfeat.learning.kinds import HeadKind
+from bertfeat.learning.record import Outputs
+from bertfeat.learning.scores import ClassScores, score_classes
+from bertfeat.learning.settings import HeadSettings
+from bertfeat.learning.tables import ExampleTable, Gold, gold_values
+from bertfeat.learning.task import GoldExamples, Guess, HeadPrediction, Offsets, PassageSpans, Scores, Task, Threshold
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+
+# ── labels as texts and as values ─────────────────────────────────────────────────────────────────────────
+
+
+class StoredLabel(str):
+    """The spelling of a label that is stored as a number or a truth value; texts that stand for the value fit it."""
+
+    __slots__ = ()
+
+
+def spell_label(value: object) -> str:
+    """A label as it is read: a text as it is, a truth value as CSV and JSON have it, a whole number without a point."""
+    if isinstance(value, str):
+        return value
+    whole = isinstance(value, float) and value.is_integer()  # 1.0 in one file and 1 in another are one label
+    return StoredLabel(f"{value:.0f}" if whole else str(value).lower())
+
+
+def align_labels(labels: Iterable[str], outputs: Outputs, *, where: str, column: str) -> Iterator[str]:
+    """The labels of a column as a head spells them, of which ``outputs`` says what it predicts.
+
+    Where only one side is stored as values, labels of one value are one label; texts on both sides are compared as they
+    are. What fits nothing stays as it is.
+
+    Raises:
+        HeadError: a stored value that several labels of the head stand for.
+    """
+    spellings: dict[object, list[str]] = {}
+    for known in outputs.labels:
+        spellings.setdefault(_value_of(known), []).append(known)
+    for label in labels:
+        if isinstance(label, StoredLabel) is outputs.stored:
+            yield label
+            continue
+        fitting = spellings.get(_value_of(label), [label])
+        if len(fitting) > 1:
+            raise HeadError(
+                f"the label {label} is stored as a value, and may be {' or '.join(map(repr, fitting))}",
+                where=where,
+                remedy=f"extract it anew with {parameter('keep', (f'{column}:string',))}, which keeps texts",
+            )
+        yield fitting[0]
+
+
+def merged_labels_warnings(sources: Iterable[tuple[FeatureSet, ...] | Path], column: str | None) -> tuple[str, ...]:
+    """Warnings of feature sets in which texts of a CSV file that were different labels may have become one number.
+
+    The type of a column is decided by the first rows of its file, and how the number of a later row was spelled is not
+    kept.
+    """
+    firsts = [source[0] for source in sources if not isinstance(source, Path)]
+    merging = dict.fromkeys(features.folder for features in firsts if _stores_numbers(features, column))
+    told = "the labels are stored as numbers, so that texts such as 1.1 and 1.10 are one label"
+    remedy = parameter("keep", (f"{column}:string",))
+    return tuple(f"{folder}: {told}; extract with {remedy} to keep texts" for folder in merging)
+
+
+def _stores_numbers(features: FeatureSet, column: str | None) -> bool:
+    """Whether a column has numbers with a point, read of texts."""
+    types = {kept.name: kept.type for kept in features.kept}
+    return types.get(column or "") == "float64" and any(format_of(source).cells for source in features.sources)
+
+
+def _value_of(label: str) -> object:
+    """The value of a label; True is not 1."""
+    value = parse_cell(label)
+    return (isinstance(value, bool), value)
+
+
+# ── the task ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class OneOfSeveral(Task):
+    """A task with exactly one right answer of several, by softmax over them."""
+
+    measure = "accuracy"
+
+    def score(
+        self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs, passages: Sequence[str], at: Threshold
+    ) -> ClassScores:
+        """Accuracy and the scores beside it."""
+        return score_classes([str(value) for value in gold], [str(guess.value) for guess in guesses])
+
+    def frequent(self, gold: Sequence[Gold], outputs: Outputs) -> Guess:
+        """The answer that is right most often."""
+        return Guess(cast("str | int", Counter(gold).most_common(1)[0][0]))
+
+
+class LabelOutputs(Task):
+    """A task whose network gives each label a score, and whose fine-tuned model names the labels."""
+
+    problem_type: ClassVar[str | None] = None  # as transformers calls it, where it asks
+
+    def width(self, outputs: Outputs) -> int:
+        """A score for each label."""
+        return len(outputs.labels)
+
+    def config(self, outputs: Outputs) -> Mapping[str, object]:
+        """The names of the labels."""
+        names = dict(enumerate(outputs.labels))
+        numbers = {label: number for number, label in names.items()}
+        asked = {} if self.problem_type is None else {"problem_type": self.problem_type}
+        return {"num_labels": len(names), "id2label": names, "label2id": numbers, **asked}
+
+    def check_config(self, config: "PreTrainedConfig", outputs: Outputs) -> str | None:  # type: ignore[override]
+        """The contradiction between the model's labels and the head's."""
+        names = tuple(name for _, name in sorted((config.id2label or {}).items()))
+        return None if names == outputs.labels else "this model has other labels than its head"
+
+
+class NamedLabels(LabelOutputs):
+    """A task whose outputs are labels of texts or pairs."""
+
+    kind = HeadKind.CLASSIFY
+    architecture = "AutoModelForSequenceClassification"
+
+    def fits(self, outputs: Outputs) -> bool:
+        """Whether there are labels, each once, in order."""
+        return bool(outputs.labels) and list(outputs.labels) == sorted(set(outputs.labels))
+
+
+class Labels(OneOfSeveral, NamedLabels):
+    """Exactly one label a text or pair."""
+
+    name = "labels"
+    problem_type = "single_label_classification"
+
+    def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
+        """The label of each row, as :func:`spell_label` spells it.
+
+        Raises:
+            HeadError: a row without one, or with one that may be several of those that are ``known``.
+        """
+        assert label is not None
+        labels = _read_labels(table, label)
+        return tuple(labels if known is None else align_labels(labels, known, where=table.where, column=label))
+
+    def learn_outputs(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Outputs:
+        """The labels, sorted.
+
+        Raises:
+            HeadError: there is one label only.
+        """
+        labels = tuple(sorted(set(map(str, gold))))
+        if len(labels) < 2:
+            problem = f"every example has the label {labels[0]!r}: there is nothing to learn"
+            raise HeadError(problem, where=origin)
+        return Outputs(labels, stored=isinstance(gold[0], StoredLabel))
+
+    def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
+        """The number of each example's label: ``[E]`` int64.
+
+        Raises:
+            HeadError: a label that is none of the head's.
+        """
+        numbers = {label: number for number, label in enumerate(outputs.labels)}
+        found = [numbers.get(str(label), -1) for label in gold.values]
+        if -1 in found:
+            place = found.index(-1)
+            where = f"example {gold.ids[place]}" if gold.ids else gold.origin
+            raise HeadError(f"its label {gold.values[place]!r} is none of the head's", where=where)
+        return np.array(found, np.int64)
+
+    def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
+        """Mean negative log probability of the labels: ``[B, K]``, numbers ``[B]``."""
+        return cross_entropy(scores, targets)
+
+    def guesses(self, scores: Scores, offsets: Offsets, outputs: Outputs, spans: PassageSpans | None) -> list[Guess]:
+        """The most probable label of each example ``[E, K]``."""
+        return [Guess(outputs.labels[row.argmax()], tuple(row.tolist())) for row in shares_of(scores)]
+
+    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs) -> float | None:
+        """Mean negative log probability of the right labels; examples whose label no guess can be do not count."""
+        numbers = {label: number for number, label in enumerate(outputs.labels)}
+        return label_loss([numbers.get(str(right), -1) for right in gold], guesses)
+
+    def line(self, row: HeadPrediction, choices: tuple[str, ...]) -> dict[str, object]:
+        """Id, label and its probability."""
+        return {"id": row.id, "label": row.value, "probability": row.probability}
+
+
+def _read_labels(table: ExampleTable, label: str) -> Iterator[str]:
+    """The label of each row.
+
+    Raises:
+        HeadError: a row without one.
+    """
+    for row, value in gold_values(table, label):
+        if value is None or value != value or value == "":
+            problem, remedy = f"row {row:,} has no {label}", "give each row one, or leave the row out of the corpus"
+            raise HeadError(problem, where=table.where, remedy=remedy)
+        yield spell_label(value)
+
+
+def label_loss(places: Sequence[int], guesses: Sequence[Guess]) -> float:
+    """Mean negative log probability of the right labels or choices, by their numbers; those below 0 do not count."""
+    shares = [guess.scores[place] for place, guess in zip(places, guesses, strict=True) if place >= 0]
+    least = float(np.finfo(np.float32).tiny)
+    return -float(np.mean(np.log(np.maximum(shares, least)))) if shares else 0.0
+
+
+def shares_of(scores: Scores) -> Scores:
+    """Softmax of each row: ``[E, K]``."""
+    shares: Scores = torch.from_numpy(scores).softmax(-1).numpy()
+    return shares

@@ -1,0 +1,266 @@
+"""Tags: each word of a sentence has one, by itself or as a part of a span (section 5.3 of the paper)."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from bertfeat.errors import CorpusError, HeadError
+from bertfeat.features import list_offsets
+from bertfeat.learning.crf import allowed_transitions
+from bertfeat.learning.example_store import ExampleBatch, ExampleRows
+from bertfeat.learning.kinds import HeadKind
+from bertfeat.learning.networks import HeadNetwork, HeadShape
+from bertfeat.learning.record import Outputs
+from bertfeat.learning.settings import HeadSettings
+from bertfeat.learning.spans import LabelSet, Scheme, TagScores, list_labels, score_tagger
+from bertfeat.learning.tables import ExampleTable, FeatureRows, Gold
+from bertfeat.learning.tag_files import MarkSpan, PredictionForm, TaggedText, bracket_span, choose_writer
+from bertfeat.learning.task import (
+    ExampleLayout,
+    GoldExamples,
+    Guess,
+    HeadTexts,
+    Offsets,
+    PassageSpans,
+    Prediction,
+    Scores,
+    Threshold,
+)
+from bertfeat.learning.tasks.labels import LabelOutputs
+from bertfeat.learning.trainer import Example
+from bertfeat.recipe import Pooling
+
+if TYPE_CHECKING:
+    from bertfeat.learning.sequences import HeadSequences, Sequencer
+
+
+_TagLists = Sequence[tuple[str, ...]]
+_SCAN = 8192  # sentences at a time
+
+
+class Tags(LabelOutputs):
+    """A tag of each word, by a two-layer BiLSTM over the words, and of spans a CRF on top of it."""
+
+    name = "tags"
+    kind = HeadKind.TAG
+    measure = "span F1"
+    architecture = "AutoModelForTokenClassification"
+    hidden = 256
+    least_hidden = 1
+    longest = 1 << 30  # as many tokens as the model reads
+    reads = Pooling.WORD
+    recurrent = 2
+    per_vector = True
+
+    # ── gold values ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def has_gold(self, table: ExampleTable, label: str | None) -> bool:
+        """Whether the words of a table have tags."""
+        return table.has_tags
+
+    def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
+        """The tags of each sentence that has words."""
+        return tuple(tags for tags in table.tags() if tags)
+
+    def learn_outputs(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Outputs:
+        """The labels of the tags; spans become those of the scheme that they are learnt in.
+
+        Raises:
+            HeadError: there is one tag only, or tags of spans stand among others.
+        """
+        tags = cast("_TagLists", gold)
+        try:
+            labels = LabelSet.of(tags, inside=Scheme(settings.scheme))
+        except (CorpusError, HeadError) as error:
+            raise error.within(origin) from error
+        counts = Counter(number for numbers in labels.numbers(tags) for number in numbers)
+        return Outputs(labels.names, scheme=str(labels.scheme), usual=counts.most_common(1)[0][0])
+
+    def fits(self, outputs: Outputs) -> bool:
+        """Whether there are labels of a scheme."""
+        try:
+            labels = labels_of_tags(outputs)
+        except (HeadError, ValueError):
+            return False
+        expected = Outputs(labels.names, scheme=str(labels.scheme), usual=outputs.usual)
+        return outputs == expected and 0 <= outputs.usual < len(labels)
+
+    def unknown(self, gold: Sequence[Gold], outputs: Outputs) -> tuple[str, ...]:
+        """The tags (of spans: in the scheme that is learnt) that no label stands for."""
+        return tuple(labels_of_tags(outputs).unknown(cast("_TagLists", gold)))
+
+    def check_dev(self, gold: Sequence[Gold], outputs: Outputs, origin: str) -> None:
+        """Refuse a development set on which every score would be 0.
+
+        Raises:
+            HeadError: it has no span, or only tags that the training set lacks.
+            CorpusError: tags of spans stand among others.
+        """
+        labels, tags = labels_of_tags(outputs), cast("_TagLists", gold)
+        try:
+            unknown, useful = labels.unknown(tags), labels.can_learn_from(tags)
+        except CorpusError as error:
+            raise error.within(origin) from error
+        if not useful:
+            what = f"only tags that the training set lacks ({list_labels(unknown)})" if unknown else "no span"
+            raise HeadError(
+                f"the development set has {what}, so no epoch is better than another",
+                where=origin,
+                remedy="give one with tags that can be learnt",
+            )
+
+    # ── features, network ───────────────────────────────────────────────────────────────────────────────────
+
+    def settle(self, settings: HeadSettings, outputs: Outputs, examples: int) -> HeadSettings:
+        """A CRF where tags stand for spans, unless the settings say it."""
+        crf = Scheme(outputs.scheme or "").has_spans if settings.crf is None else settings.crf
+        return super().settle(replace(settings, crf=crf), outputs, examples)
+
+    def lay_out(self, sets: Sequence[FeatureRows], table: ExampleTable, rows: NDArray[np.int64]) -> ExampleLayout:
+        """The words of each sentence that has some."""
+        first, lengths = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        for batch in sets[0].stream(["row", "word_start"], batch_rows=_SCAN):
+            counts = np.diff(list_offsets(batch, "word_start"))
+            first.append(batch.column("row").to_numpy()[counts > 0])
+            lengths.append(counts[counts > 0].astype(np.int32))
+        begins = np.concatenate(first)
+        return ExampleLayout(ExampleRows(begins, begins + 1, np.concatenate(lengths)))
+
+    def vectors_an_example(self, texts: HeadTexts) -> int:
+        """The words of a sentence."""
+        return max(1, round(float(np.mean([len(words) for words in texts.others]))))
+
+    def make_network(self, shape: HeadShape, outputs: Outputs) -> HeadNetwork:
+        """A network whose CRF allows what the scheme of spans does."""
+        spans = Scheme(outputs.scheme or "").has_spans
+        return HeadNetwork(shape, allowed_transitions(outputs.labels) if spans else None)
+
+    # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
+        """The number of each word's label: ``[N]`` int64."""
+        numbers = labels_of_tags(outputs).numbers(cast("_TagLists", gold.values))
+        return np.fromiter((number for listed in numbers for number in listed), np.int64)
+
+    def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
+        """Mean over words of the negative log probability of their labels: ``[N, K]``, numbers ``[N]``."""
+        return cross_entropy(scores, targets)
+
+    def batch_loss(self, network: HeadNetwork, batch: ExampleBatch, targets: Tensor, allowed: Tensor | None) -> Tensor:
+        """The same, or by the CRF the negative log probability of whole sentences, divided by the words."""
+        scores = network(batch)
+        if network.crf is None:
+            return self.mean_loss(scores, targets)
+        return -network.crf.log_likelihood(scores, targets, batch.sizes).sum() / len(targets)
+
+    # ── predictions ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def guesses(self, scores: Scores, offsets: Offsets, outputs: Outputs, spans: PassageSpans | None) -> list[Guess]:
+        """The tags of each sentence, BIO for spans: scores of all words ``[N, K]``."""
+        labels, best = labels_of_tags(outputs), scores.argmax(1).tolist()
+        return [Guess(tuple(labels.tags(best[first:last]))) for first, last in pairwise(offsets.tolist())]
+
+    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs) -> float | None:
+        """None: there is a single candidate."""
+        return None
+
+    def score(
+        self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs, passages: Sequence[str], at: Threshold
+    ) -> TagScores:
+        """Precision, recall and F1 of spans, or the accuracy of plain tags."""
+        return score_tagger(cast("_TagLists", gold), [cast("tuple[str, ...]", guess.value) for guess in guesses])
+
+    def measure_of(self, outputs: Outputs) -> str:
+        """F1 of spans, accuracy of plain tags."""
+        return self.measure if Scheme(outputs.scheme or "").has_spans else "accuracy"
+
+    def predictions(
+        self,
+        table: ExampleTable,
+        guesses: Sequence[Guess],
+        outputs: Outputs,
+        threshold: Threshold,
+        passages: Sequence[str],
+        gold: Sequence[Gold],
+    ) -> Iterator[Prediction]:
+        """The sentences with their words and tags; one without words has none."""
+        made = iter(guesses)
+        for sentence in table.sentences():
+            tags = cast("tuple[str, ...]", next(made).value) if sentence.start else ()
+            yield replace(sentence, tags=tags, gold=sentence.gold if gold else None)
+
+    def writer(
+        self, to: PredictionForm | None, outputs: Outputs, choices: tuple[str, ...], mark: MarkSpan | None
+    ) -> Callable[[Prediction], str]:
+        """CoNLL (the default), JSON, or the text with its spans marked.
+
+        Raises:
+            UsageError: there is no such form.
+        """
+        spans = Scheme(outputs.scheme or "").has_spans
+        write = choose_writer(to or "conll", has_spans=spans, mark=mark or bracket_span)
+        return lambda row: write(cast("TaggedText", row))
+
+    # ── texts, fine-tuning ──────────────────────────────────────────────────────────────────────────────────
+
+    def read_texts(self, table: ExampleTable, gold: Sequence[Gold]) -> HeadTexts:
+        """The sentences that have words.
+
+        Raises:
+            HeadError: words are not stored.
+        """
+        sentences = [sentence for sentence in table.sentences() if sentence.start]
+        if any(sentence.words is None for sentence in sentences):
+            raise HeadError("it holds no texts", where=table.where, remedy="give the corpus")
+        words = tuple(sentence.words or () for sentence in sentences)
+        texts = tuple(" ".join(listed) for listed in words)
+        return HeadTexts(self, tuple(sentence.id for sentence in sentences), texts, words, tuple(gold))
+
+    def example_ids(self, table: ExampleTable) -> tuple[str, ...]:
+        """The id of each sentence that has words."""
+        return tuple(sentence.id for sentence in table.sentences() if sentence.start)
+
+    def sequences(self, sequencer: "Sequencer", texts: HeadTexts) -> "HeadSequences":
+        """Windows of each sentence, cut between words."""
+        return sequencer.read_words(texts)
+
+    def with_targets(self, train: HeadTexts, read: "HeadSequences", outputs: Outputs) -> list[Example]:
+        """The windows with the number of each word's label at the word's first piece."""
+        numbers = list(labels_of_tags(outputs).numbers(cast("_TagLists", train.gold)))
+        return [
+            {**example, "labels": window.labels(numbers[window.sentence])}
+            for example, window in zip(read.examples, read.words, strict=True)
+        ]
+
+    def tuned_guesses(
+        self,
+        texts: HeadTexts,
+        read: "HeadSequences",
+        scores: Sequence[NDArray[np.float32]],
+        outputs: Outputs,
+        max_answer: int,
+    ) -> list[Guess]:
+        """The best label at each word's first piece, ``[T, K]`` a window; a word without pieces has the usual one."""
+        labels = labels_of_tags(outputs)
+        numbers = [[outputs.usual] * len(words) for words in texts.others]
+        for window, row in zip(read.words, scores, strict=True):
+            for word, place in zip(window.words.tolist(), window.places.tolist(), strict=True):
+                numbers[window.sentence][word] = int(row[place].argmax())
+        return [Guess(tuple(labels.tags(listed))) for listed in numbers]
+
+
+def labels_of_tags(outputs: Outputs) -> LabelSet:
+    """The labels of a tagger with their scheme.
+
+    Raises:
+        HeadError: labels that nothing can be learnt of, or not of the scheme.
+        ValueError: there is no such scheme.
+    """
+    return LabelSet(outputs.labels, Scheme(outputs.scheme or ""))

@@ -1,0 +1,151 @@
+"""``bertfeat classify evaluate``, and the same of other heads: predictions against what is right."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bertfeat.errors import ROWS_FAILED, pluralize
+
+from ..app import Decorator, option
+from ..console import Console, two_columns
+from ..options import output_options, reading_options
+from ..terminal import single_line
+from .options import column_options, head_command, head_model_options
+from .tag_scores import MOST_COLUMNS, tag_score_lines
+
+if TYPE_CHECKING:
+    from bertfeat.corpus import CorpusSettings
+    from bertfeat.learning import HeadScores
+
+
+_ARGUMENTS: tuple[Decorator, ...] = (
+    click.argument("folder", metavar="HEAD", type=click.Path(path_type=Path)),
+    click.argument("source", metavar="INPUT"),
+)
+_TAG_ARGUMENTS: tuple[Decorator, ...] = (
+    click.argument("folder", metavar="[HEAD", required=False, type=click.Path(path_type=Path)),
+    click.argument("source", metavar="INPUT]", required=False),
+    option(
+        "--predictions",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Any tagger's: a word a line, gold and predicted tag in the last two columns; or -.",
+    ),
+)
+_OPTIONS = (
+    column_options,
+    head_model_options,
+    reading_options,
+    output_options,
+)
+
+_TAG_HELP = """\
+Score a tagger on a tagged file or feature set, or any tool's file of gold and predicted tags.
+
+Precision, recall and F1 of spans as conlleval and seqeval count them, accuracy of plain tags, and what was taken
+for what. Tags are read in BIO, IOB1, IOBES or BILOU, on either side, or as they are (parts of speech).
+
+\b
+bertfeat tag evaluate ner.head test.conll
+bertfeat tag evaluate --predictions flair-test.tsv
+"""
+
+_HELP = """\
+Score a head on examples of which is known what is right: a corpus, or a feature set.
+
+\b
+bertfeat {kind} evaluate train.head {test} --json
+"""
+
+
+def evaluate_command(kind: str) -> click.Command:
+    """The command of a kind of head."""
+    if kind == "tag":
+        return head_command(kind, "evaluate", _run_evaluation, (*_TAG_ARGUMENTS, *_OPTIONS), _TAG_HELP)
+    return head_command(kind, "evaluate", _run_evaluation, (*_ARGUMENTS, *_OPTIONS), _HELP)
+
+
+def _run_evaluation(
+    kind: str,
+    folder: Path | None,
+    source: str | None,
+    label: str | None,
+    choices: tuple[str, ...],
+    model: str | None,
+    device: str | None,
+    reading: "CorpusSettings",
+    console: Console,
+    predictions: Path | None = None,
+) -> None:
+    if (predictions is None) is (source is None):
+        raise click.UsageError("give a tagger and its input, or --predictions FILE")
+    if predictions is not None:
+        _score_file(predictions, (folder, model, device), reading, console)
+        return
+    assert folder is not None
+    assert source is not None
+    from bertfeat.learning import evaluate_head
+
+    report = evaluate_head(
+        folder, source, kind=kind, label=label, choices=choices, corpus_settings=reading, model=model, device=device
+    )
+    if report.unknown:
+        labels, noun = ", ".join(map(single_line, report.unknown[:MOST_COLUMNS])), "tags" if kind == "tag" else "labels"
+        console.warn(f"{source} has {noun} that the head never learnt: {labels}")
+    console.result(report.scores, head_score_lines(report.scores))
+    if report.failures:
+        rows, first = pluralize(len(report.failures), "row"), report.failures[0].reason
+        console.warn(f"{rows} failed and could not be scored; the first: {first}")
+        raise click.exceptions.Exit(ROWS_FAILED)
+
+
+def _score_file(predictions: Path, others: tuple[object, ...], reading: "CorpusSettings", console: Console) -> None:
+    """Score a file of gold and predicted tags, for which no head is run.
+
+    Raises:
+        click.UsageError: options of heads or corpora beside it.
+    """
+    from bertfeat.corpus import CorpusSettings
+    from bertfeat.learning import evaluate_predictions
+
+    if any(value is not None for value in others) or reading != CorpusSettings(encoding=reading.encoding):
+        raise click.UsageError("with --predictions no tagger is run: of the options, only --encoding goes with it")
+    report = evaluate_predictions(predictions, encoding=reading.encoding)
+    for warning in report.warnings:
+        console.warn(warning)
+    console.result(report.scores, tag_score_lines(report.scores))
+
+
+def head_score_lines(scores: "HeadScores") -> Iterator[str]:
+    """TagScores for people: single numbers, then one line a label; of tags what was taken for what, too."""
+    from bertfeat.learning import TagScores
+
+    if isinstance(scores, TagScores):
+        yield from tag_score_lines(scores)
+        return
+    values = asdict(scores)
+    single = [(name.replace("_", " "), _score_text(value)) for name, value in values.items() if not _is_mapping(value)]
+    yield from two_columns([(name, shown) for name, shown in single if shown])
+    by_label = getattr(scores, "by_label", {})
+    if by_label:
+        wide = max(map(len, by_label))
+        yield ""
+        yield f"{'label':<{wide}}  precision  recall      F1     gold  predicted"
+        for name, counts in by_label.items():
+            shares = f"{counts.precision:9.4f}  {counts.recall:6.4f}  {counts.f1:6.4f}"
+            yield f"{name:<{wide}}  {shares}  {counts.gold:7,}  {counts.predicted:9,}"
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, dict) and set(value) != {"score", "threshold"}
+
+
+def _score_text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return f"{value['score']:.4f} at {value['threshold']:.4f}"
+    return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"

@@ -1,0 +1,123 @@
+"""What the commands of heads share: options, and what a kind of head has no use for."""
+
+import functools
+from collections.abc import Sequence
+
+import click
+
+from bertfeat.learning import HeadSettings
+
+from ..app import Callback, Command, CommandOption, Decorator, option
+from ..bundles import leave_out, set_aside
+from ..option_types import listed_option
+from ..settings_options import settings_options
+
+_WORDS = ("word_column", "tag_column", "pretokenized", "document_context", "crf", "scheme", "predictions", "to")
+_TEXTS = ("label", "choices", "pair_column", "embed_pairs", "pooling", "weight_decay", "max_answer")
+_UNUSED = {
+    "tag": _TEXTS,
+    "classify": (*_WORDS, "choices", "max_answer"),
+    "answer": (*_WORDS, "choices", "label", "embed_pairs", "pooling"),
+    "choose": (*_WORDS, "pair_column", "max_answer"),
+}
+_HIDDEN = {
+    "tag": ("256", "Width of the BiLSTM, of each direction; the paper has 768."),
+    "classify": ("none, 128, or the mean of both, as is best on dev", None),
+    "answer": ("128, a BiLSTM", None),
+    "choose": ("none, 256, or the mean of both, as is best on dev", None),
+}
+"""Of each kind the width of the hidden layer that ``--hidden`` stands for if it is not given, and its help."""
+_FURTHER = {"tag": ("task", "hidden", "fine_tune", "text_columns"), "classify": ()}
+"""Options of a kind that come after those that matter more; of kinds that are not here, only ``task``."""
+
+EXAMPLES = {
+    "tag": ("--train train.conll --dev dev.conll", "test.conll"),
+    "classify": ("--train train.csv --dev dev.csv --label intent", "test.csv"),
+    "answer": ("--train train.json --dev dev.json", "test.json"),
+    "choose": ("--train train.csv --dev dev.csv --text-column context --choices a,b,c,d --label right", "test.csv"),
+}
+"""What follows ``train``, and what is predicted, in the help of a kind."""
+
+
+def head_command(
+    kind: str, name: str, run: Callback, options: Sequence[Decorator], help_text: str, *further: str
+) -> click.Command:
+    """The command of a kind of head: ``run`` gets the kind and the values of the options.
+
+    In the help ``{kind}``, ``{train}`` and ``{test}`` stand for what the kind has; options named in ``further`` come
+    after those that matter more.
+    """
+    decorated: Callback = functools.partial(run, kind)
+    for add in reversed(options):  # click lists the option that was added last first
+        decorated = add(decorated)
+    train, test = EXAMPLES[kind]
+    shown = help_text.format(kind=kind, train=train, test=test)
+    command = click.command(cls=Command, name=name, help=shown)(decorated)
+    leave_out(command, *_UNUSED[kind], "pairs", "keep")
+    for parameter in command.params:
+        if parameter.name == "hidden" and isinstance(parameter, CommandOption):
+            parameter.show_default, own_help = _HIDDEN[kind]
+            parameter.help = own_help or parameter.help
+    set_aside(command, *further, *_FURTHER.get(kind, ("task",)))
+    return command
+
+
+def source_noun(kind: str) -> str:
+    """The word for a row that a kind of head learns from."""
+    return "sentence" if kind == "tag" else "row"
+
+
+def source_option(name: str, help_text: str, *, required: bool = False) -> Decorator:
+    """Declare an option that takes examples; ``--train`` reaches its command as ``train``."""
+    return option(name, required=required, metavar="FILE|FEATURES", help=help_text)
+
+
+def column_options(function: Callback) -> Callback:
+    """Declare the columns of what is to be predicted; they reach the command as ``label`` and ``choices``."""
+    label = option(
+        "--label",
+        metavar="COL[,COL]",
+        help="Column of a label, a number or a list of labels, or one a label (1 or 0); of choices the number, from 0, "
+        "or the column.",
+    )
+    return label(choices_option(function))
+
+
+choices_option = listed_option("--choices", metavar="COL,COL[,COL]", help="Columns of the choices.")
+"""Declare the columns of the choices."""
+
+
+def pair_options(function: Callback) -> Callback:
+    """Declare how texts and pairs become vectors; they reach the command as ``pooling`` and ``embed_pairs``."""
+    pooling = option(
+        "--pooling",
+        metavar="KIND",
+        further=True,
+        help="mean, cls, last-token or max.",
+        show_default="the model's own, else mean",
+    )
+    pairs = option(
+        "--embed-pairs",
+        type=click.Choice(["apart", "together"]),
+        further=True,
+        help="Each text by itself (u, v, |u-v|, u·v), or both as one sequence with segment ids.",
+        show_default="apart",
+    )
+    return pooling(pairs(function))
+
+
+def head_model_options(function: Callback) -> Callback:
+    """Declare where a head finds its model, and where it runs; they reach the command as ``model`` and ``device``."""
+    device = option(
+        "--device",
+        metavar="DEVICE",
+        further=True,
+        show_default="a GPU if there is one",
+        help="cpu, cuda, cuda:1.",
+    )
+    model = option("--model", metavar="DIR", further=True, help="Where the model of its features is, if it moved.")
+    return model(device(function))
+
+
+head_training_options = settings_options("settings", HeadSettings)
+"""How a head is trained; the command gets ``settings``."""

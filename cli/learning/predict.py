@@ -1,0 +1,122 @@
+"""``bertfeat classify predict``, and the same of other heads: labels, answers or choices, a JSON object a line."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bertfeat.errors import ROWS_FAILED, pluralize
+
+from ..app import option
+from ..bundles import leave_out
+from ..console import Console
+from ..options import output_options, reading_options
+from ..paths import STDIN
+from ..terminal import has_colour
+from .options import choices_option, head_command, head_model_options
+
+if TYPE_CHECKING:
+    from bertfeat.corpus import CorpusSettings
+    from bertfeat.learning import PredictionForm
+
+COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")
+SHOWN_FAILURES = 5
+
+_OPTIONS = (
+    click.argument("folder", metavar="HEAD", type=click.Path(path_type=Path)),
+    click.argument("source", metavar="INPUT"),
+    option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        show_default="standard output",
+        help="Where the predictions go.",
+    ),
+    option(
+        "--to",
+        type=click.Choice(["conll", "jsonl", "text"]),
+        show_default="text on a terminal, else conll",
+        help="A word and its tag a line, JSON a text, or texts with marks.",
+    ),
+    choices_option,
+    head_model_options,
+    reading_options,
+    output_options,
+)
+
+_TAG_HELP = """\
+Tag a file of texts or words, or a feature set; - is stdin.
+
+Texts go through the very model and recipe that the tagger was trained on; features of another model are refused.
+Spans are written as BIO tags, or by jsonl (and --json) as character offsets.
+
+\b
+bertfeat tag predict ner.head news.txt
+bertfeat tag predict ner.head test.conll > predicted.conll
+echo "Ada Lovelace was born in London." | bertfeat tag predict ner.head - --to jsonl
+"""
+
+_HELP = """\
+Predict for a corpus, a feature set or standard input (-): an object a line, with the id of the row.
+
+\b
+bertfeat {kind} predict train.head {test} > predictions.jsonl
+"""
+
+
+def predict_command(kind: str) -> click.Command:
+    """The command of a kind of head."""
+    command = head_command(kind, "predict", _predict_head, _OPTIONS, _TAG_HELP if kind == "tag" else _HELP)
+    if kind == "tag":
+        leave_out(command, "tag_column")
+    return command
+
+
+def _predict_head(
+    kind: str,
+    folder: Path,
+    source: str,
+    output: Path | None,
+    to: "PredictionForm | None",
+    choices: tuple[str, ...],
+    model: str | None,
+    device: str | None,
+    reading: "CorpusSettings",
+    console: Console,
+) -> None:
+    from bertfeat.learning import write_predictions
+
+    if console.as_json and to not in (None, "jsonl"):
+        raise click.UsageError(f"--json is --to jsonl; leave it or --to {to} out")
+    to_stdout = output is None or str(output) == STDIN
+    form: PredictionForm = "jsonl"
+    if kind == "tag" and not console.as_json:
+        form = to or ("text" if to_stdout and sys.stdout.isatty() else "conll")
+    colour = to_stdout and form == "text" and has_colour()
+    report = write_predictions(
+        folder,
+        source,
+        (lambda text: click.echo(text, color=colour)) if output is None or to_stdout else output,
+        kind=kind,
+        to=form,
+        mark=_colour_span if colour else None,
+        choices=choices,
+        corpus_settings=reading,
+        model=model,
+        device=device,
+    )
+    if report.empty and form == "conll":
+        console.say(f"{pluralize(report.empty, 'text')} without words left out")
+    if report.failures:
+        reasons = "".join(f"\n  {failure.reason}" for failure in report.failures[:SHOWN_FAILURES])
+        rows = pluralize(len(report.failures), "row")
+        console.warn(f"{rows} failed and got no prediction; the first are:{reasons}")
+        raise click.exceptions.Exit(ROWS_FAILED)
+
+
+def _colour_span(text: str, label: str) -> str:
+    """A span in the colour of its label."""
+    colour = COLOURS[sum(map(ord, label)) % len(COLOURS)]
+    return click.style(text, fg=colour, bold=True) + click.style(f" {label}", fg=colour, dim=True)

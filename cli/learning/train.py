@@ -1,0 +1,194 @@
+"""``bertfeat classify train``, and the same of other heads: labelled examples become a head."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bertfeat.display import format_duration
+
+from ..app import option
+from ..console import Console, fields_of, two_columns
+from ..info_head import kept_line
+from ..options import ModelOptions, model_options, output_options, reading_options
+from ..paths import default_output
+from .dataset_display import dataset_display, exit_for_failed_rows
+from .grid import GridPoints
+from .options import (
+    column_options,
+    head_command,
+    head_training_options,
+    pair_options,
+    source_noun,
+    source_option,
+)
+
+if TYPE_CHECKING:
+    from bertfeat.corpus import CorpusSettings
+    from bertfeat.learning import Epoch, GridPoint, HeadReport, HeadSettings
+
+
+_OPTIONS = (
+    source_option("--train", "Examples to learn from: a corpus with labels or tags, or features.", required=True),
+    source_option("--dev", "Examples that choose the best epoch and head.", required=True),
+    column_options,
+    option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        show_default="train.head",
+        help="Where the head goes.",
+    ),
+    option(
+        "--layers",
+        metavar="SPEC",
+        show_default="concat4, or the only ones that are stored",
+        help="What is read: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learnt.",
+    ),
+    pair_options,
+    option("--fine-tune", is_flag=True, help="Fine-tune the whole model on the texts, instead of a head on features."),
+    option(
+        "--grid",
+        type=GridPoints(),
+        further=True,
+        metavar="B:RATE:E",
+        show_default="32:3e-5:3",
+        help="Batch size, learning rate and epochs of --fine-tune.",
+    ),
+    head_training_options,
+    model_options,
+    reading_options,
+    option("--overwrite", is_flag=True, further=True, help="Start anew where another training's folder is."),
+    output_options,
+)
+
+_TAG_HELP = """\
+Train a tagger (a two-layer BiLSTM) on frozen features of words.
+
+A corpus with tags (CoNLL, or others with --pretokenized --tag-column) is extracted first, into the tagger's folder;
+feature sets with tags are read as they are. The epoch with the best score on the development set is kept.
+Interrupted, the same command goes on.
+
+\b
+bertfeat {kind} train {train}
+bertfeat {kind} train --train train.features --dev dev.features --layers mix-all -o mix.head
+"""
+
+_HELP = """\
+Train a head on frozen features.
+
+A corpus is extracted first, into the head's folder; features that were extracted with the labels kept (--keep) are
+read as they are. Of a network that is trained in epochs and of linear heads that are solved, the one with the least
+loss on the development set is kept. Interrupted, the same command goes on.
+
+\b
+bertfeat {kind} train {train}
+"""
+
+
+def train_command(kind: str) -> click.Command:
+    """The command of a kind of head."""
+    help_text = _TAG_HELP if kind == "tag" else _HELP
+    return head_command(kind, "train", _learn_head, _OPTIONS, help_text, "precision")
+
+
+def _learn_head(
+    kind: str,
+    train: str,
+    dev: str,
+    label: str | None,
+    choices: tuple[str, ...],
+    output: Path | None,
+    layers: str | None,
+    pooling: str | None,
+    embed_pairs: str | None,
+    fine_tune: bool,
+    grid: tuple[tuple[int, float, int], ...] | None,
+    settings: "HeadSettings",
+    model: ModelOptions,
+    reading: "CorpusSettings",
+    overwrite: bool,
+    console: Console,
+) -> None:
+    from bertfeat.learning import train_head
+
+    point = _grid_point(fine_tune, grid)
+
+    with dataset_display(console, source_noun(kind)) as display:
+        report = train_head(
+            kind,
+            train,
+            dev,
+            output or default_output([train], ".head"),
+            label=label,
+            choices=choices,
+            layers=layers,
+            pooling=pooling,
+            embed_pairs=embed_pairs,
+            settings=settings,
+            corpus_settings=reading,
+            fine_tune=point,
+            overwrite=overwrite,
+            progress=display.progress,
+            on_dataset=display.report,
+            on_epoch=lambda epoch: console.say(head_epoch_line(epoch, kind)),
+            on_pace=display.pace,
+            **asdict(model),
+        )
+    _print_head(report, console)
+
+
+def _grid_point(fine_tune: bool, grid: tuple[tuple[int, float, int], ...] | None) -> "GridPoint | None":
+    """The one point of settings that a model is fine-tuned with.
+
+    Raises:
+        click.UsageError: several points, or no fine-tuning.
+    """
+    from bertfeat.learning import GridPoint
+
+    if not fine_tune:
+        if grid:
+            raise click.UsageError("--grid applies to fine-tuning; there is no --fine-tune; leave it out")
+        return None
+    points = grid or ((32, 3e-5, 3),)
+    if len(points) > 1:
+        raise click.UsageError("--grid: give one point; table7 looks for the best one")
+    return GridPoint(*points[0])
+
+
+def head_epoch_line(epoch: "Epoch", kind: str) -> str:
+    """The loss and the score of an epoch, and its speed."""
+    best, noun = " *" if epoch.best == epoch.number else "", "words" if kind == "tag" else "examples"
+    speed = epoch.words / max(epoch.seconds, 1e-9)
+    return f"epoch {epoch.number}: loss {epoch.loss:.4f}, dev {epoch.score:.4f}, {speed:,.0f} {noun}/s{best}"
+
+
+def _print_head(report: "HeadReport", console: Console) -> None:
+    for warning in report.warnings:
+        console.warn(warning)
+    record = report.record
+    if report.scores is None:
+        console.say(f"{report.folder}: trained already, nothing to do")
+    labels, scheme = len(record.outputs.labels), f" ({record.outputs.scheme})" if record.outputs.scheme else ""
+    reads = "texts" if record.approach == "fine-tuned" else f"{record.input.name} ({record.pooling})"
+    candidates = [
+        ("" if at else "tried", f"{each.score:.4f}  {'' if each.loss is None else f'loss {each.loss:.4f}  '}{each}")
+        for at, each in enumerate(record.candidates if len(record.candidates) > 1 else ())
+    ]
+    rows = [
+        ("head", report.folder),
+        ("reads", f"{reads} of {record.model.name}"),
+        ("labels", f"{labels:,}{scheme}" if labels else None),
+        *candidates,
+        (f"dev {record.measure}", f"{record.score:.4f}"),
+        ("kept", kept_line(record)),
+        ("time", format_duration(report.seconds) if report.scores is not None else None),
+    ]
+    result = {"folder": report.folder, "measure": record.measure, "score": record.score}
+    result |= {"best_epoch": record.best_epoch, "epochs": len(record.history), "resumed": report.resumed}
+    result |= {"candidates": record.candidates, "chosen": record.chosen}
+    scores = {} if report.scores is None else {"dev": fields_of(report.scores)}
+    console.result({**result, "seconds": report.seconds, **scores}, two_columns(rows))
+    exit_for_failed_rows(report.failed, console)
