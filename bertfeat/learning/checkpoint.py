@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from bertfeat.errors import TrainingError, parameter
 from bertfeat.io import JsonFormat, atomic, open_regular, remove_file, write_json
 from bertfeat.learning.schedule import EpochRecord, history_problem
-from bertfeat.learning.settings import LoopSettings
+from bertfeat.learning.settings import HeadSettings
 
 # ── sealed tensors ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -210,7 +210,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
 def restore(
     folder: Path,
     checkpoint: Checkpoint,
-    settings: LoopSettings,
+    settings: HeadSettings,
     network: nn.Module,
     optimizer: torch.optim.Optimizer,
 ) -> dict[str, Tensor]:

@@ -27,7 +27,7 @@ from bertfeat.io import Address, JsonError, Location, as_location, from_plain, i
 from bertfeat.learning.checkpoint import STATE_NAME
 from bertfeat.learning.example_store import parts_digest
 from bertfeat.learning.schedule import EpochRecord, best_epoch, history_problem, is_over
-from bertfeat.learning.settings import LoopSettings
+from bertfeat.learning.settings import HeadSettings
 from bertfeat.recipe import BEST_LAYERS, FeatureColumn, Operation, Pooling, Recipe, parse_recipes
 from bertfeat.tokens import LongTextPolicy, Subword
 
@@ -249,7 +249,7 @@ class FeaturesState(StrEnum):
 def training_problem(
     folder: Path,
     history: Sequence[EpochRecord],
-    training: LoopSettings | None,
+    training: HeadSettings | None,
     *,
     best: int,
     score: float | None,

@@ -8,7 +8,7 @@ from pathlib import Path
 from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import UsageError, parameter
 from bertfeat.features import FeatureSet
-from bertfeat.learning.settings import LoopSettings
+from bertfeat.learning.settings import HeadSettings
 from bertfeat.recipe import Pooling
 
 # ── options that nothing reads ────────────────────────────────────────────────────────────────────────────
@@ -115,7 +115,7 @@ def refuse_unread_options(
     work: Work,
     *,
     reading: CorpusSettings | None = None,
-    training: LoopSettings | None = None,
+    training: HeadSettings | None = None,
     extractor: Mapping[str, object] | None = None,
     **others: object,
 ) -> None:

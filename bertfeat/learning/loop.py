@@ -1,8 +1,7 @@
-"""The loop over epochs."""
+"""The training of a head: epochs of a network, linear heads that are solved, and the best of them."""
 
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -22,75 +21,95 @@ from bertfeat.learning.crf import refuse_large_crf
 from bertfeat.learning.example_store import (
     ExampleBatch,
     ExampleChunk,
-    ExampleStore,
     PackedExamples,
     gather_batch,
     shuffled_batches,
 )
 from bertfeat.learning.examples import HeadExamples
 from bertfeat.learning.linear import SOLVER_COPIES, Blocks, LinearWeights, solve_linear
-from bertfeat.learning.networks import FeatureNetwork, HeadNetwork, HeadShape, feature_scale
+from bertfeat.learning.networks import HeadNetwork, HeadShape, feature_scale
 from bertfeat.learning.record import Candidate, HeadInput, Outputs, best_candidate, head_identity
 from bertfeat.learning.schedule import Epoch, EpochRecord, OnEpoch, OnPace, Pace, best_epoch, is_over, next_rate
-from bertfeat.learning.settings import HeadSettings, LoopSettings
+from bertfeat.learning.settings import HeadSettings
 from bertfeat.learning.task import Guess, HeadScores, PassageSpans, Threshold, network_scores, own_scores
-
-# ── any training ──────────────────────────────────────────────────────────────────────────────────────────
-
 
 _NORM = 5.0  # gradients are scaled down to it
 _SCALED_BY = 65_536  # vectors that the features' mean and spread are taken from
 _PACE_AFTER = 2.0  # seconds of learning, after which the time of an epoch is told,
 _PACE_BATCHES = 4  # and batches, whose examples differ in length
 _LONG_EPOCH = 20.0  # seconds of an epoch, from which on its time is told
+_BLOCK = 4096  # examples whose inputs are made at a time
 
 
-class EpochLoop(ABC):
-    """One training of a network on stored features, in a folder that :func:`hold_result_folder` holds.
+@dataclass(frozen=True, slots=True)
+class SolvedHeads:
+    """The linear heads of some training data: they have no seed."""
 
-    A kind of training says which network learns (:meth:`make_network`) what (:meth:`loss`), how good it is
-    (:meth:`judge`) and all that decides its result (:attr:`identity`).
+    candidates: tuple[Candidate, ...]
+    weights: LinearWeights  # of the best one
+    seconds: float
+
+
+class HeadLoop:
+    """One training of a head, in a folder that :func:`hold_result_folder` holds.
+
+    Candidates are a network that is trained in epochs; linear heads that are solved, one for each weight decay and, of
+    pairs, for each group of inputs; and the mean of the network and the best linear head. The settings may leave only
+    some of them. ``solved`` are linear heads that a training of another seed solved.
     """
 
-    network: FeatureNetwork
-    weight_decay: float = 0.0  # times the weights is added to the gradient
+    network: HeadNetwork
 
-    def __init__(self, folder: Path, settings: LoopSettings, device: str | None, train: ExampleStore) -> None:
-        self.folder, self.settings, self.train = folder, settings, train
-        self.device = resolve_device(device)
+    def __init__(
+        self,
+        folder: Path,
+        settings: HeadSettings,
+        device: str | None,
+        train: HeadExamples,
+        dev: HeadExamples,
+        reads: HeadInput,
+        outputs: Outputs,
+        solved: SolvedHeads | None = None,
+    ) -> None:
+        settings = train.task.settle(settings, outputs, len(train.store))
+        self.folder, self.settings, self.device = folder, settings, resolve_device(device)
+        self.examples, self.store, self.dev, self.reads, self.outputs = train, train.store, dev, reads, outputs
+        self.task = train.task
+        self.shape = reads.shape(train.task, settings, outputs)
         self.history: list[EpochRecord] = []
-
-    # ── what a kind of training says ────────────────────────────────────────────────────────────────────────
+        self.candidates: list[Candidate] = []
+        self.solved = solved
+        self.seconds = 0.0  # of learning
+        self._targets = torch.from_numpy(train.make_targets(outputs))
 
     @property
-    @abstractmethod
     def identity(self) -> Mapping[str, object]:
-        """All that decides the result, as JSON has it: trainings of one identity give one result."""
+        """All that decides the result."""
+        return head_identity(self.task.kind, self.reads, self.settings, self.digests)
 
-    @abstractmethod
-    def make_network(self) -> FeatureNetwork:
-        """A network that has learnt nothing yet."""
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digests that identify both sources."""
+        return {"train": self.examples.digest, "dev": self.dev.digest}
 
-    @abstractmethod
-    def loss(self, batch: ExampleBatch, chunk: ExampleChunk, packed: PackedExamples) -> tuple[Tensor, int]:
-        """The mean loss of a batch of a chunk, and over how many words or examples it is the mean."""
-
-    @abstractmethod
-    def judge(self) -> float:
-        """The score of the network on the development set."""
-
-    @abstractmethod
-    def check_unchanged(self) -> None:
-        """Check that what is learnt from did not change since it was opened.
+    def check_memory(self) -> None:
+        """Refuse a training that the memory cannot hold, before anything is made or removed.
 
         Raises:
-            TrainingError: it was changed.
+            UsageError: says what it takes.
         """
+        if self.task.has_epochs(self.settings, mixed=self.shape.mixed):
+            self.refuse_large(self.make_network)
+        if self.shape.crf:
+            words = int(np.sort(self.store.lengths)[-self.settings.batch_size :].sum())
+            refuse_large_crf(self.shape.outputs, words, self.device)
 
-    # ── the run ─────────────────────────────────────────────────────────────────────────────────────────────
+    def make_network(self) -> HeadNetwork:
+        """A network that has learnt nothing yet."""
+        return self.task.make_network(self.shape, self.outputs)
 
     def learn(self, on_epoch: OnEpoch | None, on_pace: OnPace | None = None) -> int:
-        """Train the remaining epochs and put the best weights into the network; returns the epochs done before.
+        """Learn all candidates; the best one becomes the network. Returns the epochs that were done before.
 
         ``on_pace`` is told once, soon after the beginning, where an epoch will take long.
 
@@ -98,6 +117,60 @@ class EpochLoop(ABC):
             TrainingError: another training was begun in the folder, or its state is damaged; a loss that is no number.
             UsageError: a network that the memory cannot hold.
         """
+        settings, mixed, resumed = self.settings, self.shape.mixed, 0
+        networks: dict[Candidate, HeadNetwork] = {}
+        if self.task.has_epochs(settings, mixed=mixed):
+            resumed = self._learn_epochs(on_epoch, on_pace)
+            self.seconds += sum(epoch["seconds"] for epoch in self.history)
+            widest = max(self.shape.input_groups, key=self.shape.input_groups.__getitem__)
+            network = self._judged(
+                self.network, Candidate(self.shape.hidden, widest, settings.weight_decay or 0.0, 0.0)
+            )
+            networks[replace(network, score=self.best_score)] = self.network
+        self.candidates += networks
+        if self.task.solves(settings, mixed=mixed):
+            self.solved = self.solved or self._solve()
+            self.seconds += self.solved.seconds
+            linear = best_candidate(self.solved.candidates)
+            networks[linear] = self._with_linear(replace(self.shape, hidden=0), self.solved.weights)
+            self.candidates += self.solved.candidates
+            if self.history:
+                both = self._with_linear(replace(self.shape, averaged=True), self.solved.weights)
+                both.load_state_dict(self.network.state_dict(), strict=False)
+                averaged = self._judged(both, replace(linear, hidden=self.shape.hidden, averaged=True))
+                networks[averaged] = both
+                self.candidates.append(averaged)
+        self.network = networks[best_candidate(networks)]
+        return resumed
+
+    # ── scores ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def judge(self) -> float:
+        """The score that chooses the best epoch, on the development set."""
+        return self.evaluate()[0].value
+
+    def evaluate(self) -> tuple[HeadScores, Threshold]:
+        """Score the head on the development set, by the threshold that is best for it."""
+        return self._scores(store_guesses(self.network, self.dev, self.outputs, self.settings, self.device))
+
+    def _scores(self, guesses: Sequence[Guess]) -> tuple[HeadScores, Threshold]:
+        return own_scores(self.task, self.dev.gold, guesses, self.outputs, self.dev.passages)
+
+    def check_unchanged(self) -> None:
+        """Check that both sources did not change since they were opened."""
+        self.store.check_unchanged()
+        self.dev.store.check_unchanged()
+
+    def _judged(self, network: HeadNetwork, candidate: Candidate) -> Candidate:
+        """The candidate with score and loss of its network on the development set."""
+        guesses = store_guesses(network, self.dev, self.outputs, self.settings, self.device)
+        loss = self.task.guess_loss(self.dev.gold, guesses, self.outputs)
+        return replace(candidate, score=self._scores(guesses)[0].value, loss=loss)
+
+    # ── epochs ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _learn_epochs(self, on_epoch: OnEpoch | None, on_pace: OnPace | None) -> int:
+        """Train the remaining epochs and put the best weights into the network; returns the epochs done before."""
         self._prepare(read_checkpoint(self.folder))
         resumed = len(self.history)
         while not is_over(self.history, self.settings):
@@ -140,7 +213,7 @@ class EpochLoop(ABC):
         if checkpoint is None:
             self.standardise(self.network)
         self.network.to(self.device)
-        rate, decay = self.settings.learning_rate, self.weight_decay
+        rate, decay = self.settings.learning_rate, self.settings.weight_decay or 0.0
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate, weight_decay=decay, fused=True)
         self.best: dict[str, Tensor] = {}
         if checkpoint is not None:
@@ -179,9 +252,9 @@ class EpochLoop(ABC):
         total, count = 0.0, 0
         with _seeded(self.settings.seed, number):
             seed = (self.settings.seed, number)
-            for part, chunk in enumerate(self.train.chunks(seed)):
+            for part, chunk in enumerate(self.store.chunks(seed)):
                 for packed in shuffled_batches(chunk.offsets, self.settings.batch_size, (*seed, part)):
-                    loss, size = self.loss(gather_batch(chunk.features, packed, self.device), chunk, packed)
+                    loss, size = self._loss(gather_batch(chunk.features, packed, self.device), chunk, packed)
                     self.optimizer.zero_grad()
                     torch.autograd.backward(loss)
                     clip_grad_norm_(self.network.parameters(), _NORM)
@@ -192,150 +265,37 @@ class EpochLoop(ABC):
                         ends.append((len(packed.vectors) + (ends[-1][0] if ends else 0), time.perf_counter()))
                         (warm, since), (learnt, now) = ends[0], ends[-1]  # the first batch warms up
                         if len(ends) > _PACE_BATCHES and now - since >= _PACE_AFTER:
-                            seconds = now - begun + (self.train.vectors - learnt) * (now - since) / (learnt - warm)
+                            seconds = now - begun + (self.store.vectors - learnt) * (now - since) / (learnt - warm)
                             if seconds >= _LONG_EPOCH:
                                 on_pace(Pace(seconds, self.settings.epochs - number + 1))
                             on_pace = None
         return total / count, count
 
-    def standardise(self, network: FeatureNetwork) -> None:
+    def standardise(self, network: HeadNetwork) -> None:
         """Tell a network mean and standard deviation of each of its values, over some of the training vectors.
 
         They are the same for every seed.
         """
-        with closing(self.train.chunks((0, 0))) as chunks:
+        with closing(self.store.chunks((0, 0))) as chunks:
             features = next(chunks).features
         sample = features[:: max(1, len(features) // _SCALED_BY)][:_SCALED_BY]
         network.standardise(*feature_scale(sample, network.combine))
 
-
-def _differences(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
-    """The names of what differs; of the settings of the training, each one that does."""
-    differ = [name for name in ours if ours[name] != theirs.get(name)]
-    mine, others = ours.get("training"), theirs.get("training")
-    if "training" in differ and isinstance(mine, dict) and isinstance(others, dict):
-        differ.remove("training")
-        differ += [name for name, value in mine.items() if others.get(name) != value]
-    return differ
-
-
-@contextmanager
-def _seeded(*seed: int) -> Iterator[None]:
-    """Seed torch's generator with these numbers inside the block, and restore its state afterwards."""
-    with torch.random.fork_rng():
-        torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
-        yield
-
-
-# ── the training of a head ────────────────────────────────────────────────────────────────────────────────
-
-
-_BLOCK = 4096  # examples whose inputs are made at a time
-
-
-@dataclass(frozen=True, slots=True)
-class SolvedHeads:
-    """The linear heads of some training data: they have no seed."""
-
-    candidates: tuple[Candidate, ...]
-    weights: LinearWeights  # of the best one
-    seconds: float
-
-
-class HeadLoop(EpochLoop):
-    """One training of a head, in a folder that :func:`hold_result_folder` holds.
-
-    Candidates are a network that is trained in epochs; linear heads that are solved, one for each weight decay and, of
-    pairs, for each group of inputs; and the mean of the network and the best linear head. The settings may leave only
-    some of them. ``solved`` are linear heads that a training of another seed solved.
-    """
-
-    network: HeadNetwork
-
-    def __init__(
-        self,
-        folder: Path,
-        settings: HeadSettings,
-        device: str | None,
-        train: HeadExamples,
-        dev: HeadExamples,
-        reads: HeadInput,
-        outputs: Outputs,
-        solved: SolvedHeads | None = None,
-    ) -> None:
-        settings = train.task.settle(settings, outputs, len(train.store))
-        super().__init__(folder, settings, device, train.store)
-        self.head_settings, self.examples, self.dev, self.reads, self.outputs = settings, train, dev, reads, outputs
-        self.task = train.task
-        self.weight_decay = settings.weight_decay or 0.0
-        self.shape = reads.shape(train.task, settings, outputs)
-        self.candidates: list[Candidate] = []
-        self.solved = solved
-        self.seconds = 0.0  # of learning
-        self._targets = torch.from_numpy(train.make_targets(outputs))
-
-    @property
-    def identity(self) -> Mapping[str, object]:
-        """All that decides the result."""
-        return head_identity(self.task.kind, self.reads, self.head_settings, self.digests)
-
-    @property
-    def digests(self) -> dict[str, str]:
-        """The digests that identify both sources."""
-        return {"train": self.examples.digest, "dev": self.dev.digest}
-
-    def check_memory(self) -> None:
-        """Refuse a training that the memory cannot hold, before anything is made or removed.
-
-        Raises:
-            UsageError: says what it takes.
-        """
-        if self.task.has_epochs(self.head_settings, mixed=self.shape.mixed):
-            self.refuse_large(self.make_network)
-        if self.shape.crf:
-            words = int(np.sort(self.train.lengths)[-self.settings.batch_size :].sum())
-            refuse_large_crf(self.shape.outputs, words, self.device)
-
-    def make_network(self) -> HeadNetwork:
-        """A network that has learnt nothing yet."""
-        return self.task.make_network(self.shape, self.outputs)
-
-    def loss(self, batch: ExampleBatch, chunk: ExampleChunk, packed: PackedExamples) -> tuple[Tensor, int]:
+    def _loss(self, batch: ExampleBatch, chunk: ExampleChunk, packed: PackedExamples) -> tuple[Tensor, int]:
         """The mean loss of the examples of a batch, or of its vectors."""
-        learnt = self.train.vectors_of(chunk, packed) if self.task.per_vector else chunk.examples[packed.examples]
+        learnt = self.store.vectors_of(chunk, packed) if self.task.per_vector else chunk.examples[packed.examples]
         targets = self._targets[torch.from_numpy(learnt)].to(self.device)
         allowed = self._allowed(chunk, packed)
         return self.task.batch_loss(self.network, batch, targets, allowed), len(learnt)
 
-    def learn(self, on_epoch: OnEpoch | None, on_pace: OnPace | None = None) -> int:
-        """Learn all candidates; the best one becomes the network. Returns the epochs that were done before.
+    def _allowed(self, chunk: ExampleChunk, packed: PackedExamples) -> Tensor | None:
+        """Whether each token of a batch can be an answer's; None where no tokens are read."""
+        tokens = self.examples.layout.tokens
+        if tokens is None:
+            return None
+        return torch.from_numpy(tokens.allowed[self.store.vectors_of(chunk, packed)]).to(self.device)
 
-        Raises:
-            TrainingError, UsageError: see :meth:`EpochLoop.learn`.
-        """
-        settings, mixed, resumed = self.head_settings, self.shape.mixed, 0
-        networks: dict[Candidate, HeadNetwork] = {}
-        if self.task.has_epochs(settings, mixed=mixed):
-            resumed = super().learn(on_epoch, on_pace)
-            self.seconds += sum(epoch["seconds"] for epoch in self.history)
-            widest = max(self.shape.input_groups, key=self.shape.input_groups.__getitem__)
-            network = self._judged(self.network, Candidate(self.shape.hidden, widest, self.weight_decay, 0.0))
-            networks[replace(network, score=self.best_score)] = self.network
-        self.candidates += networks
-        if self.task.solves(settings, mixed=mixed):
-            self.solved = self.solved or self._solve()
-            self.seconds += self.solved.seconds
-            linear = best_candidate(self.solved.candidates)
-            networks[linear] = self._with_linear(replace(self.shape, hidden=0), self.solved.weights)
-            self.candidates += self.solved.candidates
-            if self.history:
-                both = self._with_linear(replace(self.shape, averaged=True), self.solved.weights)
-                both.load_state_dict(self.network.state_dict(), strict=False)
-                averaged = self._judged(both, replace(linear, hidden=self.shape.hidden, averaged=True))
-                networks[averaged] = both
-                self.candidates.append(averaged)
-        self.network = networks[best_candidate(networks)]
-        return resumed
+    # ── linear heads ────────────────────────────────────────────────────────────────────────────────────────
 
     def _solve(self) -> SolvedHeads:
         """Linear heads of each group of inputs, from the strongest weight decay on while the loss falls."""
@@ -347,8 +307,8 @@ class HeadLoop(EpochLoop):
         for group, width in shape.input_groups.items():
             weights = LinearWeights(*(part.to(self.device) for part in (zeros.weight[:, :width], zeros.bias)))
             least = float("inf")
-            for decay in self.head_settings.decays:
-                weights = solve_linear(self._first(inputs, width), self.task.mean_loss, len(self.train), decay, weights)
+            for decay in self.settings.decays:
+                weights = solve_linear(self._first(inputs, width), self.task.mean_loss, len(self.store), decay, weights)
                 self._put_linear(network.out, weights)
                 candidate = self._judged(network, Candidate(0, group, decay, 0.0))
                 found[candidate] = weights
@@ -373,24 +333,18 @@ class HeadLoop(EpochLoop):
             layer.weight.zero_()[:, : weights.weight.shape[1]] = weights.weight
             layer.bias.copy_(weights.bias)
 
-    def _judged(self, network: HeadNetwork, candidate: Candidate) -> Candidate:
-        """The candidate with score and loss of its network on the development set."""
-        guesses = store_guesses(network, self.dev, self.outputs, self.head_settings, self.device)
-        loss = self.task.guess_loss(self.dev.gold, guesses, self.outputs)
-        return replace(candidate, score=self._scores(guesses)[0].value, loss=loss)
-
     def _inputs(self, network: HeadNetwork) -> Blocks:
         """The inputs of a linear head and what they are to give, kept in memory where they fit it."""
 
         def blocks() -> Iterator[tuple[Tensor, Tensor]]:
-            for chunk in self.train.chunks():
+            for chunk in self.store.chunks():
                 for at in range(0, len(chunk), _BLOCK):
                     examples = torch.from_numpy(chunk.examples[at : at + _BLOCK])
                     first, stop = chunk.offsets[at], chunk.offsets[min(at + _BLOCK, len(chunk))]
                     features = torch.from_numpy(chunk.features[first:stop]).to(self.device, copy=True)
                     yield network.inputs(features), self._targets[examples].to(self.device)
 
-        held = self.train.bytes + self.train.vectors * self.shape.inputs * 4
+        held = self.store.bytes + self.store.vectors * self.shape.inputs * 4
         if held > self.settings.memory:
             return blocks
         kept = list(blocks())
@@ -401,28 +355,23 @@ class HeadLoop(EpochLoop):
         """Only the first inputs of each block."""
         return lambda: ((values[:, :width], targets) for values, targets in inputs())
 
-    def judge(self) -> float:
-        """The score that chooses the best epoch, on the development set."""
-        return self.evaluate()[0].value
 
-    def evaluate(self) -> tuple[HeadScores, Threshold]:
-        """Score the head on the development set, by the threshold that is best for it."""
-        return self._scores(store_guesses(self.network, self.dev, self.outputs, self.head_settings, self.device))
+def _differences(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
+    """The names of what differs; of the settings of the training, each one that does."""
+    differ = [name for name in ours if ours[name] != theirs.get(name)]
+    mine, others = ours.get("training"), theirs.get("training")
+    if "training" in differ and isinstance(mine, dict) and isinstance(others, dict):
+        differ.remove("training")
+        differ += [name for name, value in mine.items() if others.get(name) != value]
+    return differ
 
-    def _scores(self, guesses: Sequence[Guess]) -> tuple[HeadScores, Threshold]:
-        return own_scores(self.task, self.dev.gold, guesses, self.outputs, self.dev.passages)
 
-    def check_unchanged(self) -> None:
-        """Check that both sources did not change since they were opened."""
-        self.examples.store.check_unchanged()
-        self.dev.store.check_unchanged()
-
-    def _allowed(self, chunk: ExampleChunk, packed: PackedExamples) -> Tensor | None:
-        """Whether each token of a batch can be an answer's; None where no tokens are read."""
-        tokens = self.examples.layout.tokens
-        if tokens is None:
-            return None
-        return torch.from_numpy(tokens.allowed[self.train.vectors_of(chunk, packed)]).to(self.device)
+@contextmanager
+def _seeded(*seed: int) -> Iterator[None]:
+    """Seed torch's generator with these numbers inside the block, and restore its state afterwards."""
+    with torch.random.fork_rng():
+        torch.manual_seed(int(np.random.SeedSequence(seed).generate_state(1)[0]))
+        yield
 
 
 def store_guesses(

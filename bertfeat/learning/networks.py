@@ -1,7 +1,5 @@
 """The networks of heads: batches of features become scores.
 
-Shapes: N vectors (of words, tokens or texts); W width of a stored vector; K mixed layers; H width of one layer.
-
 Shapes: B examples of a batch; N vectors of all; W width of a stored vector; L layers in it, of which H is the width of
 one; V inputs of the first layer of weights; K outputs.
 """
@@ -45,7 +43,7 @@ def feature_scale(
     return mean.astype(np.float32), np.sqrt(squares / len(features)).astype(np.float32)
 
 
-# ── networks of features ──────────────────────────────────────────────────────────────────────────────────
+# ── networks ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 _LEAST_SPREAD = 1e-3
@@ -60,56 +58,8 @@ class ScalarMix(nn.Module):
         self.gamma = nn.Parameter(torch.ones(()))
 
     def forward(self, stacked: Tensor) -> Tensor:
-        """Shape: ``[N, K, H]`` → ``[N, H]``."""
+        """Shape: ``[N, L, H]`` → ``[N, H]``."""
         return self.gamma * torch.einsum("nkh,k->nh", stacked, torch.softmax(self.weights, 0))
-
-
-class FeatureNetwork(nn.Module):
-    """A network on features of width W, K layers side by side of which it learns a weighted sum (0: one recipe)."""
-
-    mean: Tensor
-    scale: Tensor
-
-    def __init__(self, width: int, mixed_layers: int, dropout: float) -> None:
-        super().__init__()
-        self.mixed_layers = mixed_layers
-        self.input_width = width // max(1, mixed_layers)
-        self.dropout = dropout
-        self.register_buffer("mean", torch.zeros(width))
-        self.register_buffer("scale", torch.ones(width))
-        self.mix = ScalarMix(mixed_layers) if mixed_layers else None
-
-    def standardise(self, mean: NDArray[np.float32], spread: NDArray[np.float32]) -> None:
-        """Bring features to mean 0 and spread 1 (``[W]``), so that one learning rate suits all models."""
-        self.mean.copy_(torch.from_numpy(mean))
-        self.scale.copy_(torch.from_numpy(1.0 / np.maximum(spread, _LEAST_SPREAD)))
-
-    def combine(self, features: NDArray[np.floating]) -> NDArray[np.floating]:
-        """The values whose mean and spread count, of stored features: these themselves."""
-        return features
-
-    @property
-    def mix_shares(self) -> list[float] | None:
-        """The share of each layer in the learned weighted sum, ``[K]``; None where none is learnt."""
-        return None if self.mix is None else torch.softmax(self.mix.weights.detach(), 0).tolist()
-
-    def inputs(self, features: Tensor) -> Tensor:
-        """Features at one scale, of mixed layers their sum: ``[N, W]`` → ``[N, W or H]`` float32."""
-        features = features.float().sub_(self.mean).mul_(self.scale)
-        if self.mix is None:
-            return features
-        mixed: Tensor = self.mix(features.view(len(features), self.mixed_layers, -1))
-        return mixed
-
-    def mask(self, batch: ExampleBatch, width: int) -> Tensor:
-        """Dropout, the same in all vectors of an example (Gal and Ghahramani 2016): ``[N, width]``, or 1."""
-        keep = 1.0 - self.dropout
-        if not self.training or keep == 1.0:
-            return self.mean.new_ones(1)
-        return self.mean.new_empty(batch.count, width).bernoulli_(keep).div_(keep)[batch.example]
-
-
-# ── heads ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +95,7 @@ class HeadShape:
         return max(self.input_groups.values())
 
 
-class HeadNetwork(FeatureNetwork):
+class HeadNetwork(nn.Module):
     """Standardised inputs, perhaps a hidden layer, and a linear layer; perhaps a linear head beside them.
 
     The inputs of a text are its vector. Those of a pair are made of its texts' layers u and v, each at length 1, so
@@ -153,10 +103,16 @@ class HeadNetwork(FeatureNetwork):
     ``allowed [K+2, K+2]`` says which output may follow which, see :class:`Crf`.
     """
 
+    mean: Tensor
+    scale: Tensor
+
     def __init__(self, shape: HeadShape, allowed: Tensor | None = None) -> None:
-        mixed_layers = shape.layers if shape.mixed else 0
-        super().__init__(shape.inputs if shape.texts == 2 else shape.width, mixed_layers, shape.dropout)
+        super().__init__()
         self.shape = shape
+        width = shape.inputs if shape.texts == 2 else shape.width
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("scale", torch.ones(width))
+        self.mix = ScalarMix(shape.layers) if shape.mixed else None
         recurrent = shape.recurrent if shape.hidden else 0
         self.lstm = BiLstm(shape.inputs, shape.hidden, recurrent) if recurrent else None
         self.hidden = nn.Linear(shape.inputs, shape.hidden) if shape.hidden and not shape.recurrent else None
@@ -164,6 +120,16 @@ class HeadNetwork(FeatureNetwork):
         self.out = nn.Linear(last, shape.outputs)
         self.linear = nn.Linear(shape.inputs, shape.outputs) if shape.averaged else None
         self.crf = Crf(shape.outputs, allowed) if shape.crf else None
+
+    def standardise(self, mean: NDArray[np.float32], spread: NDArray[np.float32]) -> None:
+        """Bring features to mean 0 and spread 1 (``[W]``), so that one learning rate suits all models."""
+        self.mean.copy_(torch.from_numpy(mean))
+        self.scale.copy_(torch.from_numpy(1.0 / np.maximum(spread, _LEAST_SPREAD)))
+
+    @property
+    def mix_shares(self) -> list[float] | None:
+        """The share of each layer in the learned weighted sum, ``[L]``; None where none is learnt."""
+        return None if self.mix is None else torch.softmax(self.mix.weights.detach(), 0).tolist()
 
     def combine(self, features: NDArray[np.floating]) -> NDArray[np.floating]:
         """The values whose mean and spread count: of pairs the inputs, ``[N, V]``."""
@@ -175,9 +141,13 @@ class HeadNetwork(FeatureNetwork):
 
     def inputs(self, features: Tensor) -> Tensor:
         """The standardised inputs of stored features: ``[N, W]`` → ``[N, V]`` float32."""
-        if self.shape.texts == 1:
-            return super().inputs(features)
-        return (self._compared(features) - self.mean) * self.scale
+        if self.shape.texts == 2:
+            return (self._compared(features) - self.mean) * self.scale
+        features = features.float().sub_(self.mean).mul_(self.scale)
+        if self.mix is None:
+            return features
+        mixed: Tensor = self.mix(features.view(len(features), self.shape.layers, -1))
+        return mixed
 
     def forward(self, batch: ExampleBatch) -> Tensor:
         """Scores of each vector of a packed batch: ``[N, K]`` float32."""
@@ -200,6 +170,13 @@ class HeadNetwork(FeatureNetwork):
         if self.crf is None:
             return scores
         return nn.functional.one_hot(self.crf.decode(scores, batch.sizes), self.shape.outputs).float()
+
+    def mask(self, batch: ExampleBatch, width: int) -> Tensor:
+        """Dropout, the same in all vectors of an example (Gal and Ghahramani 2016): ``[N, width]``, or 1."""
+        keep = 1.0 - self.shape.dropout
+        if not self.training or keep == 1.0:
+            return self.mean.new_ones(1)
+        return self.mean.new_empty(batch.count, width).bernoulli_(keep).div_(keep)[batch.example]
 
     def _compared(self, features: Tensor) -> Tensor:
         """Both texts of each pair beside each other: ``[N, W]`` → ``[N, V]`` float32."""

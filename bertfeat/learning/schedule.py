@@ -11,7 +11,7 @@ from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
-from bertfeat.learning.settings import LoopSettings
+from bertfeat.learning.settings import HeadSettings
 
 # ── reports ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -59,14 +59,14 @@ class EpochRecord(TypedDict):
     seconds: Annotated[float, Meta(ge=0)]  # of learning, without the evaluation
 
 
-def best_epoch(history: Sequence[EpochRecord], training: LoopSettings) -> int:
+def best_epoch(history: Sequence[EpochRecord], training: HeadSettings) -> int:
     """Number of the epoch whose weights are kept: of a linear schedule the last one; else the one with the best score,
     the first of equal ones, or the last one while every score is 0.
     """
     return max(_best_so_far(history, training), default=0)
 
 
-def _best_so_far(history: Sequence[EpochRecord], training: LoopSettings) -> Iterator[int]:
+def _best_so_far(history: Sequence[EpochRecord], training: HeadSettings) -> Iterator[int]:
     """The number of the best epoch after each one."""
     best, top, found = 0, 0.0, False
     for number, epoch in enumerate(history, 1):
@@ -76,14 +76,14 @@ def _best_so_far(history: Sequence[EpochRecord], training: LoopSettings) -> Iter
         yield best
 
 
-def next_rate(history: Sequence[EpochRecord], training: LoopSettings) -> float:
+def next_rate(history: Sequence[EpochRecord], training: HeadSettings) -> float:
     """The learning rate of the epoch after these."""
     if not history:
         return training.learning_rate
     return _rate_after(len(history), history[-1]["rate"], best_epoch(history, training), training)
 
 
-def _rate_after(number: int, rate: float, best: int, training: LoopSettings) -> float:
+def _rate_after(number: int, rate: float, best: int, training: HeadSettings) -> float:
     """The learning rate after an epoch that had a ``rate``."""
     if training.schedule == "linear":
         return training.learning_rate * (training.epochs - number) / training.epochs
@@ -92,13 +92,13 @@ def _rate_after(number: int, rate: float, best: int, training: LoopSettings) -> 
     return rate / 2 if waited and waited % wait == 0 else rate
 
 
-def is_over(history: Sequence[EpochRecord], training: LoopSettings) -> bool:
+def is_over(history: Sequence[EpochRecord], training: HeadSettings) -> bool:
     """Whether no epoch follows these."""
     count = len(history)
     return count >= training.epochs or count - best_epoch(history, training) >= training.epochs_waited
 
 
-def history_problem(history: Sequence[EpochRecord], training: LoopSettings) -> str | None:
+def history_problem(history: Sequence[EpochRecord], training: HeadSettings) -> str | None:
     """Why a training with these settings cannot have this history; None if it can."""
     rate, best = training.learning_rate, 0
     for number, (epoch, best_now) in enumerate(zip(history, _best_so_far(history, training), strict=True), 1):

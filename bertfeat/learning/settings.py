@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -34,20 +34,27 @@ MEMORY = 4 * 2**30
 PATIENCE = 6  # epochs,
 _PATIENT_UPDATES = 100  # or as many as so many updates take
 Schedule = Literal["plateau", "linear"]
-Settings = TypeVar("Settings", bound="LoopSettings")
 _DECAYS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 
 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoopSettings:
-    """The settings of every training in epochs on stored features.
+class HeadSettings:
+    """Settings of a head's training on stored features.
 
     Raises:
         UsageError: a number that cannot be right.
     """
 
-    hidden: Annotated[int, Option("Width of the hidden layer.", least=1, most=2**16)] = 256
+    hidden: Annotated[  # -1: a network, linear heads and the mean of both are tried
+        int,
+        Option(
+            "Width of the hidden layer; 0: none, so that the head is solved, not trained in epochs (answer: trained).",
+            default="by the task",
+            least=0,
+            most=2**16,
+        ),
+    ] = -1
     dropout: Annotated[
         float, Option("Share of values left out while it learns.", metavar="SHARE", least=0, below=1)
     ] = 0.5
@@ -86,39 +93,6 @@ class LoopSettings:
             most=2**62,
         ),
     ] = MEMORY
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        if self.schedule == "linear" and self.patience is not None:
-            remedy = f"leave it out, or give {parameter('schedule', 'plateau')}"
-            raise UsageError(
-                f"{parameter('patience', self.patience)} has no effect: all epochs are learnt", remedy=remedy
-            )
-
-    @property
-    def epochs_waited(self) -> int:
-        """The number of epochs without a better score that a plateau waits for one."""
-        return PATIENCE if self.patience is None else self.patience
-
-
-@checked
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadSettings(LoopSettings):
-    """Settings of a head's training on stored features.
-
-    Raises:
-        UsageError: a number that cannot be right.
-    """
-
-    hidden: Annotated[  # -1: a network, linear heads and the mean of both are tried
-        int,
-        Option(
-            "Width of the hidden layer; 0: none, so that the head is solved, not trained in epochs (answer: trained).",
-            default="by the task",
-            least=0,
-            most=2**16,
-        ),
-    ] = -1
     weight_decay: Annotated[
         float | None,
         Option(
@@ -151,13 +125,26 @@ class HeadSettings(LoopSettings):
         Option("In which spans are learnt; BIO, IOB1 and IOBES are read, BIO is written."),
     ] = "BIO"
 
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        if self.schedule == "linear" and self.patience is not None:
+            remedy = f"leave it out, or give {parameter('schedule', 'plateau')}"
+            raise UsageError(
+                f"{parameter('patience', self.patience)} has no effect: all epochs are learnt", remedy=remedy
+            )
+
+    @property
+    def epochs_waited(self) -> int:
+        """The number of epochs without a better score that a plateau waits for one."""
+        return PATIENCE if self.patience is None else self.patience
+
     @property
     def decays(self) -> tuple[float, ...]:
         """The weight decays that a head is solved with, the strongest first."""
         return _DECAYS if self.weight_decay is None else (self.weight_decay,)
 
 
-def with_patience(settings: Settings, examples: int) -> Settings:
+def with_patience(settings: HeadSettings, examples: int) -> HeadSettings:
     """Settings for so many training examples: by default a plateau waits for 6 epochs, or 100 updates.
 
     An epoch of few examples is of few updates, and its score may be luck.

@@ -292,7 +292,7 @@ def _record(loop: HeadLoop, options: HeadOptions, threshold: Threshold) -> HeadR
         model=loop.reads.model,
         pairs=loop.reads.pairs,
         outputs=loop.outputs,
-        training=loop.head_settings,
+        training=loop.settings,
         columns=ExampleColumns(
             options.reading.text_columns, options.reading.pair_column, options.label, options.choices
         ),

@@ -150,7 +150,7 @@ def test_overwriting_is_refused_before_anything_is_removed(sets: tuple[FeatureSe
 def test_a_loss_that_is_no_number_is_told(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertfeat.learning.loop.EpochLoop._learn_epoch", lambda *_: (float("nan"), 5))
+    monkeypatch.setattr("bertfeat.learning.loop.HeadLoop._learn_epoch", lambda *_: (float("nan"), 5))
     with pytest.raises(
         TrainingError, match=r"the loss of epoch 1 is no finite number at a learning rate of 0\.01; give a"
     ):
