@@ -13,14 +13,14 @@ name_tests: Callable[[PurePath], Iterable[str]] = runpy.run_path(str(ROOT / ".ci
 @pytest.mark.parametrize(
     ("changed", "tests"),
     [
-        ("bertfeat/learning/loop.py", {"tests/heads"}),
+        ("bertfeat/learning/loop.py", {"tests/learning"}),
         ("bertfeat/encoder/csrc/kernels.h", {"tests/encoder"}),
         ("bertfeat/recipe.py", {"tests/test_recipe.py", "tests/recipe"}),
         ("cli/index_output.py", {"tests/cli/test_index.py"}),
         ("cli/console.py", {"tests/cli"}),
         ("cli/learning/train.py", {"tests/cli"}),
         ("tests/learning/test_labels.py", {"tests/learning/test_labels.py"}),
-        ("tests/learning/conftest.py", {"tests/heads"}),
+        ("tests/learning/conftest.py", {"tests/learning"}),
         ("docs/search.md", {"tests/test_documents.py"}),
         ("LICENSE", set()),
     ],
