@@ -13,11 +13,7 @@ _GIB = 2**30
 
 
 def refuse_large_network(make_network: Callable[[], nn.Module], device: torch.device, copies: int = COPIES) -> None:
-    """Refuse a network whose training cannot fit; it is made without memory to count its weights.
-
-    Raises:
-        UsageError: says what it takes, and what to give instead.
-    """
+    """Refuse a network whose training cannot fit; it is made without memory to count its weights."""
     with torch.device("meta"):
         size = copies * sum(tensor.nbytes for tensor in make_network().state_dict().values())
     available = available_memory(device)

@@ -90,11 +90,7 @@ def check_recorded_files(folder: Path, digests: Mapping[str, FileDigest]) -> Non
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileDigest:
-    """Write tensors under their names, whole or not at all; equal tensors give equal bytes.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+    """Write tensors under their names, whole or not at all; equal tensors give equal bytes."""
     # not by save_file, which reports a full disk as a mistake in the file
     data = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     with atomic(path) as temporary:
@@ -103,12 +99,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileDigest:
 
 
 def read_tensors(path: Path, forms: Mapping[str, TensorForm], digest: FileDigest) -> dict[str, Tensor]:
-    """Read exactly the tensors of those names and forms; ``digest`` is what the file was recorded to hold.
-
-    Raises:
-        TensorsError: it holds something else, or a value that is no finite number.
-        OSError: it cannot be read.
-    """
+    """Read exactly the tensors of those names and forms; ``digest`` is what the file was recorded to hold."""
     data = _read_payload(path, sum(form.bytes for form in forms.values()), digest)
     try:
         tensors = load(data)
@@ -181,11 +172,7 @@ def training_tensors(
 def write_checkpoint(
     folder: Path, identity: Mapping[str, object], history: tuple[EpochRecord, ...], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Write a checkpoint; until its last byte is there, the one before it counts.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+    """Write a checkpoint; until its last byte is there, the one before it counts."""
     path = _weights_path(folder, len(history))
     digest = write_tensors(path, tensors)
     write_json(folder / STATE_NAME, Checkpoint(_FORMAT_VERSION, identity, history, digest))
@@ -196,11 +183,7 @@ _FORMAT = JsonFormat(Checkpoint, _FORMAT_VERSION, error=TrainingError, remedy=la
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
-    """Read the description of the last checkpoint; None if there is none.
-
-    Raises:
-        TrainingError: it cannot be read, or a newer bertfeat wrote it.
-    """
+    """Read the description of the last checkpoint; None if there is none."""
     try:
         return _FORMAT.read(folder / STATE_NAME)
     except (FileNotFoundError, NotADirectoryError):
@@ -214,12 +197,7 @@ def restore(
     network: nn.Module,
     optimizer: torch.optim.Optimizer,
 ) -> dict[str, Tensor]:
-    """Put a network and its optimizer back into the state of a checkpoint; returns the best weights.
-
-    Raises:
-        TrainingError: its history is none of a training with those settings.
-        TrainingError: the tensors are not those of this network, or not those that were written.
-    """
+    """Put a network and its optimizer back into the state of a checkpoint; returns the best weights."""
     if problem := history_problem(checkpoint.history, settings):
         raise TrainingError(f"contradicts itself: {problem}", where=folder / STATE_NAME, remedy=_retrain_remedy())
     path = _weights_path(folder, len(checkpoint.history))

@@ -79,11 +79,7 @@ class Crf(nn.Module):
 
 
 def refuse_large_crf(labels: int, words: int, device: torch.device) -> None:
-    """Refuse a CRF whose steps over the words of a batch cannot fit the memory.
-
-    Raises:
-        UsageError: says what it takes, and what to give instead.
-    """
+    """Refuse a CRF whose steps over the words of a batch cannot fit the memory."""
     steps, available = _STEP_COPIES * words * labels**2 * 4, available_memory(device)
     if steps > available:
         raise UsageError(

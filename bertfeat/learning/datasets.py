@@ -47,10 +47,6 @@ def choice_corpora(
     """The choices of all questions, in memory: pairs of question and choice, or (apart) the questions and the choices.
 
     Each row keeps which question it is of, and, where there is a column ``label``, whether it is the right choice.
-
-    Raises:
-        HeadError: a question that cannot be read, lacks a choice, has the id of the one before, or whose label names
-            none.
     """
     documents: list[Document] = []
     before = None
@@ -184,12 +180,7 @@ class HeadOptions:
 
 
 def open_sets(source: HeadSource) -> OpenSets:
-    """Open the feature sets that a source names; any other path stays a path.
-
-    Raises:
-        FeatureSetError: a feature set that is not sound, or not finished.
-        UsageError: there is no feature set at an address.
-    """
+    """Open the feature sets that a source names; any other path stays a path."""
     if isinstance(source, tuple):
         return source
     if isinstance(source, str) and _SEPARATOR in source and not Path(source).exists():
@@ -216,12 +207,7 @@ def is_feature_set(source: str | Path | Address) -> bool:
 def settle_task(
     kind: HeadKind | str, settings: HeadSettings, label: str | None, source: OpenSets, reading: CorpusSettings
 ) -> HeadSettings:
-    """The settings with the name of the task: of many labels if ``label`` is several columns of the source, or lists.
-
-    Raises:
-        UsageError: the verb has no task of the name that the settings have.
-        CorpusError: a corpus that cannot be read.
-    """
+    """The settings with the name of the task: of many labels if ``label`` is several columns of the source, or lists."""
     task = task_of(kind, settings.task)
     if settings.task is None and task.name == Labels.name and label and _has_many(label, source, reading):
         task = TASKS[MultiLabels.name]
@@ -263,11 +249,6 @@ def check_examples(
 ) -> None:
     """Refuse options that the work on these sources does not read, see :func:`refuse_unread_options`; and sources that
     do not say what is to be predicted, before any is extracted.
-
-    Raises:
-        UsageError: names the options; a column to be read is not there.
-        HeadError: see :func:`check_gold`.
-        CorpusError: a corpus that cannot be read.
     """
     if settings is not None:
         options.task.check_settings(settings)
@@ -291,12 +272,7 @@ def check_examples(
 
 
 def check_gold(source: OpenSets, options: HeadOptions) -> None:
-    """Refuse a source that does not say what is to be predicted, where it is needed; only its beginning is read.
-
-    Raises:
-        HeadError: the column is not named, or not there; questions without passages.
-        CorpusError: a corpus that cannot be read.
-    """
+    """Refuse a source that does not say what is to be predicted, where it is needed; only its beginning is read."""
     if isinstance(source, Path):
         chooses = options.kind is HeadKind.CHOOSE
         if options.task.reads is Pooling.WORD:
@@ -337,10 +313,6 @@ def extract_sets(
 
     Sets that are there go on; those of another corpus, or made in another way, are replaced if ``overwrite`` (None:
     whoever calls has no such option).
-
-    Raises:
-        CorpusError: there is no such file, or it cannot be read.
-        HeadError: no row of it could be embedded.
     """
     sets = []
     for suffix, rows in head_corpora(corpus, options):
@@ -363,11 +335,7 @@ def extract_sets(
 
 
 def head_extractor(options: HeadOptions, like: FeatureSet | None) -> Extractor:
-    """The extractor of a head's corpora: as another set was made, or as the options say.
-
-    Raises:
-        ModelError: the model cannot be found.
-    """
+    """The extractor of a head's corpora: as another set was made, or as the options say."""
     reads = options.task.reads
     if like is not None:
         columns = [column for column in like.columns if reads is None or column.pooling is reads]
@@ -399,12 +367,7 @@ def head_extractor(options: HeadOptions, like: FeatureSet | None) -> Extractor:
 
 
 def head_corpora(corpus: Path, options: HeadOptions, *, form: PairForm | None = None) -> Iterator[tuple[str, Corpus]]:
-    """The corpora of the feature sets of one corpus file, each with what its set's name has after the corpus's.
-
-    Raises:
-        CorpusError: there is no such file, or it cannot be read.
-        HeadError: see :func:`check_gold`.
-    """
+    """The corpora of the feature sets of one corpus file, each with what its set's name has after the corpus's."""
     reading = options.reading
     form = options.pair_form and (form or options.pair_form)
     if options.task.reads is Pooling.WORD:
@@ -426,13 +389,7 @@ def head_corpora(corpus: Path, options: HeadOptions, *, form: PairForm | None = 
 
 
 def _open_words(corpus: Path, options: HeadOptions) -> FileCorpus:
-    """A corpus of single texts whose words have tags, if these are needed; those of CoNLL need not be read.
-
-    Raises:
-        CorpusError: there is no such file, or it cannot be read.
-        HeadError: tags are needed and there are none.
-        UsageError: pairs; document context of which the features of a saved head know nothing, or the reverse.
-    """
+    """A corpus of single texts whose words have tags, if these are needed; those of CoNLL need not be read."""
     reading = options.reading
     _check_file(corpus)
     (source,) = find_sources([corpus], reading.format)
@@ -455,12 +412,7 @@ def _open_words(corpus: Path, options: HeadOptions) -> FileCorpus:
 
 
 def _check_file(corpus: Path) -> None:
-    """Refuse what is no file.
-
-    Raises:
-        CorpusError: there is nothing of that name.
-        UsageError: a folder.
-    """
+    """Refuse what is no file."""
     if corpus.is_dir():
         remedy = "give a corpus file or what bertfeat extract wrote"
         raise UsageError("a folder that is no feature set", where=corpus, remedy=remedy)
@@ -474,11 +426,7 @@ def _untagged_error(problem: str, where: str) -> HeadError:
 
 
 def choice_reading(options: HeadOptions) -> CorpusSettings:
-    """The settings by which the corpus of a chooser is read: its choices are kept columns.
-
-    Raises:
-        UsageError: no choices are named.
-    """
+    """The settings by which the corpus of a chooser is read: its choices are kept columns."""
     if len(options.choices) < 2:
         problem = "a chooser needs the columns of the choices, at least two"
         raise UsageError(problem, remedy=f"name them with {parameter('choices')}")
@@ -486,12 +434,7 @@ def choice_reading(options: HeadOptions) -> CorpusSettings:
 
 
 def _open_with_gold(corpus: Path, reading: CorpusSettings, options: HeadOptions) -> FileCorpus:
-    """A corpus that keeps the column of what is to be predicted; it may lack it where that is not needed.
-
-    Raises:
-        CorpusError: there is no such file, or it cannot be read.
-        HeadError: the column is needed and not there; questions without passages.
-    """
+    """A corpus that keeps the column of what is to be predicted; it may lack it where that is not needed."""
     _check_file(corpus)
     plain = open_corpus([corpus], reading, name=options.source_name)
     columns = options.gold_columns(plain.columns)

@@ -175,11 +175,7 @@ class ExampleStore:
         return packed.vectors + begins[packed.owners]
 
     def check_unchanged(self) -> None:
-        """Check that the sets did not change since they were opened.
-
-        Raises:
-            TrainingError: one was changed since, or is being changed.
-        """
+        """Check that the sets did not change since they were opened."""
         for reader in self._sets:
             reader.check_unchanged()
 

@@ -35,19 +35,11 @@ class HeadExamples:
         return self.layout.passages
 
     def learn_outputs(self, settings: HeadSettings) -> Outputs:
-        """The outputs of a head that learns from them.
-
-        Raises:
-            HeadError: all of them are the same.
-        """
+        """The outputs of a head that learns from them."""
         return self.task.learn_outputs(self.gold, self.origin, settings)
 
     def make_targets(self, outputs: Outputs) -> NDArray[np.generic]:
-        """The values that the network is to give for each example.
-
-        Raises:
-            HeadError: an example that nothing can be learnt from.
-        """
+        """The values that the network is to give for each example."""
         return self.task.make_targets(GoldExamples(self.gold, self.origin, layout=self.layout), outputs)
 
     @property
@@ -81,10 +73,6 @@ def open_examples(
     """The examples of feature sets; gold is read where there is any, unless ``with_gold`` is off.
 
     Labels are spelled as those that are ``known``.
-
-    Raises:
-        HeadError: sets of different rows, or what is to be predicted is not there as it should be.
-        NotDerivableError: they do not hold the layers.
     """
     rows = [_rows(features) for features in sets]
     if any(not np.array_equal(rows[0], other) for other in rows[1:]):

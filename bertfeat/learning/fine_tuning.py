@@ -37,12 +37,7 @@ class SavedTunedHead:
     max_answer: int  # tokens of the longest answer
 
     def guesses(self, texts: HeadTexts) -> list[Guess]:
-        """The guess of the model for each example, in order.
-
-        Raises:
-            UsageError: the texts are for a head of another kind.
-            HeadError: a question without a passage, or with a single choice.
-        """
+        """The guess of the model for each example, in order."""
         task = self.sequencer.task
         if texts.task is not task:
             theirs, own = (f"{each.kind.noun} of {each.name}" for each in (texts.task, task))
@@ -62,13 +57,7 @@ class SavedTunedHead:
 def load_tuned_head(
     folder: Path, task: Task, outputs: Outputs, *, device: str | None = None, max_answer: int = 30
 ) -> SavedTunedHead:
-    """A fine-tuned model as it was saved.
-
-    Raises:
-        ModelError: the folder holds no sound model with its tokenizer, or one of another kind.
-        HeadError: it has other labels.
-        UsageError: there is no such device.
-    """
+    """A fine-tuned model as it was saved."""
     model = Model(str(folder), folder)
     module = load_fine_tuned(model, task.architecture)
     if problem := task.check_config(module.config, outputs):
@@ -109,11 +98,7 @@ class TunedHead:
         return self.head.guesses(texts)
 
     def save(self, folder: Path) -> None:
-        """Write the model with its tokenizer, for transformers and :func:`load_tuned_head` to read.
-
-        Raises:
-            StorageError: the folder cannot be written.
-        """
+        """Write the model with its tokenizer, for transformers and :func:`load_tuned_head` to read."""
         self.tuned.save(self.model, folder)
 
 
@@ -135,12 +120,6 @@ def fine_tuned_head(
     Runs on one device and needs no network. Equal seeds give equal results on the same machine. Numbers are learnt at
     mean 0 and spread 1. Of a question's answers the first is learnt, in each window that holds all of it; in the others
     it has none. ``precision`` as of :func:`fine_tuned`.
-
-    Raises:
-        UsageError: settings that cannot be right.
-        HeadError: no examples, or one from which nothing can be learnt.
-        ModelError: transformers has no such model for it, or its weights are incomplete.
-        BertfeatError: accelerate is not installed, or the loss is no longer a number.
     """
     if not train.texts or len(train.gold) != len(train.texts):
         raise HeadError(f"{len(train.gold):,} of {len(train.texts):,} examples say what is to be predicted")

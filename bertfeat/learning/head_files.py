@@ -46,11 +46,7 @@ def head_forms(shape: HeadShape) -> dict[str, TensorForm]:
 
 
 def write_head(folder: Path, record: HeadRecord, tensors: Mapping[str, Tensor] | None) -> HeadRecord:
-    """Save a head; until the last byte of ``head.json`` is there, the folder holds none.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+    """Save a head; until the last byte of ``head.json`` is there, the folder holds none."""
     if tensors is not None:
         record = replace(record, weights=write_tensors(folder / WEIGHTS_NAME, tensors))
     write_json(folder / RECORD_NAME, record)
@@ -71,11 +67,7 @@ def has_head(folder: Path) -> bool:
 
 
 def read_head_record(folder: Path) -> HeadRecord:
-    """Read ``head.json``.
-
-    Raises:
-        HeadError: there is none, it cannot be read or contradicts itself, or a newer bertfeat wrote it.
-    """
+    """Read ``head.json``."""
     path = folder / RECORD_NAME
     try:
         record = _FORMAT.read(path)
@@ -91,11 +83,7 @@ def read_head_record(folder: Path) -> HeadRecord:
 
 
 def read_head_weights(folder: Path, record: HeadRecord) -> dict[str, Tensor]:
-    """Read the weights that belong to a record, every byte of them.
-
-    Raises:
-        HeadError: they are not those that the record describes.
-    """
+    """Read the weights that belong to a record, every byte of them."""
     path = folder / WEIGHTS_NAME
     assert record.network is not None
     assert record.weights is not None
@@ -107,11 +95,7 @@ def read_head_weights(folder: Path, record: HeadRecord) -> dict[str, Tensor]:
 
 
 def save_tuned_model(folder: Path, tuned: TunedHead) -> dict[str, FileDigest]:
-    """Save a fine-tuned model in the place of an unfinished one, bring it onto the disk, and return its digests.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+    """Save a fine-tuned model in the place of an unfinished one, bring it onto the disk, and return its digests."""
     place = folder / MODEL_NAME
     with storage_errors(folder):
         shutil.rmtree(place, ignore_errors=True)  # of another model, it may have files that this one does not replace
@@ -123,11 +107,7 @@ def save_tuned_model(folder: Path, tuned: TunedHead) -> dict[str, FileDigest]:
 
 
 def check_tuned_model(folder: Path, record: HeadRecord) -> None:
-    """Check that the files of a fine-tuned model are those that were saved.
-
-    Raises:
-        HeadError: they are not.
-    """
+    """Check that the files of a fine-tuned model are those that were saved."""
     try:
         check_recorded_files(folder / MODEL_NAME, record.files or {})
     except TensorsError as error:

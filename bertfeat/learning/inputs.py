@@ -100,11 +100,7 @@ def parse_input(spec: str, num_layers: int) -> LayerInput:
 
 
 def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layers: int, pooling: Pooling) -> LayerInput:
-    """Parse ``spec``; without one, take the only stored column of the pooling, else concat4.
-
-    Raises:
-        RecipeError: see :func:`parse_input`.
-    """
+    """Parse ``spec``; without one, take the only stored column of the pooling, else concat4."""
     pooled = [column for column in columns if column.pooling is pooling]
     if spec is None and len(pooled) == 1:
         recipe = pooled[0].recipe
@@ -115,11 +111,7 @@ def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layer
 
 
 def derive_input(layer_input: LayerInput, features: FeatureSet | MemoryFeatures, pooling: Pooling) -> Derivation:
-    """The derivation of an input from the columns of a feature set that have this pooling.
-
-    Raises:
-        NotDerivableError: it stores none, or not these layers; the message says how to extract them.
-    """
+    """The derivation of an input from the columns of a feature set that have this pooling."""
     try:
         return derive(layer_input.recipe, pooling, features.columns)
     except NotDerivableError as error:
@@ -138,11 +130,7 @@ def record_place(features: Location, folder: Path) -> str:
 
 
 def find_place(folder: Path, recorded: str) -> Location:
-    """The place that a folder records.
-
-    Raises:
-        TrainingError: no place can have that name.
-    """
+    """The place that a folder records."""
     if "\0" in recorded:
         raise TrainingError(f"it records {recorded!r} as the place of its features", where=folder)
     return as_location(recorded) if is_address(recorded) else folder / recorded
@@ -176,11 +164,7 @@ class Extraction:
 
 
 def extraction_of(features: FeatureSet, pooling: Pooling) -> Extraction:
-    """The settings of a feature set that decide what its features of that pooling are.
-
-    Raises:
-        TrainingError: they lack something.
-    """
+    """The settings of a feature set that decide what its features of that pooling are."""
     recorded = features.header.settings.plain
     try:
         values = {field.name: recorded[field.name] for field in fields(Extraction)}
@@ -206,11 +190,7 @@ def count_failed_rows(sources: Mapping[str, object], sets: Mapping[str, FeatureS
 def check_same_features(
     ours: FeatureSet, model: ModelIdentity, extraction: Extraction, what: str, pooling: Pooling
 ) -> None:
-    """Refuse features that were made by another model or in another way than those of ``what``.
-
-    Raises:
-        TrainingError: names what differs.
-    """
+    """Refuse features that were made by another model or in another way than those of ``what``."""
     header = ours.header
     if header.model.fingerprint != model.fingerprint:
         raise TrainingError(

@@ -123,9 +123,6 @@ def refuse_unread_options(
 
     ``reading``, ``training`` and ``extractor`` are groups of options as their functions take them, ``others`` single
     ones.
-
-    Raises:
-        UsageError: names them and the reason.
     """
     given = [name for name, value in {**(extractor or {}), **others}.items() if value not in (None, "auto", (), False)]
     given += _changed(reading, CorpusSettings())

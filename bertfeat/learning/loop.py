@@ -93,11 +93,7 @@ class HeadLoop:
         return {"train": self.examples.digest, "dev": self.dev.digest}
 
     def check_memory(self) -> None:
-        """Refuse a training that the memory cannot hold, before anything is made or removed.
-
-        Raises:
-            UsageError: says what it takes.
-        """
+        """Refuse a training that the memory cannot hold, before anything is made or removed."""
         if self.task.has_epochs(self.settings, mixed=self.shape.mixed):
             self.refuse_large(self.make_network)
         if self.shape.crf:
@@ -112,10 +108,6 @@ class HeadLoop:
         """Learn all candidates; the best one becomes the network. Returns the epochs that were done before.
 
         ``on_pace`` is told once, soon after the beginning, where an epoch will take long.
-
-        Raises:
-            TrainingError: another training was begun in the folder, or its state is damaged; a loss that is no number.
-            UsageError: a network that the memory cannot hold.
         """
         settings, mixed, resumed = self.settings, self.shape.mixed, 0
         networks: dict[Candidate, HeadNetwork] = {}
@@ -186,19 +178,11 @@ class HeadLoop:
         return self.history[best_epoch(self.history, self.settings) - 1]["score"]
 
     def refuse_large(self, make_network: Callable[[], nn.Module], copies: int = COPIES) -> None:
-        """Refuse a network whose training, with so many copies of its weights, the memory cannot hold.
-
-        Raises:
-            UsageError: says what it takes.
-        """
+        """Refuse a network whose training, with so many copies of its weights, the memory cannot hold."""
         refuse_large_network(make_network, self.device, copies)
 
     def check_same(self, theirs: Mapping[str, object], what: str) -> None:
-        """Refuse a folder that holds something (``what``) of another identity.
-
-        Raises:
-            TrainingError: names what differs.
-        """
+        """Refuse a folder that holds something (``what``) of another identity."""
         if differ := _differences(self.identity, theirs):
             raise TrainingError(
                 f"{self.folder} holds {what} in another way (they differ in: {', '.join(differ)})",

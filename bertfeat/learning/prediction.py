@@ -135,11 +135,7 @@ def _open_output(out: str | Path | Callable[[str], object]) -> Iterator[Callable
 def open_head(
     head: str | Path | Head, kind: HeadKind | str | None, *, model: str | Path | None, device: str | None
 ) -> Head:
-    """Load a head from its folder, unless it is loaded already.
-
-    Raises:
-        HeadError: it is of another kind.
-    """
+    """Load a head from its folder, unless it is loaded already."""
     opened = head if isinstance(head, Head) else Head(head, model=model, device=device)
     if kind is not None and opened.record.kind != kind:
         remedy = f"bertfeat {opened.record.kind} uses it"

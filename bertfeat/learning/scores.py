@@ -183,11 +183,7 @@ def score_numbers(gold: NumberList, predicted: NumberList) -> NumberScores:
 
 
 def refuse_unequal(gold: Sized, other: Sized, noun: str, which: str = "predicted") -> None:
-    """Refuse to compare sequences that are empty or of different lengths.
-
-    Raises:
-        UsageError: says how long they are.
-    """
+    """Refuse to compare sequences that are empty or of different lengths."""
     if len(gold) != len(other):
         raise UsageError(f"{len(gold):,} gold {noun}, but {len(other):,} {which} ones", remedy="give one for each")
     if not len(gold):
@@ -195,11 +191,7 @@ def refuse_unequal(gold: Sized, other: Sized, noun: str, which: str = "predicted
 
 
 def as_finite(values: NumberList, noun: str) -> NDArray[np.float64]:
-    """The values as an array ``[n]``.
-
-    Raises:
-        UsageError: one of them is infinite, NaN or beyond 1e150, or they are no list but a matrix.
-    """
+    """The values as an array ``[n]``."""
     array = np.asarray(values, np.float64)
     if array.ndim != 1:
         raise UsageError(f"there is to be one {noun} for each, not an array of shape {list(array.shape)}")

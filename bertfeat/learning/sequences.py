@@ -131,9 +131,6 @@ class Sequencer:
     Of two texts that are too long together, the longer one is cut first. Of a question that is asked of a passage at
     most 64 tokens are read. A passage that does not fit beside it is read in windows, each 128 tokens (at most half a
     window) after the one before, as in BERT's ``run_squad.py``.
-
-    Raises:
-        ModelError: the model has no fast tokenizer.
     """
 
     def __init__(self, model: Model, task: Task) -> None:
@@ -143,11 +140,7 @@ class Sequencer:
         self._padding = max(model.sizes.pad_token_id or 0, 0)
 
     def read(self, texts: HeadTexts) -> HeadSequences:
-        """The sequences of examples of the task, in order.
-
-        Raises:
-            HeadError: a question without a passage, or with a single choice.
-        """
+        """The sequences of examples of the task, in order."""
         return self.task.sequences(self, texts)
 
     def read_texts(self, texts: HeadTexts) -> HeadSequences:
@@ -157,11 +150,7 @@ class Sequencer:
         return HeadSequences([sequence.example for sequence in sequences], [], sum(each.cut for each in sequences))
 
     def read_choices(self, texts: HeadTexts) -> HeadSequences:
-        """A stack of sequences a question: the question with each of its choices.
-
-        Raises:
-            HeadError: a question with a single choice.
-        """
+        """A stack of sequences a question: the question with each of its choices."""
         counts = [len(choices) for choices in texts.others]
         if counts and min(counts) < 2:
             raise HeadError("it has fewer than two choices", where=f"question {texts.ids[int(np.argmin(counts))]}")
@@ -178,11 +167,7 @@ class Sequencer:
         return HeadSequences(examples, [], 0, tuple(windows))
 
     def read_passages(self, texts: HeadTexts) -> HeadSequences:
-        """The windows of each passage behind its question.
-
-        Raises:
-            HeadError: a question without a passage.
-        """
+        """The windows of each passage behind its question."""
         for number, other in enumerate(texts.others):
             if not other:
                 raise HeadError("it has no passage", where=f"question {texts.ids[number]}")

@@ -86,11 +86,7 @@ class FeatureTable:
                 yield tuple(map(sys.intern, tags or ()))
 
     def sentences(self) -> Iterator[TaggedText]:
-        """Each row with its words, and with the tags that are stored for them.
-
-        Raises:
-            DamagedError: the positions of words are not one for each word.
-        """
+        """Each row with its words, and with the tags that are stored for them."""
         known = self._sets[0].names
         read = [name for name in ("row", "id", "text", "words", "tags") if name in known]
         for batch in self._sets[0].stream([*read, *position_columns("word", known)]):
@@ -100,11 +96,7 @@ class FeatureTable:
                 yield _sentence(row["row"], row["id"], row.get("text"), row.get("words"), words, row.get("tags"))
 
     def texts(self) -> Iterator[TextRow]:
-        """The texts of each row.
-
-        Raises:
-            HeadError: texts are not stored.
-        """
+        """The texts of each row."""
         for features in self._sets:
             if "text" not in features.names:
                 raise HeadError("it holds no texts", where=describe_source(features), remedy="give the corpus")
@@ -200,11 +192,7 @@ def label_columns(label: str, known: Collection[str]) -> tuple[str, ...]:
 
 
 def gold_values(table: ExampleTable, name: str) -> Iterator[tuple[int, object]]:
-    """The values of a kept column, each after its row.
-
-    Raises:
-        UsageError: there is no such column.
-    """
+    """The values of a kept column, each after its row."""
     if name not in table.kept:
         raise UsageError(
             f"there is no column {name!r}; kept are {quote_names(table.kept) or 'none'}",

@@ -66,11 +66,7 @@ MarkSpan = Callable[[str, str], str]
 
 
 def choose_writer(to: PredictionForm, *, has_spans: bool, mark: MarkSpan) -> Callable[[TaggedText], str]:
-    """The function that writes a tagged text in a form.
-
-    Raises:
-        UsageError: there is no such form.
-    """
+    """The function that writes a tagged text in a form."""
     writers: Mapping[str, Callable[[TaggedText], str]] = {
         "conll": format_conll,
         "jsonl": lambda tagged: format_jsonl(tagged, has_spans=has_spans),
@@ -87,11 +83,7 @@ def bracket_span(text: str, label: str) -> str:
 
 
 def format_conll(tagged: TaggedText) -> str:
-    """A word and its tag a line, parted by a tab, and an empty line at the end.
-
-    Raises:
-        UsageError: there are no words, or one does not fit a line.
-    """
+    """A word and its tag a line, parted by a tab, and an empty line at the end."""
     if tagged.words is None:
         raise UsageError(
             "the features were made without their texts, so there are no words to write", remedy=_jsonl_remedy()
@@ -119,11 +111,7 @@ def format_jsonl(tagged: TaggedText, *, has_spans: bool) -> str:
 
 
 def format_marked_text(tagged: TaggedText, *, has_spans: bool, mark: MarkSpan) -> str:
-    """The text on one line with its spans (or words) marked.
-
-    Raises:
-        UsageError: the text was not stored.
-    """
+    """The text on one line with its spans (or words) marked."""
     if tagged.text is None:
         raise UsageError(
             "the features were made without their texts, so there is no text to show", remedy=_jsonl_remedy()
@@ -256,11 +244,7 @@ def _warn_of_schemes(predictions: TagPredictions) -> tuple[str, ...]:
 
 @contextmanager
 def stdin_copy(name: str = "stdin") -> Iterator[Path]:
-    """Standard input as a file of that name, for as long as it is read.
-
-    Raises:
-        CorpusError: it is closed.
-    """
+    """Standard input as a file of that name, for as long as it is read."""
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:
         raise CorpusError("standard input is closed, or no stream of bytes", remedy="give a file, or pipe something in")

@@ -34,11 +34,7 @@ class PassageTokens:
 
     @classmethod
     def read(cls, features: FeatureSet | MemoryFeatures) -> "PassageTokens":
-        """The tokens of a feature set.
-
-        Raises:
-            HeadError: it has no pairs, no tokens, or none of [CLS].
-        """
+        """The tokens of a feature set."""
         names = position_columns("token", features.names)
         if "token_segment" not in names:
             raise HeadError(

@@ -76,9 +76,6 @@ Example = Mapping[str, NDArray[np.generic]]
 def load_to_fine_tune(model: Model, kind: str, **config: object) -> "PreTrainedModel":
     """transformers' model of a ``kind`` such as ``AutoModelForTokenClassification``: the encoder's weights, and a head
     that has learnt nothing yet.
-
-    Raises:
-        ModelError: transformers has no such model for it, or its weights are incomplete.
     """
     module, missing = _load_pretrained(model, kind, **config)
     encoder = f"{module.base_model_prefix}."
@@ -88,11 +85,7 @@ def load_to_fine_tune(model: Model, kind: str, **config: object) -> "PreTrainedM
 
 
 def load_fine_tuned(model: Model, kind: str) -> "PreTrainedModel":
-    """transformers' model of a ``kind`` whose head has learnt; it predicts.
-
-    Raises:
-        ModelError: transformers has no such model for it, or its weights are incomplete.
-    """
+    """transformers' model of a ``kind`` whose head has learnt; it predicts."""
     with silence_transformers(), keep_random_state():
         module, missing = _load_pretrained(model, kind)
     _refuse_incomplete(model, missing, remedy="copy all of its files again, or fine-tune it again")
@@ -142,9 +135,6 @@ def make_trainer(
     """The Trainer that learns from examples as the paper's section A.3 says; it writes to ``scratch_dir`` only.
 
     A batch has random examples of similar length, so that there is little padding.
-
-    Raises:
-        BertfeatError: accelerate is not installed.
     """
     require_accelerate("fine-tuning")
     from transformers import PrinterCallback, Trainer, TrainerCallback
@@ -311,11 +301,7 @@ class FineTuned:
     seconds: float  # of training alone
 
     def save(self, model: Model, folder: Path) -> None:
-        """Write the model with its tokenizer in safetensors and JSON, for transformers to read.
-
-        Raises:
-            StorageError: the folder cannot be written.
-        """
+        """Write the model with its tokenizer in safetensors and JSON, for transformers to read."""
         with library_disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self.module.save_pretrained(folder)
@@ -339,11 +325,6 @@ def fine_tuned(
 
     Runs on one device and needs no network. Equal seeds give equal results on the same machine. ``precision`` fp32,
     bf16 (torch's autocast: products of matrices in bfloat16, weights and sums in float32) or auto.
-
-    Raises:
-        UsageError: settings that cannot be right.
-        ModelError: transformers has no such model for it, or its weights are incomplete.
-        BertfeatError: accelerate is not installed, or the loss is no longer a number.
     """
     if not 0 <= seed <= _MOST_SEED:
         problem = f"fine-tuning takes seeds from 0 to {_MOST_SEED:,}, as NumPy does"
@@ -367,12 +348,7 @@ def fine_tuned(
 
 
 def find_tuned_model(model: str | Path | None, revision: str | None, recorded: ModelIdentity | None = None) -> Model:
-    """Find the model to fine-tune: the one that is named, or that made the features (``recorded``).
-
-    Raises:
-        ModelError: there is none.
-        TrainingError: the one that is named did not make the features, so that it cannot be compared with them.
-    """
+    """Find the model to fine-tune: the one that is named, or that made the features (``recorded``)."""
     if recorded is None:
         return find_model(model, revision=revision)
     named = model is not None or revision is not None
@@ -387,12 +363,7 @@ def find_tuned_model(model: str | Path | None, revision: str | None, recorded: M
 
 
 def check_tuning(points: Sequence[GridPoint], device: str | None, precision: str) -> Literal["fp32", "bf16"]:
-    """Check all that can be wrong with a fine-tuning before anything is computed; returns its precision.
-
-    Raises:
-        UsageError: settings that cannot be right.
-        BertfeatError: accelerate is not installed.
-    """
+    """Check all that can be wrong with a fine-tuning before anything is computed; returns its precision."""
     for point in points:
         _check_point(point)
     require_accelerate("fine-tuning")

@@ -190,12 +190,7 @@ def _open_loop(
 def open_sources(
     sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOptions, settings: HeadSettings
 ) -> OpenSources:
-    """The features that a head reads of the training set, and the examples of all sets with their gold values.
-
-    Raises:
-        HeadError: sets that are not alike, or do not say what is to be predicted as they should; a development set on
-            which nothing can be right.
-    """
+    """The features that a head reads of the training set, and the examples of all sets with their gold values."""
     first, reads = sets["train"], head_input(sets["train"], options)
     opened: dict[str, HeadExamples] = {}
     known = None
@@ -225,11 +220,7 @@ def _dev_warnings(loop: HeadLoop) -> tuple[str, ...]:
 
 
 def head_input(sets: tuple[FeatureSet, ...], options: HeadOptions) -> HeadInput:
-    """The features that a head reads of a feature set.
-
-    Raises:
-        HeadError: it has several poolings, and none is named.
-    """
+    """The features that a head reads of a feature set."""
     features, reads = sets[0], options.task.reads
     stored = list(dict.fromkeys(column.pooling for column in features.columns))
     fit = [pooling for pooling in stored if pooling.per_document and options.pooling in (None, pooling)]

@@ -47,9 +47,6 @@ def tune_head(
 
     Returns the record, the scores on the development set (None where nothing was left to do), the seconds, and the
     number of rows of the corpora that failed.
-
-    Raises:
-        HeadError: examples that nothing can be learnt from, or a folder with another training.
     """
     begun = time.perf_counter()
     tables = {name: open_table(source, options) for name, source in sources.items()}
@@ -86,11 +83,7 @@ def tune_head(
 
 
 def open_table(source: OpenSets, options: HeadOptions) -> ExampleTable:
-    """The rows of feature sets, or of a corpus file, pairs of it together.
-
-    Raises:
-        CorpusError: the corpus cannot be read.
-    """
+    """The rows of feature sets, or of a corpus file, pairs of it together."""
     if not isinstance(source, Path):
         return FeatureTable(source)
     _, corpus = next(iter(head_corpora(source, options, form=PairForm.TOGETHER)))
@@ -98,11 +91,7 @@ def open_table(source: OpenSets, options: HeadOptions) -> ExampleTable:
 
 
 def known_texts(table: ExampleTable, options: HeadOptions, known: Outputs | None = None) -> HeadTexts:
-    """The examples of a table with their gold values; labels are spelled as those that are ``known``.
-
-    Raises:
-        HeadError: there is none.
-    """
+    """The examples of a table with their gold values; labels are spelled as those that are ``known``."""
     task = options.task
     gold = task.read_gold(table, options.label, known) if task.has_gold(table, options.label) else ()
     if not gold:
@@ -150,11 +139,7 @@ def _tuned_record(
 
 
 def _same_record(folder: Path, wanted: HeadRecord) -> HeadRecord:
-    """The head that is there already.
-
-    Raises:
-        HeadError: it was made in another way, or its model is not as it was saved.
-    """
+    """The head that is there already."""
     record = read_head_record(folder)
     names = ("kind", "approach", "model", "outputs", "training", "data", "point", "precision")
     if differ := [name for name in names if getattr(record, name) != getattr(wanted, name)]:

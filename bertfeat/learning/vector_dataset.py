@@ -53,11 +53,7 @@ class VectorDataset(IterableDataset[TensorBatch]):
         self.stream, self.start = self.stream.at_epoch(epoch), start
 
     def __iter__(self) -> Iterator[TensorBatch]:
-        """The batches of this worker.
-
-        Raises:
-            UsageError: there are fewer batches than ``start``.
-        """
+        """The batches of this worker."""
         worker = get_worker_info()
         index, count = (worker.id, worker.num_workers) if worker else (0, 1)
         shards = [self.stream.divide(number, count) for number in range(count)]

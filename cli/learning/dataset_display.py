@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def exit_for_failed_rows(failed: int, console: Console) -> None:
-    """End a training with its exit code where rows of its corpora failed; everything else is printed already.
-
-    Raises:
-        click.exceptions.Exit: rows failed.
-    """
+    """End a training with its exit code where rows of its corpora failed; everything else is printed already."""
     if failed:
         console.warn(f"{pluralize(failed, 'row')} of the corpora failed, and nothing was learnt of them")
         raise click.exceptions.Exit(ROWS_FAILED)

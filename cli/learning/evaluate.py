@@ -103,11 +103,7 @@ def _run_evaluation(
 
 
 def _score_file(predictions: Path, others: tuple[object, ...], reading: "CorpusSettings", console: Console) -> None:
-    """Score a file of gold and predicted tags, for which no head is run.
-
-    Raises:
-        click.UsageError: options of heads or corpora beside it.
-    """
+    """Score a file of gold and predicted tags, for which no head is run."""
     from bertfeat.corpus import CorpusSettings
     from bertfeat.learning import evaluate_predictions
 

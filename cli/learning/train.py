@@ -141,11 +141,7 @@ def _learn_head(
 
 
 def _grid_point(fine_tune: bool, grid: tuple[tuple[int, float, int], ...] | None) -> "GridPoint | None":
-    """The one point of settings that a model is fine-tuned with.
-
-    Raises:
-        click.UsageError: several points, or no fine-tuning.
-    """
+    """The one point of settings that a model is fine-tuned with."""
     from bertfeat.learning import GridPoint
 
     if not fine_tune:

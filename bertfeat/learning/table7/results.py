@@ -159,11 +159,7 @@ class TableSettings:
 
 
 class HeadRuns:
-    """The folder of a table's runs.
-
-    Raises:
-        HeadError: it holds runs of a table with other data or settings.
-    """
+    """The folder of a table's runs."""
 
     def __init__(
         self, folder: Path, identity: TableIdentity, places: Mapping[str, tuple[str, ...]] | None = None
@@ -185,11 +181,7 @@ class HeadRuns:
         return self.folder / f"{place}.json"
 
     def read(self, place: str) -> HeadRun | None:
-        """Read a run that was kept; None where there is none.
-
-        Raises:
-            HeadError: it cannot be read, or is of another table.
-        """
+        """Read a run that was kept; None where there is none."""
         path = self.path(place)
         try:
             file = _RUN_FORMAT.read(path)
@@ -225,11 +217,7 @@ class HeadRuns:
 
 
 def read_table_settings(folder: Path) -> TableSettings | None:
-    """The settings of the table in a folder; None where there is none.
-
-    Raises:
-        HeadError: it cannot be read.
-    """
+    """The settings of the table in a folder; None where there is none."""
     try:
         return _IDENTITY_FORMAT.read(folder / SETTINGS_NAME)
     except (FileNotFoundError, NotADirectoryError):
@@ -296,11 +284,7 @@ class HeadTable:
 
 
 def write_head_table(folder: Path, table: HeadTable) -> None:
-    """Write ``table7.json`` and ``table7.md``; a picture of an earlier table is removed.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+    """Write ``table7.json`` and ``table7.md``; a picture of an earlier table is removed."""
     for name in (RESULTS_NAME, MARKDOWN_NAME, PICTURE_NAME):
         refuse_folder_path(folder / name)
     for name in (MARKDOWN_NAME, PICTURE_NAME):  # nothing stays beside a table that it does not show

@@ -164,19 +164,11 @@ class Answers(Task):
         return (ANSWERS,)
 
     def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
-        """The answers to each question.
-
-        Raises:
-            HeadError: a row whose answers are not a JSON list of objects with text and start.
-        """
+        """The answers to each question."""
         return tuple(_read_answers(table))
 
     def lay_out(self, sets: Sequence[FeatureRows], table: ExampleTable, rows: NDArray[np.int64]) -> ExampleLayout:
-        """The tokens of each question with its passage.
-
-        Raises:
-            HeadError: no tokens of pairs, no [CLS], or no texts are stored.
-        """
+        """The tokens of each question with its passage."""
         tokens, passages = PassageTokens.read(sets[0]), _read_passages(sets[0])
         return ExampleLayout(ExampleRows(rows, rows + 1, np.diff(tokens.offsets).astype(np.int32)), tokens, passages)
 
@@ -192,11 +184,7 @@ class Answers(Task):
     # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
 
     def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
-        """The first and last token of each example's first answer in that example, both 0 ([CLS]) for none: ``[E, 2]``.
-
-        Raises:
-            HeadError: an answer that is no stretch of its passage.
-        """
+        """The first and last token of each example's first answer in that example, both 0 ([CLS]) for none: ``[E, 2]``."""
         layout = gold.layout
         assert layout is not None
         assert layout.tokens is not None
@@ -296,11 +284,7 @@ class Answers(Task):
     # ── fine-tuning ─────────────────────────────────────────────────────────────────────────────────────────
 
     def sequences(self, sequencer: "Sequencer", texts: HeadTexts) -> "HeadSequences":
-        """Windows of each passage behind its question.
-
-        Raises:
-            HeadError: a question without a passage.
-        """
+        """Windows of each passage behind its question."""
         return sequencer.read_passages(texts)
 
     def config(self, outputs: Outputs) -> Mapping[str, object]:
@@ -308,11 +292,7 @@ class Answers(Task):
         return {"num_labels": 2}
 
     def with_targets(self, train: HeadTexts, read: "HeadSequences", outputs: Outputs) -> list[Example]:
-        """The windows with the first and the last token of the answer, or those of [CLS].
-
-        Raises:
-            HeadError: an answer that is no stretch of its passage.
-        """
+        """The windows with the first and the last token of the answer, or those of [CLS]."""
         spans = _window_spans(train, read.windows)
         return [
             {**example, "start_positions": np.array(first), "end_positions": np.array(last)}
@@ -358,11 +338,7 @@ def _read_answers(table: ExampleTable) -> Iterator[tuple[GoldAnswer, ...]]:
 
 
 def _parse_answers(value: object) -> tuple[GoldAnswer, ...]:
-    """Answers as the format squad keeps them, or as Hugging Face data sets have them.
-
-    Raises:
-        ValueError, TypeError, KeyError: neither.
-    """
+    """Answers as the format squad keeps them, or as Hugging Face data sets have them."""
     listed = json.loads(str(value))
     if isinstance(listed, dict):
         pairs = list(zip(listed["text"], listed["answer_start"], strict=True))
@@ -374,11 +350,7 @@ def _parse_answers(value: object) -> tuple[GoldAnswer, ...]:
 
 
 def _read_passages(features: FeatureRows) -> tuple[str, ...]:
-    """The passage of each question.
-
-    Raises:
-        HeadError: texts are not stored.
-    """
+    """The passage of each question."""
     if "pair" not in features.names:
         problem, remedy = "it holds no texts, and answers are cut out of them", "extract it with its texts"
         raise HeadError(problem, where=features.folder, remedy=remedy)
@@ -388,11 +360,7 @@ def _read_passages(features: FeatureRows) -> tuple[str, ...]:
 def _locate(
     passage: str, starts: NDArray[np.int32], ends: NDArray[np.int32], answer: GoldAnswer, where: str, row: str = ""
 ) -> AnswerTokens:
-    """The tokens of a passage that an answer has.
-
-    Raises:
-        HeadError: it is no stretch of the passage.
-    """
+    """The tokens of a passage that an answer has."""
     found = find_answer_tokens(passage, starts, ends, answer.text, answer.start)
     if isinstance(found, AnswerTokens):
         return found

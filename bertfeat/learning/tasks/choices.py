@@ -60,11 +60,7 @@ class Choices(OneOfSeveral):
         return len(texts.others[0])
 
     def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
-        """The number of each question's right choice: ``[E]`` int64.
-
-        Raises:
-            HeadError: a question without one.
-        """
+        """The number of each question's right choice: ``[E]`` int64."""
         right = np.array(gold.values, np.int64)
         for number in np.flatnonzero(right < 0)[:1].tolist():
             if gold.ids:
@@ -108,11 +104,7 @@ class Choices(OneOfSeveral):
         return _read_choices(table).questions
 
     def sequences(self, sequencer: "Sequencer", texts: HeadTexts) -> "HeadSequences":
-        """A stack of sequences a question: question and choice.
-
-        Raises:
-            HeadError: a question with a single choice.
-        """
+        """A stack of sequences a question: question and choice."""
         return sequencer.read_choices(texts)
 
     def config(self, outputs: Outputs) -> Mapping[str, object]:
@@ -120,11 +112,7 @@ class Choices(OneOfSeveral):
         return {}
 
     def with_targets(self, train: HeadTexts, read: "HeadSequences", outputs: Outputs) -> list[Example]:
-        """The stacks with the number of the right choice.
-
-        Raises:
-            HeadError: a question without a right choice.
-        """
+        """The stacks with the number of the right choice."""
         for name, number, choices in zip(train.ids, train.gold, train.others, strict=True):
             if not 0 <= int(cast("int", number)) < len(choices):
                 raise HeadError("it has no right choice", where=f"question {name}")
@@ -156,11 +144,7 @@ class _ChoiceRows:
 
 
 def _read_choices(table: ExampleTable) -> _ChoiceRows:
-    """The questions of a table that has a row for each choice, those of a question one after the other.
-
-    Raises:
-        HeadError: unequal numbers of choices, a question that has a single choice, or more than one right one.
-    """
+    """The questions of a table that has a row for each choice, those of a question one after the other."""
     if QUESTION not in table.kept:
         raise HeadError(
             f"it has no column {QUESTION!r} that says which rows are choices of one question; kept are "

@@ -47,9 +47,6 @@ def align_labels(labels: Iterable[str], outputs: Outputs, *, where: str, column:
 
     Where only one side is stored as values, labels of one value are one label; texts on both sides are compared as they
     are. What fits nothing stays as it is.
-
-    Raises:
-        HeadError: a stored value that several labels of the head stand for.
     """
     spellings: dict[object, list[str]] = {}
     for known in outputs.labels:
@@ -152,21 +149,13 @@ class Labels(OneOfSeveral, NamedLabels):
     problem_type = "single_label_classification"
 
     def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
-        """The label of each row, as :func:`spell_label` spells it.
-
-        Raises:
-            HeadError: a row without one, or with one that may be several of those that are ``known``.
-        """
+        """The label of each row, as :func:`spell_label` spells it."""
         assert label is not None
         labels = _read_labels(table, label)
         return tuple(labels if known is None else align_labels(labels, known, where=table.where, column=label))
 
     def learn_outputs(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Outputs:
-        """The labels, sorted.
-
-        Raises:
-            HeadError: there is one label only.
-        """
+        """The labels, sorted."""
         labels = tuple(sorted(set(map(str, gold))))
         if len(labels) < 2:
             problem = f"every example has the label {labels[0]!r}: there is nothing to learn"
@@ -174,11 +163,7 @@ class Labels(OneOfSeveral, NamedLabels):
         return Outputs(labels, stored=isinstance(gold[0], StoredLabel))
 
     def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
-        """The number of each example's label: ``[E]`` int64.
-
-        Raises:
-            HeadError: a label that is none of the head's.
-        """
+        """The number of each example's label: ``[E]`` int64."""
         numbers = {label: number for number, label in enumerate(outputs.labels)}
         found = [numbers.get(str(label), -1) for label in gold.values]
         if -1 in found:
@@ -206,11 +191,7 @@ class Labels(OneOfSeveral, NamedLabels):
 
 
 def _read_labels(table: ExampleTable, label: str) -> Iterator[str]:
-    """The label of each row.
-
-    Raises:
-        HeadError: a row without one.
-    """
+    """The label of each row."""
     for row, value in gold_values(table, label):
         if value is None or value != value or value == "":
             problem, remedy = f"row {row:,} has no {label}", "give each row one, or leave the row out of the corpus"

@@ -36,11 +36,7 @@ class MultiLabels(NamedLabels):
         return () if label is None else label_columns(label, known)
 
     def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
-        """The labels of each row, each once, in the order of the alphabet.
-
-        Raises:
-            HeadError: a row whose value is no list of texts, or neither yes nor no.
-        """
+        """The labels of each row, each once, in the order of the alphabet."""
         assert label is not None
         columns = label_columns(label, table.kept)
         if len(columns) == 1:
@@ -50,11 +46,7 @@ class MultiLabels(NamedLabels):
         return tuple(tuple(sorted(name for name, yes in zip(columns, row, strict=True) if yes)) for row in rows)
 
     def learn_outputs(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Outputs:
-        """The labels that some example has and another has not, sorted.
-
-        Raises:
-            HeadError: there are none.
-        """
+        """The labels that some example has and another has not, sorted."""
         sets = [set(labels) for labels in cast("Sequence[tuple[str, ...]]", gold)]
         labels = tuple(sorted(set().union(*sets)))
         if all(len(each) == len(labels) for each in sets):

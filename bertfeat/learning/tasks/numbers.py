@@ -31,20 +31,12 @@ class Numbers(Task):
     architecture = "AutoModelForSequenceClassification"
 
     def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
-        """The number of each row.
-
-        Raises:
-            HeadError: a row whose value is no finite number.
-        """
+        """The number of each row."""
         assert label is not None
         return tuple(_read_numbers(table, label))
 
     def learn_outputs(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Outputs:
-        """Mean and spread of the numbers.
-
-        Raises:
-            HeadError: all of them are equal.
-        """
+        """Mean and spread of the numbers."""
         numbers = _as_array(gold)
         if not numbers.std() > 0:
             raise HeadError(f"every number is {numbers[0]:g}: there is nothing to learn", where=origin)

@@ -27,9 +27,6 @@ def all_tasks() -> Mapping[str, Task]:
     """The tasks of this room and those that packages register as entry points of the group ``bertfeat.tasks``.
 
     An entry point names a subclass of :class:`bertfeat.learning.Task` that is made without arguments.
-
-    Raises:
-        HeadError: an entry point that is no task, or has the name of another one.
     """
     tasks = dict(TASKS)
     for entry in entry_points(group=_GROUP):
@@ -45,11 +42,7 @@ def all_tasks() -> Mapping[str, Task]:
 
 
 def task_of(kind: HeadKind | str, name: str | None = None) -> Task:
-    """The task of a verb by its name; by default the first one.
-
-    Raises:
-        UsageError: the verb has no such task.
-    """
+    """The task of a verb by its name; by default the first one."""
     tasks = {task.name: task for task in all_tasks().values() if task.kind == kind}
     if name is None:
         return next(iter(tasks.values()))

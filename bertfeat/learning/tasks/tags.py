@@ -70,11 +70,7 @@ class Tags(LabelOutputs):
         return tuple(tags for tags in table.tags() if tags)
 
     def learn_outputs(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Outputs:
-        """The labels of the tags; spans become those of the scheme that they are learnt in.
-
-        Raises:
-            HeadError: there is one tag only, or tags of spans stand among others.
-        """
+        """The labels of the tags; spans become those of the scheme that they are learnt in."""
         tags = cast("_TagLists", gold)
         try:
             labels = LabelSet.of(tags, inside=Scheme(settings.scheme))
@@ -97,12 +93,7 @@ class Tags(LabelOutputs):
         return tuple(labels_of_tags(outputs).unknown(cast("_TagLists", gold)))
 
     def check_dev(self, gold: Sequence[Gold], outputs: Outputs, origin: str) -> None:
-        """Refuse a development set on which every score would be 0.
-
-        Raises:
-            HeadError: it has no span, or only tags that the training set lacks.
-            CorpusError: tags of spans stand among others.
-        """
+        """Refuse a development set on which every score would be 0."""
         labels, tags = labels_of_tags(outputs), cast("_TagLists", gold)
         try:
             unknown, useful = labels.unknown(tags), labels.can_learn_from(tags)
@@ -199,11 +190,7 @@ class Tags(LabelOutputs):
     def writer(
         self, to: PredictionForm | None, outputs: Outputs, choices: tuple[str, ...], mark: MarkSpan | None
     ) -> Callable[[Prediction], str]:
-        """CoNLL (the default), JSON, or the text with its spans marked.
-
-        Raises:
-            UsageError: there is no such form.
-        """
+        """CoNLL (the default), JSON, or the text with its spans marked."""
         spans = Scheme(outputs.scheme or "").has_spans
         write = choose_writer(to or "conll", has_spans=spans, mark=mark or bracket_span)
         return lambda row: write(cast("TaggedText", row))
@@ -211,11 +198,7 @@ class Tags(LabelOutputs):
     # ── texts, fine-tuning ──────────────────────────────────────────────────────────────────────────────────
 
     def read_texts(self, table: ExampleTable, gold: Sequence[Gold]) -> HeadTexts:
-        """The sentences that have words.
-
-        Raises:
-            HeadError: words are not stored.
-        """
+        """The sentences that have words."""
         sentences = [sentence for sentence in table.sentences() if sentence.start]
         if any(sentence.words is None for sentence in sentences):
             raise HeadError("it holds no texts", where=table.where, remedy="give the corpus")
@@ -257,10 +240,5 @@ class Tags(LabelOutputs):
 
 
 def labels_of_tags(outputs: Outputs) -> LabelSet:
-    """The labels of a tagger with their scheme.
-
-    Raises:
-        HeadError: labels that nothing can be learnt of, or not of the scheme.
-        ValueError: there is no such scheme.
-    """
+    """The labels of a tagger with their scheme."""
     return LabelSet(outputs.labels, Scheme(outputs.scheme or ""))
