@@ -1,5 +1,6 @@
 __version__: str
 
+from .adapters.pytorch import VectorDataset as VectorDataset
 from .corpus import (
     Corpus as Corpus,
     CorpusSettings as CorpusSettings,
@@ -28,7 +29,6 @@ from .learning import (
     Head as Head,
     HeadSettings as HeadSettings,
     Tagger as Tagger,
-    VectorDataset as VectorDataset,
     estimate_head_table7 as estimate_head_table7,
     evaluate_head as evaluate_head,
     evaluate_predictions as evaluate_predictions,

@@ -38,6 +38,12 @@ class StepProgress:
         return f"{self.step} {self.done:,} of {self.total:,} {self.noun}".lstrip()
 
 
+class Milestone:
+    """Progress that a log keeps as a line of its own: a step that is done, or what was found out about the rest."""
+
+    __slots__ = ()
+
+
 ProgressT = TypeVar("ProgressT", bound=AnyProgress)
 
 OnStep = Callable[[StepProgress], None]

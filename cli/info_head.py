@@ -42,6 +42,7 @@ def describe_head(folder: Path) -> Description:
     }
     rows: list[tuple[str, object]] = [
         ("head", f"{folder}: {record.kind.noun}"),
+        ("task", record.training.task),
         ("reads", f"{record.input.name} ({record.pooling}) of {record.model.name}" if frozen else None),
         ("fine-tuned", None if frozen else record.model.name),
         ("pairs", record.pairs),
@@ -54,7 +55,7 @@ def describe_head(folder: Path) -> Description:
         ),
         (
             "numbers",
-            f"mean {outputs.mean:.4g}, spread {outputs.spread:.4g}" if record.training.task == "numbers" else None,
+            f"mean {outputs.mean:.4g}, spread {outputs.spread:.4g}" if outputs.spread != 1.0 else None,
         ),
         ("no answer", f"where its score is above {threshold:.4g}" if isinstance(threshold, float) else None),
         ("thresholds", ", ".join(f"{value:.4g}" for value in threshold) if isinstance(threshold, tuple) else None),

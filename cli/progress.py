@@ -8,9 +8,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
-from bertfeat.progress import AnyProgress, ignore_progress
+from bertfeat.progress import AnyProgress, Milestone, ignore_progress
 
 from .console import Console, write_stderr
 
@@ -19,14 +19,28 @@ SECONDS_BETWEEN_LINES = 60.0
 
 @contextmanager
 def progress_display(console: Console) -> Iterator[Callable[[AnyProgress], None]]:
-    """Yield a function to call with the progress of a call; with ``--quiet`` it shows nothing."""
+    """Yield a function to call with the progress of a call; with ``--quiet`` it shows nothing.
+
+    A :class:`bertfeat.progress.Milestone` is a line of its own; the bar begins again below it.
+    """
     if console.quiet:
         yield ignore_progress
-    elif _is_live_terminal():
-        with _progress_bar() as show:
-            yield show
-    else:
-        yield _ProgressLines()
+        return
+    live, lines = _is_live_terminal(), _ProgressLines()
+    show: Callable[[AnyProgress], None] | None = None
+    with ExitStack() as bar:
+
+        def display(progress: AnyProgress) -> None:
+            nonlocal show
+            if isinstance(progress, Milestone):
+                bar.close()
+                show = None
+                console.say(str(progress))
+                return
+            show = show or (bar.enter_context(_progress_bar()) if live else lines)
+            show(progress)
+
+        yield display
 
 
 def _is_live_terminal() -> bool:

@@ -34,7 +34,7 @@ def print_index_check(report: "IndexReport", folder: "Location", console: Consol
 def print_head_check(report: "HeadVerifyReport", folder: "Location", console: Console) -> None:
     """Print what was checked of a head."""
     labels = f", {pluralize(report.labels, 'label')}" if report.labels else ""
-    checked = f"{pluralize(report.tensors, 'tensor')}{labels}: digests, shapes and history hold"
+    checked = f"{pluralize(report.tensors, 'tensor')}{labels}: digests hold"
     rows = [
         ("head", f"{folder}: {report.head.noun}"),
         ("read", format_size(report.bytes)),

@@ -67,7 +67,7 @@ HOMES: dict[str, set[str]] = {
     "qdrant_client": {"search"},
     "ray": {"distributed"},
     "rich": {"cli"},
-    "torch": {"encoder", "extraction", "speed", "learning", "pretraining"},
+    "torch": {"adapters", "encoder", "extraction", "speed", "learning", "pretraining"},
     "starlette": {"server"},
     "transformers": {"models", "tokens", "encoder", "learning", "pretraining"},
     "uvicorn": {"server"},

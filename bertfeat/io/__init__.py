@@ -1,6 +1,8 @@
 """Files and folders: written whole or not at all, locked, decoded by type; shared by all rooms."""
 
 from bertfeat.io.atomic import atomic, refuse_folder_path, remove_file, storage_errors, sync
+from bertfeat.io.file_digests import FileDigest, FilesDifferError, check_recorded_files, digest_file
+from bertfeat.io.held_folder import hold_result_folder
 from bertfeat.io.json_codec import (
     JsonError,
     canonical_json,
@@ -70,6 +72,8 @@ __all__ = [
     "Address",
     "Claim",
     "ContextPool",
+    "FileDigest",
+    "FilesDifferError",
     "FolderLock",
     "JsonError",
     "JsonFormat",
@@ -86,9 +90,11 @@ __all__ = [
     "as_location",
     "atomic",
     "canonical_json",
+    "check_recorded_files",
     "claim_folder",
     "create_file",
     "decode_json",
+    "digest_file",
     "encode_json",
     "explain_absence",
     "file_identity",
@@ -96,6 +102,7 @@ __all__ = [
     "folder_lock",
     "from_plain",
     "give_back_memory",
+    "hold_result_folder",
     "installed_version",
     "installed_versions",
     "is_address",

@@ -1,13 +1,11 @@
-from .checkpoint import (
-    FileDigest as FileDigest,
-    TensorsError as TensorsError,
-    check_recorded_files as check_recorded_files,
-    digest_file as digest_file,
+from .datasets import (
+    DatasetReport as DatasetReport,
+    ExtractorArguments as ExtractorArguments,
+    LearningArguments as LearningArguments,
 )
-from .datasets import DatasetReport as DatasetReport, ExtractorArguments as ExtractorArguments, OnDataset as OnDataset
 from .example_store import ExampleBatch as ExampleBatch, PackedExamples as PackedExamples, gather_batch as gather_batch
-from .folders import draw_if_possible as draw_if_possible, hold_result_folder as hold_result_folder
 from .head import Head as Head, HeadPredictions as HeadPredictions, Tagger as Tagger
+from .head_files import HeadReport as HeadReport
 from .inputs import parse_input as parse_input
 from .kinds import HeadKind as HeadKind, PairForm as PairForm
 from .prediction import (
@@ -17,7 +15,7 @@ from .prediction import (
     write_predictions as write_predictions,
 )
 from .record import HeadRecord as HeadRecord, Outputs as Outputs
-from .schedule import Epoch as Epoch, OnEpoch as OnEpoch, OnPace as OnPace, Pace as Pace
+from .schedule import Epoch as Epoch, Pace as Pace
 from .scores import (
     BestThreshold as BestThreshold,
     ClassScores as ClassScores,
@@ -55,11 +53,11 @@ from .table7.results import (
     HeadRun as HeadRun,
     HeadTable as HeadTable,
     TableRow as TableRow,
+    TableRun as TableRun,
     format_head_table as format_head_table,
     parse_rows as parse_rows,
 )
 from .table7.training import HeadTableReport as HeadTableReport, train_head_table7 as train_head_table7
-from .table7.verification import Table7VerifyReport as Table7VerifyReport, verify_head_table7 as verify_head_table7
 from .tag_files import (
     PredictionForm as PredictionForm,
     TagEvaluation as TagEvaluation,
@@ -100,6 +98,10 @@ from .trainer import (
     single_device as single_device,
     tuning_precision as tuning_precision,
 )
-from .training import HeadReport as HeadReport, train_head as train_head
-from .vector_dataset import TensorBatch as TensorBatch, VectorDataset as VectorDataset
-from .verification import HeadVerifyReport as HeadVerifyReport, verify_head as verify_head
+from .training import train_head as train_head
+from .verification import (
+    HeadVerifyReport as HeadVerifyReport,
+    Table7VerifyReport as Table7VerifyReport,
+    verify_head as verify_head,
+    verify_head_table7 as verify_head_table7,
+)

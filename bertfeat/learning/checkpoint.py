@@ -2,91 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import file_digest, sha256
-from os import fstat
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
 import torch
 from msgspec import Meta
-from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from bertfeat.errors import TrainingError, parameter
-from bertfeat.io import JsonFormat, atomic, open_regular, remove_file, write_json
-from bertfeat.learning.schedule import EpochRecord, history_problem
-from bertfeat.learning.settings import HeadSettings
+from bertfeat.io import (
+    FileDigest,
+    FilesDifferError,
+    JsonFormat,
+    atomic,
+    check_recorded_files,
+    remove_file,
+    write_json,
+)
+from bertfeat.learning.schedule import EpochRecord
 
 # ── sealed tensors ────────────────────────────────────────────────────────────────────────────────────────
-
-
-_MOST_HEADER = 16 << 20  # bytes of a safetensors file that are no tensor
-
-
-class TensorsError(ValueError):
-    """A file does not hold the expected tensors. The message says why; the caller adds the remedy."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileDigest:
-    """The size and digest of a file, as another file records them."""
-
-    bytes: Annotated[int, Meta(ge=0)]
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-
-
-@dataclass(frozen=True, slots=True)
-class TensorForm:
-    """The shape and type of a tensor."""
-
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-
-    @classmethod
-    def of(cls, tensor: Tensor) -> "TensorForm":
-        """The form of a tensor."""
-        return cls(tuple(tensor.shape), tensor.dtype)
-
-    @property
-    def bytes(self) -> int:
-        """Size of the values."""
-        count = self.dtype.itemsize
-        for size in self.shape:
-            count *= size
-        return count
-
-    def __str__(self) -> str:
-        return f"{str(self.dtype).removeprefix('torch.')} of shape {list(self.shape)}"
-
-
-def digest_file(path: Path) -> FileDigest:
-    """The size and digest of a file.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    with open_regular(path) as file:
-        digest = file_digest(file, "sha256")
-        return FileDigest(fstat(file.fileno()).st_size, digest.hexdigest())
-
-
-def check_recorded_files(folder: Path, digests: Mapping[str, FileDigest]) -> None:
-    """Read every byte of a folder's files and compare it with what was recorded of them, by name.
-
-    Raises:
-        TensorsError: names the first file that is missing, or holds something else.
-    """
-    for name, recorded in digests.items():
-        try:
-            size = (folder / name).stat().st_size  # first, so that a huge file in its place is not read
-            found = digest_file(folder / name) if size == recorded.bytes else FileDigest(size, "")
-        except OSError as error:
-            raise TensorsError(f"{name} is missing or cannot be read ({error.strerror or error})") from error
-        if found.bytes != recorded.bytes:
-            raise TensorsError(f"{name} has {found.bytes:,} bytes, and had {recorded.bytes:,} when it was written")
-        if found != recorded:
-            raise TensorsError(f"{name} was changed after it was written: its sha256 differs")
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileDigest:
@@ -98,45 +35,14 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileDigest:
     return FileDigest(len(data), sha256(data).hexdigest())
 
 
-def read_tensors(path: Path, forms: Mapping[str, TensorForm], digest: FileDigest) -> dict[str, Tensor]:
-    """Read exactly the tensors of those names and forms; ``digest`` is what the file was recorded to hold."""
-    data = _read_payload(path, sum(form.bytes for form in forms.values()), digest)
-    try:
-        tensors = load(data)
-    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise TensorsError(f"no safetensors file ({error})") from None
-    if lacking := sorted(forms.keys() - tensors.keys()):
-        raise TensorsError(f"it lacks {lacking[0]!r}" + _and_more(lacking))
-    if strange := sorted(tensors.keys() - forms.keys()):
-        raise TensorsError(f"{strange[0]!r} does not belong in it" + _and_more(strange))
-    for name, form in forms.items():
-        _check_tensor(name, tensors[name], form)
-    return tensors
+def read_tensors(path: Path, digest: FileDigest) -> dict[str, Tensor]:
+    """Read the tensors of a file; ``digest`` is what it was recorded to hold.
 
-
-def _read_payload(path: Path, payload: int, digest: FileDigest) -> bytes:
-    """Read the file if it has the expected size, so that a huge file in its place does not fill the memory."""
-    with open_regular(path) as file:
-        size = fstat(file.fileno()).st_size
-        if size != digest.bytes:
-            raise TensorsError(f"it has {size:,} bytes, and had {digest.bytes:,} when it was written")
-        if size > payload + _MOST_HEADER:
-            raise TensorsError(f"it has {size:,} bytes, and {payload:,} are what its tensors take")
-        data = file.read(size)
-    if sha256(data).hexdigest() != digest.sha256:
-        raise TensorsError("it is not the file that was written: its sha256 differs")
-    return data
-
-
-def _check_tensor(name: str, tensor: Tensor, form: TensorForm) -> None:
-    if TensorForm.of(tensor) != form:
-        raise TensorsError(f"{name!r} is {TensorForm.of(tensor)}, and has to be {form}")
-    if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-        raise TensorsError(f"{name!r} holds values that are no finite numbers")
-
-
-def _and_more(names: list[str]) -> str:
-    return f" and {len(names) - 1} more" if len(names) > 1 else ""
+    Raises:
+        FilesDifferError: it is missing, or holds something else.
+    """
+    check_recorded_files(path.parent, {path.name: digest})
+    return load(path.read_bytes())
 
 
 # ── checkpoints ───────────────────────────────────────────────────────────────────────────────────────────
@@ -144,7 +50,6 @@ def _and_more(names: list[str]) -> str:
 
 STATE_NAME = "checkpoint.json"
 _FORMAT_VERSION = 1
-_MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,22 +96,15 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def restore(
-    folder: Path,
-    checkpoint: Checkpoint,
-    settings: HeadSettings,
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    folder: Path, checkpoint: Checkpoint, network: nn.Module, optimizer: torch.optim.Optimizer
 ) -> dict[str, Tensor]:
     """Put a network and its optimizer back into the state of a checkpoint; returns the best weights."""
-    if problem := history_problem(checkpoint.history, settings):
-        raise TrainingError(f"contradicts itself: {problem}", where=folder / STATE_NAME, remedy=_retrain_remedy())
     path = _weights_path(folder, len(checkpoint.history))
     try:
-        tensors = read_tensors(path, _forms(network), checkpoint.weights)
-    except (OSError, TensorsError) as error:
-        raise TrainingError(
-            f"cannot be read as the state of this training ({error})", where=path, remedy=_retrain_remedy()
-        ) from error
+        tensors = read_tensors(path, checkpoint.weights)
+    except FilesDifferError as error:
+        problem = f"cannot be read as the state of this training ({error})"
+        raise TrainingError(problem, where=path, remedy=_retrain_remedy()) from error
     groups: dict[str, dict[str, Tensor]] = {"now": {}, "best": {}, "optimizer": {}}
     for name, tensor in tensors.items():
         kind, _, rest = name.partition(".")
@@ -239,13 +137,3 @@ def _remove_weights(folder: Path, but: Path | None = None) -> None:
     for path in folder.glob("checkpoint-*.safetensors"):
         if path != but:
             remove_file(path)
-
-
-def _forms(network: nn.Module) -> dict[str, TensorForm]:
-    """The tensors of a checkpoint: those of :func:`training_tensors` after the first epoch."""
-    weights = {name: TensorForm.of(tensor) for name, tensor in network.state_dict().items()}
-    forms = {f"{kind}.{name}": form for kind in ("now", "best") for name, form in weights.items()}
-    for at, weight in enumerate(network.parameters()):
-        forms |= {f"optimizer.{at}.{moment}": TensorForm.of(weight) for moment in _MOMENTS}
-        forms[f"optimizer.{at}.step"] = TensorForm((), torch.float32)
-    return forms

@@ -11,10 +11,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from bertfeat.errors import UsageError, parameter
-from bertfeat.learning.capacity import available_memory, gibibytes
-
-_STEP_COPIES = 2  # what the gradient of a step keeps for each word
 _NEVER = -1e4  # score of what is forbidden: far below any sum of learned scores, and finite, so no NaN in gradients
 
 
@@ -76,17 +72,6 @@ class Crf(nn.Module):
         """Scores between labels ``[L, L]``, and of the first and last one ``[L]``."""
         scores = self.transitions + self.penalty
         return scores[:-2, :-2], scores[-2, :-2], scores[:-2, -1]
-
-
-def refuse_large_crf(labels: int, words: int, device: torch.device) -> None:
-    """Refuse a CRF whose steps over the words of a batch cannot fit the memory."""
-    steps, available = _STEP_COPIES * words * labels**2 * 4, available_memory(device)
-    if steps > available:
-        raise UsageError(
-            f"a CRF over {labels:,} labels and {words:,} words in a batch takes {gibibytes(steps)}, and there are "
-            f"{gibibytes(available)}",
-            remedy=f"give {parameter('crf', False)}, or a smaller {parameter('batch_size')}",
-        )
 
 
 def _gather_scores(scores: Tensor, labels: Tensor) -> Tensor:

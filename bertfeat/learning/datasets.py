@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, cast
 
 from bertfeat.corpus import (
     FORMATS,
@@ -21,8 +21,17 @@ from bertfeat.corpus import (
     memory_corpus,
     open_corpus,
 )
-from bertfeat.errors import CorpusError, HeadError, NotDerivableError, UsageError, did_you_mean, parameter
-from bertfeat.extraction import ExtractionReport, Extractor, OnProgress
+from bertfeat.display import format_duration
+from bertfeat.errors import (
+    CorpusError,
+    HeadError,
+    NotDerivableError,
+    UsageError,
+    did_you_mean,
+    parameter,
+    pluralize,
+)
+from bertfeat.extraction import ExtractionReport, Extractor
 from bertfeat.features import FeatureSet, ModelIdentity, list_parts
 from bertfeat.io import Address, ResultKind, as_location, quote_names, result_kind
 from bertfeat.learning.example_store import describe_source
@@ -32,10 +41,11 @@ from bertfeat.learning.settings import GridPoint, HeadSettings
 from bertfeat.learning.tables import QUESTION, RIGHT, FeatureTable, label_columns
 from bertfeat.learning.tag_files import stdin_copy
 from bertfeat.learning.task import Task
+from bertfeat.learning.tasks import TASKS, task_of
 from bertfeat.learning.tasks.labels import Labels
 from bertfeat.learning.tasks.multi_labels import MultiLabels, parse_labels
-from bertfeat.learning.tasks.table import TASKS, task_of
 from bertfeat.models import find_model
+from bertfeat.progress import AnyProgress, Milestone, ignore_progress
 from bertfeat.recipe import BEST_LAYERS, Pooling
 
 # ── choices ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -124,17 +134,36 @@ class ExtractorArguments(TypedDict, total=False):
     batch_tokens: int | None
 
 
+class LearningArguments(ExtractorArguments, total=False):
+    """Arguments of every call that learns: what is to be predicted, and how examples are read and learnt from."""
+
+    label: str | None
+    choices: tuple[str, ...]
+    pooling: str | None
+    embed_pairs: PairForm | str | None
+    settings: HeadSettings | None
+    corpus_settings: CorpusSettings | None
+
+
 @dataclass(frozen=True, slots=True)
-class DatasetReport:
+class DatasetReport(Milestone):
     """A feature set that was extracted of a corpus, and is ready to be learnt from."""
 
     source: str
     features: FeatureSet
     extraction: ExtractionReport
+    noun: str  # of a row: sentence, row
 
+    @property
+    def fraction(self) -> float:
+        """All of it is done."""
+        return 1.0
 
-OnDataset = Callable[[DatasetReport], None]
-"""Called after each corpus whose features were extracted."""
+    def __str__(self) -> str:
+        extraction = self.extraction
+        done = "nothing to do" if extraction.nothing_to_do else format_duration(extraction.seconds)
+        return f"{extraction.folder}: {pluralize(extraction.counts.documents, self.noun)}, {done}"
+
 
 _FIRST = 100  # rows of a corpus, one of which can be read
 _SEPARATOR = ","  # of the folders of two sets in one string
@@ -142,9 +171,10 @@ _SEPARATOR = ","  # of the folders of two sets in one string
 
 @dataclass(frozen=True, slots=True)
 class HeadOptions:
-    """The task of a head, the features that its corpora become, and how they are read."""
+    """The task of a head, how it is learnt, the features that its corpora become, and how they are read."""
 
     task: Task
+    settings: HeadSettings = field(default_factory=HeadSettings)
     layers: str | None = None
     pooling: str | None = None
     pairs: PairForm | None = None  # None: apart, where there are pairs
@@ -152,8 +182,7 @@ class HeadOptions:
     choices: tuple[str, ...] = ()  # columns of the choices
     reading: CorpusSettings = field(default_factory=CorpusSettings)
     extractor: ExtractorArguments = field(default_factory=ExtractorArguments)
-    progress: OnProgress | None = None
-    on_dataset: OnDataset | None = None
+    tell: Callable[[AnyProgress], None] = ignore_progress
     with_gold: bool = True  # what is to be predicted is read where a source says it
     needs_gold: bool = True  # a source that does not say it is refused
     columns_of: Path | None = None  # a head whose record names the columns that are not given
@@ -204,14 +233,40 @@ def is_feature_set(source: str | Path | Address) -> bool:
     return result_kind(place) is ResultKind.FEATURES and bool(list_parts(place))
 
 
-def settle_task(
-    kind: HeadKind | str, settings: HeadSettings, label: str | None, source: OpenSets, reading: CorpusSettings
-) -> HeadSettings:
-    """The settings with the name of the task: of many labels if ``label`` is several columns of the source, or lists."""
-    task = task_of(kind, settings.task)
-    if settings.task is None and task.name == Labels.name and label and _has_many(label, source, reading):
-        task = TASKS[MultiLabels.name]
-    return replace(settings, task=task.name)
+def open_request(
+    kind: HeadKind | str, sources: Mapping[str, HeadSource | None], layers: str | None, arguments: LearningArguments
+) -> tuple[dict[str, OpenSets], HeadOptions]:
+    """The open sources of a training, those that are given, and the options of its head."""
+    opened = {name: open_sets(source) for name, source in sources.items() if source is not None}
+    settings, reading = (
+        arguments.get("settings") or HeadSettings(),
+        arguments.get("corpus_settings") or CorpusSettings(),
+    )
+    label, form = arguments.get("label"), arguments.get("embed_pairs")
+    task = _choose_task(HeadKind(kind), settings.task, label, opened["train"], reading)
+    extractor = {name: value for name, value in arguments.items() if name in ExtractorArguments.__annotations__}
+    options = HeadOptions(
+        task,
+        replace(settings, task=task.name),
+        layers,
+        arguments.get("pooling"),
+        None if form is None else PairForm(form),
+        label,
+        arguments.get("choices", ()),
+        reading,
+        cast("ExtractorArguments", extractor),
+    )
+    return opened, options
+
+
+def _choose_task(
+    kind: HeadKind, name: str | None, label: str | None, source: OpenSets, reading: CorpusSettings
+) -> Task:
+    """The task by its name; by default that of many labels, if ``label`` is several columns of the source, or lists."""
+    task = task_of(kind, name)
+    if name is None and task.name == Labels.name and label and _has_many(label, source, reading):
+        return TASKS[MultiLabels.name]
+    return task
 
 
 def _has_many(label: str, source: OpenSets, reading: CorpusSettings) -> bool:
@@ -240,7 +295,6 @@ def recorded_model(sources: Mapping[str, OpenSets]) -> ModelIdentity | None:
 def check_examples(
     options: HeadOptions,
     sources: Mapping[str, OpenSets],
-    settings: HeadSettings | None = None,
     *,
     stored: bool = True,
     tuning: bool = False,
@@ -250,15 +304,17 @@ def check_examples(
     """Refuse options that the work on these sources does not read, see :func:`refuse_unread_options`; and sources that
     do not say what is to be predicted, before any is extracted.
     """
-    if settings is not None:
-        options.task.check_settings(settings)
+    options.task.check_settings(options.settings)
+    if tuning and options.task.architecture is None:
+        problem = f"{options.task.name} are learnt from stored features alone: transformers has no model for them"
+        raise UsageError(problem, where=parameter("fine_tune", True), remedy="leave it out")
     pairs = options.pair_form is not None
     predicted = options.kind.predicted
     work = Work.on(sources.values(), stored=stored, tuning=tuning, pairs=pairs, epochs=epochs, predicted=predicted)
     refuse_unread_options(
         work,
         reading=options.reading,
-        training=settings,
+        training=options.settings,
         extractor=options.extractor,
         layers=options.layers,
         pooling=options.pooling,
@@ -318,18 +374,17 @@ def extract_sets(
     for suffix, rows in head_corpora(corpus, options):
         place = folder / f"{name}{suffix}.features"
         try:
-            report = extractor.extract(rows, place, progress=options.progress)
+            report = extractor.extract(rows, place, progress=options.tell)
         except FOLDER_REFUSALS as error:
             if not overwrite:
                 ways = "remove that one" if overwrite is None else f"start anew with {parameter('overwrite', True)}"
                 error.remedy = f"name another folder with {parameter('folder')}, or {ways}"
                 raise
-            report = extractor.extract(rows, place, progress=options.progress, overwrite=True)
+            report = extractor.extract(rows, place, progress=options.tell, overwrite=True)
         if not report.counts.documents:
             raise HeadError("there is no row in it that could be embedded", where=corpus)
         features = FeatureSet(place)
-        if options.on_dataset is not None:
-            options.on_dataset(DatasetReport(str(corpus), features, report))
+        options.tell(DatasetReport(str(corpus), features, report, options.task.row_noun))
         sets.append(features)
     return tuple(sets)
 

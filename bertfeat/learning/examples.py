@@ -1,6 +1,6 @@
 """The examples of a source: their features, and what is to be predicted of each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,19 +10,16 @@ from bertfeat.errors import HeadError
 from bertfeat.features import FeatureSet
 from bertfeat.io import Location
 from bertfeat.learning.example_store import ExampleStore, describe_source
-from bertfeat.learning.inputs import LayerInput, derive_input, join_digests
-from bertfeat.learning.record import Outputs
-from bertfeat.learning.settings import HeadSettings
+from bertfeat.learning.inputs import derive_input, join_digests
+from bertfeat.learning.record import HeadInput
 from bertfeat.learning.tables import FeatureRows, FeatureTable, Gold
 from bertfeat.learning.task import ExampleLayout, GoldExamples, Task
-from bertfeat.recipe import Pooling
 
 
 @dataclass(frozen=True, slots=True)
 class HeadExamples:
     """Examples with features, E in number."""
 
-    task: Task
     sets: tuple[FeatureRows, ...]  # one, or two of a pair that is embedded apart
     table: FeatureTable
     store: ExampleStore
@@ -34,13 +31,10 @@ class HeadExamples:
         """The passage of each question, and nothing of other tasks. [E]."""
         return self.layout.passages
 
-    def learn_outputs(self, settings: HeadSettings) -> Outputs:
-        """The outputs of a head that learns from them."""
-        return self.task.learn_outputs(self.gold, self.origin, settings)
-
-    def make_targets(self, outputs: Outputs) -> NDArray[np.generic]:
-        """The values that the network is to give for each example."""
-        return self.task.make_targets(GoldExamples(self.gold, self.origin, layout=self.layout), outputs)
+    @property
+    def known(self) -> GoldExamples:
+        """The gold values, to be learnt from."""
+        return GoldExamples(self.gold, self.origin, layout=self.layout)
 
     @property
     def origin(self) -> str:
@@ -61,19 +55,14 @@ class HeadExamples:
 def open_examples(
     task: Task,
     sets: Sequence[FeatureRows],
-    layer_input: LayerInput,
-    pooling: Pooling,
+    reads: HeadInput,
     *,
     label: str | None = None,
     budget: int,
     with_gold: bool = True,
     may_be_empty: bool = False,
-    known: Outputs | None = None,
 ) -> HeadExamples:
-    """The examples of feature sets; gold is read where there is any, unless ``with_gold`` is off.
-
-    Labels are spelled as those that are ``known``.
-    """
+    """The examples of feature sets; gold is read where there is any, unless ``with_gold`` is off."""
     rows = [_rows(features) for features in sets]
     if any(not np.array_equal(rows[0], other) for other in rows[1:]):
         raise HeadError(
@@ -85,14 +74,21 @@ def open_examples(
     if not len(layout.rows.lengths) and not may_be_empty:
         held = "sentence with words" if task.per_vector else "example"
         raise HeadError(f"there is no {held} in it", where=table.where)
-    gold: tuple[Gold, ...] = ()
-    if with_gold and task.has_gold(table, label):
-        gold = task.read_gold(table, label, known)
-    derivations = [derive_input(layer_input, features, pooling) for features in sets]
+    gold = task.gold_of(table, label) if with_gold else ()
+    derivations = [derive_input(reads.layers, features, reads.pooling) for features in sets]
     store = ExampleStore(sets, derivations, layout.rows, budget)
-    return HeadExamples(task, tuple(sets), table, store, gold, layout)
+    return HeadExamples(tuple(sets), table, store, gold, layout)
 
 
 def _rows(features: FeatureRows) -> NDArray[np.int64]:
     rows = [batch.column("row").to_numpy() for batch in features.stream(["row"], batch_rows=8192)]
     return np.concatenate(rows) if rows else np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSources:
+    """The features that a head reads, its task with the outputs of the training set, and the examples by name."""
+
+    task: Task
+    reads: HeadInput
+    examples: Mapping[str, HeadExamples]

@@ -1,22 +1,41 @@
-"""Whole models, fine-tuned for a head.
+"""Whole models, fine-tuned for a head: from texts to a saved model and its ``head.json``.
 
 Devlin et al. 2019, sections 4 and A.3: [CLS] of a text or a pair goes into a classifier, each token of a passage into
 scores of the answer's start and end, [CLS] of a question with each choice into one score.
 """
 
-from collections.abc import Iterator
+import hashlib
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertfeat.encoder import resolve_device
-from bertfeat.errors import HeadError, UsageError
-from bertfeat.learning.record import Outputs
+from bertfeat.errors import HeadError, parameter, pluralize
+from bertfeat.extraction import Embedder
+from bertfeat.features import ModelIdentity
+from bertfeat.io import canonical_json, installed_versions, to_plain
+from bertfeat.learning.checkpoint import remove_checkpoint
+from bertfeat.learning.datasets import HeadOptions, OpenSets, head_corpora
+from bertfeat.learning.head_files import (
+    FORMAT_VERSION,
+    HeadReport,
+    check_tuned_model,
+    has_head,
+    read_head_record,
+    remove_head,
+    save_tuned_model,
+    write_head,
+)
+from bertfeat.learning.kinds import PairForm
+from bertfeat.learning.record import ExampleColumns, HeadRecord
 from bertfeat.learning.sequences import Sequencer
-from bertfeat.learning.settings import GridPoint
+from bertfeat.learning.settings import GridPoint, HeadSettings
+from bertfeat.learning.tables import CorpusTable, ExampleTable, FeatureTable
 from bertfeat.learning.task import Guess, HeadTexts, Task
-from bertfeat.learning.trainer import FineTuned, fine_tuned, load_fine_tuned, model_outputs
+from bertfeat.learning.trainer import FineTuned, fine_tuned, load_fine_tuned, model_outputs, tuning_precision
 from bertfeat.models import Model
 from bertfeat.progress import OnStep, ignore_progress
 
@@ -24,118 +43,182 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-# ── predictions ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class SavedTunedHead:
-    """A fine-tuned model that predicts."""
-
-    module: "PreTrainedModel"
-    sequencer: Sequencer
-    outputs: Outputs
-    max_answer: int  # tokens of the longest answer
-
-    def guesses(self, texts: HeadTexts) -> list[Guess]:
-        """The guess of the model for each example, in order."""
-        task = self.sequencer.task
-        if texts.task is not task:
-            theirs, own = (f"{each.kind.noun} of {each.name}" for each in (texts.task, task))
-            raise UsageError(f"these are examples for {theirs}, and this is {own}")
-        if not texts.texts:
-            return []
-        read = self.sequencer.read(texts)
-        tensors = model_outputs(self.module, read.examples, lambda output: task.output_scores(output).float())
-        scores = [tensor.numpy() for tensor in tensors]
-        return task.tuned_guesses(texts, read, scores, self.outputs, self.max_answer)
-
-    def count_truncated(self, texts: HeadTexts) -> int:
-        """The number of examples that are too long for the model to read all of them."""
-        return self.sequencer.read(texts).truncated
-
-
-def load_tuned_head(
-    folder: Path, task: Task, outputs: Outputs, *, device: str | None = None, max_answer: int = 30
-) -> SavedTunedHead:
-    """A fine-tuned model as it was saved."""
-    model = Model(str(folder), folder)
-    module = load_fine_tuned(model, task.architecture)
-    if problem := task.check_config(module.config, outputs):
-        raise HeadError(problem, where=folder, remedy="copy the whole head again")
-    module.to(resolve_device(device))  # type: ignore[arg-type]  # transformers' decorator hides its self
-    return SavedTunedHead(module, Sequencer(model, task), outputs, max_answer)
-
-
-# ── fine-tuning for a task ────────────────────────────────────────────────────────────────────────────────
+# ── models ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class TunedHead:
-    """A head that was just fine-tuned."""
+    """A fine-tuned model that predicts for a task."""
 
-    head: SavedTunedHead
-    model: Model  # that it was made of
-    tuned: FineTuned
-    truncated: int  # training examples of which something was cut off
-
-    @property
-    def loss(self) -> float:
-        """Mean over all steps."""
-        return self.tuned.loss
-
-    @property
-    def steps(self) -> int:
-        """Number of steps."""
-        return self.tuned.steps
-
-    @property
-    def seconds(self) -> float:
-        """Of training alone."""
-        return self.tuned.seconds
+    task: Task
+    module: "PreTrainedModel"
+    sequencer: Sequencer
+    max_answer: int  # tokens of the longest answer
+    truncated: int = 0  # of the examples that it was fine-tuned on: those of which something was cut off
 
     def guesses(self, texts: HeadTexts) -> list[Guess]:
-        """The guess of the model for each example, in order; errors as of :class:`SavedTunedHead`."""
-        return self.head.guesses(texts)
+        """The guess of the model for each example, in order.
 
-    def save(self, folder: Path) -> None:
-        """Write the model with its tokenizer, for transformers and :func:`load_tuned_head` to read."""
-        self.tuned.save(self.model, folder)
+        Raises:
+            HeadError: a question without a passage, or with a single choice.
+        """
+        if not texts.texts:
+            return []
+        read = self.task.sequences(self.sequencer, texts)
+        tensors = model_outputs(self.module, read.examples, lambda output: self.task.output_scores(output).float())
+        return self.task.tuned_guesses(texts, read, [tensor.numpy() for tensor in tensors], self.max_answer)
+
+
+def load_tuned_head(folder: Path, task: Task, *, device: str | None = None, max_answer: int = 30) -> TunedHead:
+    """A fine-tuned model as it was saved."""
+    model = Model(str(folder), folder)
+    module = load_fine_tuned(model, task.architecture or "")
+    module.to(resolve_device(device))  # type: ignore[arg-type]  # transformers' decorator hides its self
+    return TunedHead(task, module, Sequencer(model, task.longest), max_answer)
 
 
 @contextmanager
 def fine_tuned_head(
     model: Model,
+    task: Task,
     train: HeadTexts,
-    outputs: Outputs,
     point: GridPoint,
+    settings: HeadSettings,
     *,
-    seed: int,
     device: str | None = None,
     precision: str = "auto",
-    on_step: OnStep = ignore_progress,
-    max_answer: int = 30,
-) -> Iterator[TunedHead]:
-    """Fine-tune transformers' model of a head's kind on texts; inside the block it predicts.
+    tell: OnStep = ignore_progress,
+) -> Iterator[tuple[TunedHead, FineTuned]]:
+    """Fine-tune transformers' model of a task on texts; inside the block it predicts.
 
     Runs on one device and needs no network. Equal seeds give equal results on the same machine. Numbers are learnt at
     mean 0 and spread 1. Of a question's answers the first is learnt, in each window that holds all of it; in the others
     it has none. ``precision`` as of :func:`fine_tuned`.
+
+    Raises:
+        HeadError: an example from which nothing can be learnt.
     """
-    if not train.texts or len(train.gold) != len(train.texts):
-        raise HeadError(f"{len(train.gold):,} of {len(train.texts):,} examples say what is to be predicted")
-    task = train.task
-    sequencer = Sequencer(model, task)
-    read = sequencer.read(train)
+    sequencer = Sequencer(model, task.longest)
+    read = task.sequences(sequencer, train)
     with fine_tuned(
         model,
-        task.architecture,
-        task.with_targets(train, read, outputs),
+        task.architecture or "",
+        task.with_targets(train, read),
         point,
-        seed=seed,
+        seed=settings.seed,
         device=device,
         precision=precision,
-        on_step=on_step,
-        **task.config(outputs),
+        tell=tell,
+        **task.config(),
     ) as tuned:
-        head = SavedTunedHead(tuned.module, sequencer, outputs, max_answer)
-        yield TunedHead(head, model, tuned, read.truncated)
+        yield TunedHead(task, tuned.module, sequencer, settings.max_answer, read.truncated), tuned
+
+
+# ── a head from texts ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def tune_head(
+    folder: Path, sources: Mapping[str, OpenSets], options: HeadOptions, point: GridPoint, *, overwrite: bool = False
+) -> HeadReport:
+    """Fine-tune a model for a head and save it, in a folder that :func:`hold_result_folder` holds.
+
+    Raises:
+        HeadError: examples that nothing can be learnt from, or a folder with another training.
+    """
+    begun = time.perf_counter()
+    tables = {name: open_table(source, options) for name, source in sources.items()}
+    train = known_texts(options.task, tables["train"], options.label)
+    task = options.task.learned(train.gold, tables["train"].where, options.settings)
+    dev = known_texts(task, tables["dev"], options.label)
+    task.check_dev(dev.gold, tables["dev"].where)
+    failed = sum(len(tables[name].failures) for name, source in sources.items() if isinstance(source, Path))
+    model, identity = _model_to_tune(sources["train"], options)
+    device, asked = options.extractor.get("device"), options.extractor.get("precision", "auto")
+    precision = tuning_precision(asked, resolve_device(device))
+    record = HeadRecord(
+        format_version=FORMAT_VERSION,
+        kind=task.kind,
+        approach="fine-tuned",
+        model=identity,
+        pairs=options.pair_form and PairForm.TOGETHER,
+        outputs=task.outputs,
+        training=options.settings,
+        columns=ExampleColumns.of(options.reading, options.label, options.choices),
+        measure=task.measure,
+        score=0.0,
+        threshold=None,
+        seconds=0.0,
+        data={"train": _texts_digest(train), "dev": _texts_digest(dev)},
+        versions=installed_versions("bertfeat", "torch", "transformers"),
+        point=point,
+        precision=precision,
+    )
+    if overwrite:
+        remove_head(folder)
+        remove_checkpoint(folder)
+    if has_head(folder):
+        return HeadReport(folder, _same_record(folder, record), None, 0.0, failed=failed)
+    with fine_tuned_head(
+        model, task, train, point, options.settings, device=device, precision=precision, tell=options.tell
+    ) as (head, tuned):
+        scores, threshold = task.best_scores(dev.gold, head.guesses(dev), dev.passages)
+        files = save_tuned_model(folder, model, tuned)
+    record = replace(record, files=files, score=scores.value, threshold=threshold, seconds=tuned.seconds)
+    longest = f"the {head.sequencer.size:,} tokens that the model reads at once"
+    cut = f"{pluralize(head.truncated, 'training example')} had more than {longest}; what is beyond was cut off"
+    record = write_head(folder, record, None)
+    seconds = time.perf_counter() - begun
+    return HeadReport(folder, record, scores, seconds, warnings=(cut,) if head.truncated else (), failed=failed)
+
+
+def open_table(source: OpenSets, options: HeadOptions) -> ExampleTable:
+    """The rows of feature sets, or of a corpus file, pairs of it together."""
+    if not isinstance(source, Path):
+        return FeatureTable(source)
+    _, corpus = next(iter(head_corpora(source, options, form=PairForm.TOGETHER)))
+    return CorpusTable(corpus)
+
+
+def known_texts(task: Task, table: ExampleTable, label: str | None) -> HeadTexts:
+    """The examples of a table with their gold values.
+
+    Raises:
+        HeadError: there is none.
+    """
+    gold = task.gold_of(table, label)
+    if not gold:
+        raise HeadError("there is no example in it", where=table.where)
+    return task.read_texts(table, gold)
+
+
+def _model_to_tune(source: OpenSets, options: HeadOptions) -> tuple[Model, ModelIdentity]:
+    """The model that made the features, or the one that is named."""
+    name, revision = options.extractor.get("model"), options.extractor.get("revision")
+    if not isinstance(source, Path) and name is None:
+        recorded = source[0].header.model
+        name, revision = recorded.name, recorded.revision
+    embedder = Embedder(name, revision=revision)
+    return embedder.model, embedder.identity
+
+
+def _same_record(folder: Path, asked: HeadRecord) -> HeadRecord:
+    """The head that is there already.
+
+    Raises:
+        HeadError: it was made in another way, or its model is not as it was saved.
+    """
+    record = read_head_record(folder)
+    names = ("kind", "approach", "model", "outputs", "training", "data", "point", "precision")
+    if differ := [name for name in names if getattr(record, name) != getattr(asked, name)]:
+        raise HeadError(
+            f"{folder} holds a head that was trained in another way (they differ in: {', '.join(differ)})",
+            remedy=f"name another folder with {parameter('folder')}, or start anew with {parameter('overwrite', True)}",
+        )
+    check_tuned_model(folder, record)  # one that is reported as finished must be sound
+    return record
+
+
+def _texts_digest(texts: HeadTexts) -> str:
+    """The digest that identifies examples: of their texts and gold values."""
+    gold = [to_plain(value) for value in texts.gold]
+    return hashlib.sha256(canonical_json([texts.texts, texts.others, gold])).hexdigest()

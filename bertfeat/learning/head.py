@@ -29,7 +29,7 @@ from bertfeat.learning.datasets import (
 )
 from bertfeat.learning.example_store import ExampleChunk
 from bertfeat.learning.examples import open_examples
-from bertfeat.learning.fine_tuning import SavedTunedHead, load_tuned_head
+from bertfeat.learning.fine_tuning import TunedHead, load_tuned_head, open_table
 from bertfeat.learning.head_files import MODEL_NAME, check_tuned_model, read_head_record, read_head_weights
 from bertfeat.learning.inputs import check_same_features
 from bertfeat.learning.kinds import HeadKind, Work, refuse_unread_options
@@ -40,9 +40,8 @@ from bertfeat.learning.spans import LabelSet
 from bertfeat.learning.tables import CorpusTable, ExampleTable, FeatureRows, Gold
 from bertfeat.learning.tag_files import TaggedText
 from bertfeat.learning.task import Guess, HeadScores, Prediction, network_scores
-from bertfeat.learning.tasks.table import task_of
-from bertfeat.learning.tasks.tags import labels_of_tags
-from bertfeat.learning.tuned_training import open_table
+from bertfeat.learning.tasks import task_of
+from bertfeat.learning.tasks.tags import Tags
 from bertfeat.recipe import FeatureColumn, Pooling
 
 # ── heads ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -86,23 +85,19 @@ class Head:
         self.record = read_head_record(self.folder)
         self.device = resolve_device(device)
         self._model, self._device = model, device
-        self._task = task_of(self.record.kind, self.record.training.task)
-        self._tuned: SavedTunedHead | None = None
+        self.task = task_of(self.record.kind, self.record.training.task).with_outputs(self.record.outputs)
+        self._tuned: TunedHead | None = None
         if self.record.network is None:
             if model is not None:
                 problem = f"{parameter('model')} applies to heads on stored features; {folder} is a model of its own"
                 raise UsageError(problem, remedy="leave it out")
             check_tuned_model(self.folder, self.record)
-            self._tuned = load_tuned_head(
-                self.folder / MODEL_NAME,
-                self._task,
-                self.record.outputs,
-                device=device,
-                max_answer=self.record.training.max_answer,
-            )
+            longest = self.record.training.max_answer
+            self._tuned = load_tuned_head(self.folder / MODEL_NAME, self.task, device=device, max_answer=longest)
         else:
-            self._network = self._task.make_network(self.record.network, self.record.outputs)
-            self._network.load_state_dict(read_head_weights(self.folder, self.record))
+            weights = read_head_weights(self.folder, self.record)
+            self._network = self.task.make_network(self.record.network)
+            self._network.load_state_dict(weights)
             self._network.to(self.device).eval()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -169,9 +164,8 @@ class Head:
             gold += block.gold
             guesses += block.guesses
             passages += block.passages
-        record = self.record
         with errors_within(where):
-            scores = self._task.score(gold, guesses, record.outputs, passages, record.threshold) if gold else None
+            scores = self.task.score(gold, guesses, passages, self.record.threshold) if gold else None
         return HeadPredictions(tuple(rows), tuple(failures), scores)
 
     def stream(
@@ -202,7 +196,7 @@ class Head:
         corpus = memory_corpus(texts)
         if corpus.has_pairs:
             raise UsageError(f"{self.record.kind.noun} of single texts, and these are pairs", where=self.folder)
-        options = HeadOptions(self._task, with_gold=corpus.has_tags, needs_gold=False)
+        options = HeadOptions(self.task, with_gold=corpus.has_tags, needs_gold=False)
         if self._tuned is None:
             blocks: Iterable[_GuessedRows] = (
                 self._guess_features(block, options) for block in self._computed([corpus], 1)
@@ -222,9 +216,7 @@ class Head:
             yield from block.table.failures
 
     def _predictions(self, block: _GuessedRows) -> Iterator[Prediction]:
-        return self._task.predictions(
-            block.table, block.guesses, self.record.outputs, self.record.threshold, block.passages, block.gold
-        )
+        return self.task.predictions(block.table, block.guesses, self.record.threshold, block.passages, block.gold)
 
     def _opened(
         self,
@@ -238,7 +230,7 @@ class Head:
         """The source, and how it is read; options that nothing would read are refused."""
         record, reading = self.record, corpus_settings or CorpusSettings()
         options = HeadOptions(
-            self._task,
+            self.task,
             pairs=record.pairs,
             label=(label or record.columns.label) if with_gold else None,
             with_gold=with_gold,
@@ -308,25 +300,21 @@ class Head:
                 remedy="give the corpus, or both folders joined by a comma",
             )
         examples = open_examples(
-            self._task,
+            self.task,
             sets,
-            reads.layers,
-            reads.pooling,
+            reads,
             label=options.label,
             budget=MEMORY,
             with_gold=options.with_gold,
             may_be_empty=True,
-            known=record.outputs,
         )
-        guesses = store_guesses(self._network, examples, record.outputs, record.training, self.device)
+        guesses = store_guesses(self.task, self._network, examples, record.training, self.device)
         return _GuessedRows(examples.table, guesses, examples.gold, examples.passages)
 
-    def _guess_table(self, tuned: SavedTunedHead, table: ExampleTable, options: HeadOptions) -> _GuessedRows:
+    def _guess_table(self, tuned: TunedHead, table: ExampleTable, options: HeadOptions) -> _GuessedRows:
         """The guesses of a fine-tuned model for the texts of a table."""
-        gold: tuple[Gold, ...] = ()
-        if options.with_gold and self._task.has_gold(table, options.label):
-            gold = self._task.read_gold(table, options.label, self.record.outputs)
-        texts = self._task.read_texts(table, gold)
+        gold = self.task.gold_of(table, options.label) if options.with_gold else ()
+        texts = self.task.read_texts(table, gold)
         return _GuessedRows(table, tuned.guesses(texts), texts.gold, texts.passages)
 
 
@@ -360,7 +348,7 @@ class Tagger(Head):
     @property
     def labels(self) -> LabelSet:
         """The labels that it predicts, in the scheme that it learnt them in."""
-        return labels_of_tags(self.record.outputs)
+        return cast("Tags", self.task).labels
 
     def tag(self, texts: Iterable[CorpusItem]) -> list[TaggedText]:
         """Tag texts, as strings or as :class:`bertfeat.Document` with words of their own.
@@ -394,5 +382,5 @@ class Tagger(Head):
         offsets = np.cumsum([0, *map(len, matrices)], dtype=np.int64)
         chunk = ExampleChunk(offsets, np.concatenate(matrices), np.arange(len(matrices)))
         scores = network_scores(self._network, chunk, self.device)
-        for guess in self._task.guesses(scores, offsets, self.record.outputs, None):
+        for guess in self.task.guesses(scores, offsets, None):
             yield cast("tuple[str, ...]", guess.value)

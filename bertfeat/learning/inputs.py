@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
@@ -24,10 +24,7 @@ from bertfeat.errors import (
 )
 from bertfeat.features import FeatureSet, FeatureSettings, MemoryFeatures, ModelIdentity
 from bertfeat.io import Address, JsonError, Location, as_location, from_plain, is_address, real_path, to_plain
-from bertfeat.learning.checkpoint import STATE_NAME
 from bertfeat.learning.example_store import parts_digest
-from bertfeat.learning.schedule import EpochRecord, best_epoch, history_problem, is_over
-from bertfeat.learning.settings import HeadSettings
 from bertfeat.recipe import BEST_LAYERS, FeatureColumn, Operation, Pooling, Recipe, parse_recipes
 from bertfeat.tokens import LongTextPolicy, Subword
 
@@ -215,7 +212,7 @@ def check_same_features(
     extraction_of(ours, pooling)  # which refuses settings that lack something
 
 
-# ── features and epochs ───────────────────────────────────────────────────────────────────────────────────
+# ── what became of features ───────────────────────────────────────────────────────────────────────────────────
 
 
 class FeaturesState(StrEnum):
@@ -224,39 +221,6 @@ class FeaturesState(StrEnum):
     SAME = "the same"
     CHANGED = "changed since"
     ABSENT = "not there"
-
-
-def training_problem(
-    folder: Path,
-    history: Sequence[EpochRecord],
-    training: HeadSettings | None,
-    *,
-    best: int,
-    score: float | None,
-    data: Collection[str],
-) -> str | None:
-    """The value in a finished training that does not follow from its settings or its epochs, if there is one.
-
-    ``training`` is None where nothing was trained in epochs. ``score`` is that of the best epoch, None where
-    there is none; ``data`` are the names of its sources.
-    """
-    if training is None and (history or best):
-        return f"it has {len(history)} epochs, and nothing was trained in epochs"
-    if training is not None and training.schedule == "plateau" and training.patience is None:
-        return "it does not say how many epochs it waited for a better one (patience)"
-    if training is not None and (problem := history_problem(history, training)):
-        return problem
-    if training is not None and not is_over(history, training):
-        return f"the training was not over after {len(history)} epochs"
-    if training is not None and best != best_epoch(history, training):
-        return f"the best epoch is number {best_epoch(history, training)}, not {best}"
-    if score is not None and score != history[best - 1]["score"]:
-        return f"the score is {score}, and that of its best epoch {history[best - 1]['score']}"
-    if set(data) != {"train", "dev"}:
-        return f"it was trained on {', '.join(data) or 'nothing'}, and has to be on train and dev"
-    if (folder / STATE_NAME).exists():
-        return f"there is a {STATE_NAME} beside it, though it is done; the command that trained it removes it"
-    return None
 
 
 def features_state(folder: Path, places: Sequence[str], digest: str) -> FeaturesState:
@@ -270,15 +234,6 @@ def features_state(folder: Path, places: Sequence[str], digest: str) -> Features
     except BertfeatError:
         return FeaturesState.ABSENT
     return FeaturesState.SAME if join_digests(sets) == digest else FeaturesState.CHANGED
-
-
-def origin_problem(features: FeatureSet, model: ModelIdentity, extraction: Extraction, pooling: Pooling) -> str | None:
-    """The contradiction between features and the record of a training on them, if there is one."""
-    try:
-        check_same_features(features, model, extraction, "what it says of them", pooling)
-    except TrainingError as error:
-        return error.problem
-    return None
 
 
 def join_digests(sets: Sequence[FeatureSet]) -> str:

@@ -15,9 +15,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import TrainingError, parameter
-from bertfeat.learning.capacity import COPIES, refuse_large_network
 from bertfeat.learning.checkpoint import Checkpoint, read_checkpoint, restore, training_tensors, write_checkpoint
-from bertfeat.learning.crf import refuse_large_crf
 from bertfeat.learning.example_store import (
     ExampleBatch,
     ExampleChunk,
@@ -25,13 +23,22 @@ from bertfeat.learning.example_store import (
     gather_batch,
     shuffled_batches,
 )
-from bertfeat.learning.examples import HeadExamples
+from bertfeat.learning.examples import HeadExamples, OpenSources
+from bertfeat.learning.kinds import PairForm
 from bertfeat.learning.linear import SOLVER_COPIES, Blocks, LinearWeights, solve_linear
-from bertfeat.learning.networks import HeadNetwork, HeadShape, feature_scale
-from bertfeat.learning.record import Candidate, HeadInput, Outputs, best_candidate, head_identity
-from bertfeat.learning.schedule import Epoch, EpochRecord, OnEpoch, OnPace, Pace, best_epoch, is_over, next_rate
+from bertfeat.learning.networks import (
+    COPIES,
+    HeadNetwork,
+    HeadShape,
+    feature_scale,
+    refuse_large_crf,
+    refuse_large_network,
+)
+from bertfeat.learning.record import Candidate, best_candidate, head_identity
+from bertfeat.learning.schedule import Epoch, EpochRecord, OnTraining, Pace, best_epoch, is_over, next_rate
 from bertfeat.learning.settings import HeadSettings
-from bertfeat.learning.task import Guess, HeadScores, PassageSpans, Threshold, network_scores, own_scores
+from bertfeat.learning.task import Guess, HeadScores, PassageSpans, Task, Threshold, network_scores
+from bertfeat.progress import ignore_progress
 
 _NORM = 5.0  # gradients are scaled down to it
 _SCALED_BY = 65_536  # vectors that the features' mean and spread are taken from
@@ -65,22 +72,21 @@ class HeadLoop:
         folder: Path,
         settings: HeadSettings,
         device: str | None,
-        train: HeadExamples,
-        dev: HeadExamples,
-        reads: HeadInput,
-        outputs: Outputs,
+        opened: OpenSources,
         solved: SolvedHeads | None = None,
     ) -> None:
-        settings = train.task.settle(settings, outputs, len(train.store))
-        self.folder, self.settings, self.device = folder, settings, resolve_device(device)
-        self.examples, self.store, self.dev, self.reads, self.outputs = train, train.store, dev, reads, outputs
-        self.task = train.task
-        self.shape = reads.shape(train.task, settings, outputs)
+        self.task, self.reads = opened.task, opened.reads
+        self.examples, self.dev = opened.examples["train"], opened.examples["dev"]
+        self.store = self.examples.store
+        self.folder, self.device = folder, resolve_device(device)
+        self.settings = self.task.settle(settings, len(self.store))
+        apart, width = self.reads.pairs is PairForm.APART, self.reads.model.hidden_size
+        self.shape = self.task.shape(self.reads.layers, width, self.settings, apart=apart)
         self.history: list[EpochRecord] = []
         self.candidates: list[Candidate] = []
         self.solved = solved
         self.seconds = 0.0  # of learning
-        self._targets = torch.from_numpy(train.make_targets(outputs))
+        self._targets = torch.from_numpy(self.task.make_targets(self.examples.known))
 
     @property
     def identity(self) -> Mapping[str, object]:
@@ -102,17 +108,17 @@ class HeadLoop:
 
     def make_network(self) -> HeadNetwork:
         """A network that has learnt nothing yet."""
-        return self.task.make_network(self.shape, self.outputs)
+        return self.task.make_network(self.shape)
 
-    def learn(self, on_epoch: OnEpoch | None, on_pace: OnPace | None = None) -> int:
+    def learn(self, tell: OnTraining = ignore_progress) -> int:
         """Learn all candidates; the best one becomes the network. Returns the epochs that were done before.
 
-        ``on_pace`` is told once, soon after the beginning, where an epoch will take long.
+        ``tell`` hears of each epoch, and soon after the beginning once of the pace, where an epoch will take long.
         """
         settings, mixed, resumed = self.settings, self.shape.mixed, 0
         networks: dict[Candidate, HeadNetwork] = {}
         if self.task.has_epochs(settings, mixed=mixed):
-            resumed = self._learn_epochs(on_epoch, on_pace)
+            resumed = self._learn_epochs(tell)
             self.seconds += sum(epoch["seconds"] for epoch in self.history)
             widest = max(self.shape.input_groups, key=self.shape.input_groups.__getitem__)
             network = self._judged(
@@ -143,10 +149,13 @@ class HeadLoop:
 
     def evaluate(self) -> tuple[HeadScores, Threshold]:
         """Score the head on the development set, by the threshold that is best for it."""
-        return self._scores(store_guesses(self.network, self.dev, self.outputs, self.settings, self.device))
+        return self._scores(self._guesses(self.network))
 
     def _scores(self, guesses: Sequence[Guess]) -> tuple[HeadScores, Threshold]:
-        return own_scores(self.task, self.dev.gold, guesses, self.outputs, self.dev.passages)
+        return self.task.best_scores(self.dev.gold, guesses, self.dev.passages)
+
+    def _guesses(self, network: HeadNetwork) -> list[Guess]:
+        return store_guesses(self.task, network, self.dev, self.settings, self.device)
 
     def check_unchanged(self) -> None:
         """Check that both sources did not change since they were opened."""
@@ -155,20 +164,18 @@ class HeadLoop:
 
     def _judged(self, network: HeadNetwork, candidate: Candidate) -> Candidate:
         """The candidate with score and loss of its network on the development set."""
-        guesses = store_guesses(network, self.dev, self.outputs, self.settings, self.device)
-        loss = self.task.guess_loss(self.dev.gold, guesses, self.outputs)
+        guesses = self._guesses(network)
+        loss = self.task.guess_loss(self.dev.gold, guesses)
         return replace(candidate, score=self._scores(guesses)[0].value, loss=loss)
 
     # ── epochs ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _learn_epochs(self, on_epoch: OnEpoch | None, on_pace: OnPace | None) -> int:
+    def _learn_epochs(self, tell: OnTraining) -> int:
         """Train the remaining epochs and put the best weights into the network; returns the epochs done before."""
         self._prepare(read_checkpoint(self.folder))
         resumed = len(self.history)
         while not is_over(self.history, self.settings):
-            epoch = self._epoch(len(self.history) + 1, on_pace if len(self.history) == resumed else None)
-            if on_epoch is not None:
-                on_epoch(epoch)
+            tell(self._epoch(len(self.history) + 1, tell if len(self.history) == resumed else None))
         self.network.load_state_dict(self.best)
         return resumed
 
@@ -202,13 +209,13 @@ class HeadLoop:
         self.best: dict[str, Tensor] = {}
         if checkpoint is not None:
             self.check_same(checkpoint.identity, "a training that was begun")
-            self.best = restore(self.folder, checkpoint, self.settings, self.network, self.optimizer)
+            self.best = restore(self.folder, checkpoint, self.network, self.optimizer)
             self.history = list(checkpoint.history)
 
-    def _epoch(self, number: int, on_pace: OnPace | None) -> Epoch:
+    def _epoch(self, number: int, tell_pace: OnTraining | None) -> Epoch:
         begun = time.perf_counter()
         rate = next_rate(self.history, self.settings)
-        loss, count = self._learn_epoch(number, rate, on_pace)
+        loss, count = self._learn_epoch(number, rate, tell_pace)
         seconds = time.perf_counter() - begun
         if not math.isfinite(loss):
             raise TrainingError(
@@ -224,9 +231,9 @@ class HeadLoop:
             self.best = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
         tensors = training_tensors(self.network, self.best, self.optimizer)
         write_checkpoint(self.folder, self.identity, tuple(self.history), tensors)
-        return Epoch(number, loss, value, rate, count, seconds, best)
+        return Epoch(number, self.settings.epochs, loss, value, rate, count, self.task.noun, seconds, best)
 
-    def _learn_epoch(self, number: int, rate: float, on_pace: OnPace | None) -> tuple[float, int]:
+    def _learn_epoch(self, number: int, rate: float, tell_pace: OnTraining | None) -> tuple[float, int]:
         """One pass over the training examples; returns the mean loss, and over how many it is the mean."""
         begun = time.perf_counter()
         ends: list[tuple[int, float]] = []  # of the first batches: vectors that were learnt so far, and the time
@@ -245,14 +252,14 @@ class HeadLoop:
                     self.optimizer.step()
                     total += loss.item() * size
                     count += size
-                    if on_pace is not None:
+                    if tell_pace is not None:
                         ends.append((len(packed.vectors) + (ends[-1][0] if ends else 0), time.perf_counter()))
                         (warm, since), (learnt, now) = ends[0], ends[-1]  # the first batch warms up
                         if len(ends) > _PACE_BATCHES and now - since >= _PACE_AFTER:
                             seconds = now - begun + (self.store.vectors - learnt) * (now - since) / (learnt - warm)
                             if seconds >= _LONG_EPOCH:
-                                on_pace(Pace(seconds, self.settings.epochs - number + 1))
-                            on_pace = None
+                                tell_pace(Pace(seconds, self.settings.epochs - number + 1))
+                            tell_pace = None
         return total / count, count
 
     def standardise(self, network: HeadNetwork) -> None:
@@ -359,16 +366,12 @@ def _seeded(*seed: int) -> Iterator[None]:
 
 
 def store_guesses(
-    network: HeadNetwork,
-    examples: HeadExamples,
-    outputs: Outputs,
-    settings: HeadSettings,
-    device: torch.device,
+    task: Task, network: HeadNetwork, examples: HeadExamples, settings: HeadSettings, device: torch.device
 ) -> list[Guess]:
     """The guess of a network for each example, in order."""
-    task, tokens, guesses = examples.task, examples.layout.tokens, list[Guess]()
+    tokens, guesses = examples.layout.tokens, list[Guess]()
     for chunk in examples.store.chunks() if len(examples.store) else ():
         scores = network_scores(network, chunk, device)
         spans = None if tokens is None else PassageSpans(tokens.part(chunk.examples), settings.max_answer)
-        guesses += task.guesses(scores, chunk.offsets, outputs, spans)
+        guesses += task.guesses(scores, chunk.offsets, spans)
     return guesses

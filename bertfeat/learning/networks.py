@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from bertfeat.display import format_size
+from bertfeat.errors import UsageError, parameter
+from bertfeat.io import physical_memory
 from bertfeat.learning.crf import Crf
 from bertfeat.learning.example_store import ExampleBatch
 from bertfeat.learning.lstm import BiLstm
@@ -193,3 +196,38 @@ class HeadNetwork(nn.Module):
         """Layers of one length: √H, so that their values are near 1 and the mean of a product is a cosine."""
         unit: Tensor = normalize(layers, dim=-1)
         return unit * sqrt(layers.shape[-1])
+
+
+# ── memory ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+COPIES = 8  # weights, gradient, two moments, the best weights, and what writing a checkpoint takes
+_STEP_COPIES = 2  # that the gradient of a step of a CRF keeps for each word
+
+
+def refuse_large_network(make_network: Callable[[], nn.Module], device: torch.device, copies: int = COPIES) -> None:
+    """Refuse a network whose training cannot fit; it is made without memory to count its weights."""
+    with torch.device("meta"):
+        size = copies * sum(tensor.nbytes for tensor in make_network().state_dict().values())
+    available = _available_memory(device)
+    if size > available:
+        problem = f"to learn this network takes {format_size(size)}, and there are {format_size(available)}"
+        raise UsageError(problem, remedy=f"give a smaller {parameter('hidden')}, or fewer labels or layers")
+
+
+def refuse_large_crf(labels: int, words: int, device: torch.device) -> None:
+    """Refuse a CRF whose steps over the words of a batch cannot fit the memory."""
+    steps, available = _STEP_COPIES * words * labels**2 * 4, _available_memory(device)
+    if steps > available:
+        raise UsageError(
+            f"a CRF over {labels:,} labels and {words:,} words in a batch takes {format_size(steps)}, and there are "
+            f"{format_size(available)}",
+            remedy=f"give {parameter('crf', False)}, or a smaller {parameter('batch_size')}",
+        )
+
+
+def _available_memory(device: torch.device) -> int:
+    """Bytes of memory of the machine, or of the GPU."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    return physical_memory()

@@ -16,7 +16,6 @@ from bertfeat.learning.head import Head
 from bertfeat.learning.kinds import HeadKind, Work, refuse_unread_options
 from bertfeat.learning.tag_files import MarkSpan, PredictionForm
 from bertfeat.learning.task import HeadScores
-from bertfeat.learning.tasks.table import task_of
 
 
 @displayed
@@ -63,10 +62,8 @@ def evaluate_head(
     predictions = opened.predict(source, corpus_settings=corpus_settings, label=label, choices=choices, needs_gold=True)
     if predictions.scores is None:
         raise HeadError("there is no example in it", where=source.folder if isinstance(source, FeatureSet) else source)
-    record = opened.record
     gold = [row.gold for row in predictions.rows if row.gold is not None]
-    unknown = task_of(record.kind, record.training.task).unknown(gold, record.outputs)
-    return HeadEvaluation(predictions.scores, predictions.failures, unknown)
+    return HeadEvaluation(predictions.scores, predictions.failures, opened.task.unknown(gold))
 
 
 @checked
@@ -104,9 +101,7 @@ def write_predictions(
     read = choices
     if opened.record.kind is HeadKind.CHOOSE and not isinstance(sets, Path):
         read = ()  # the columns of sets are read already, and only named
-    record = opened.record
-    task = task_of(record.kind, record.training.task)
-    write = task.writer(to, record.outputs, choices or record.columns.choices, mark)
+    write = opened.task.writer(to, choices or opened.record.columns.choices, mark)
     written = empty = 0
     failures: list[Failure] = []
     with _open_output(out) as put:

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Literal
 
-from msgspec import Meta
-
+from bertfeat.corpus import CorpusSettings
 from bertfeat.display import Cells, displayed
 from bertfeat.features import ModelIdentity
-from bertfeat.io import to_plain
-from bertfeat.learning.checkpoint import FileDigest
+from bertfeat.io import FileDigest, to_plain
 from bertfeat.learning.inputs import Extraction, LayerInput, parse_input
 from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.networks import HeadShape
@@ -17,13 +15,10 @@ from bertfeat.learning.schedule import EpochRecord
 from bertfeat.learning.settings import GridPoint, HeadSettings as HeadSettings
 from bertfeat.recipe import Pooling
 
-if TYPE_CHECKING:
-    from bertfeat.learning.task import Task
-
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The outputs of a head: labels, tags, or numbers that were learnt at mean 0, spread 1; or spans, choices."""
+    """The outputs of a head, as far as the task has them: labels, tags, or numbers learnt at mean 0 and spread 1."""
 
     labels: tuple[str, ...] = ()
     mean: float = 0.0
@@ -40,8 +35,8 @@ class Candidate:
     hidden: int  # width of the hidden layer; 0: none
     inputs: str  # the group that it (or its linear head) reads, with those before it: ``HeadShape.input_groups``
     weight_decay: float
-    score: Annotated[float, Meta(ge=-1, le=1)]  # on the development set
-    loss: Annotated[float, Meta(ge=0)] | None = None  # on the development set; None where there is one candidate
+    score: float  # on the development set
+    loss: float | None = None  # on the development set; None where there is one candidate
     averaged: bool = False  # the mean of the network and the best linear head
 
     def __str__(self) -> str:
@@ -68,11 +63,6 @@ class HeadInput:
     layers: LayerInput
     pairs: PairForm | None  # None: single texts
 
-    def shape(self, task: "Task", training: HeadSettings, outputs: Outputs) -> HeadShape:
-        """The shape of the network of a head that reads them."""
-        apart = self.pairs is PairForm.APART
-        return task.shape(self.layers, self.model.hidden_size, training, outputs, apart=apart)
-
 
 @dataclass(frozen=True, slots=True)
 class ExampleColumns:
@@ -82,6 +72,11 @@ class ExampleColumns:
     pair: str | None = None
     label: str | None = None  # of what is to be predicted; several have commas between them
     choices: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, reading: CorpusSettings, label: str | None, choices: tuple[str, ...]) -> "ExampleColumns":
+        """The columns by which a corpus is read."""
+        return cls(reading.text_columns, reading.pair_column, label, choices)
 
 
 @displayed

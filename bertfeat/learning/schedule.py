@@ -5,42 +5,62 @@ without a better one, and keeps the best epoch; ``linear`` lets the rate fall in
 code does (section A.2 of the paper), and keeps the last one, whatever its score.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
+from bertfeat.display import format_duration
 from bertfeat.learning.settings import HeadSettings
+from bertfeat.progress import Milestone
 
-# ── reports ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── what a training tells ─────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
-class Epoch:
+class Epoch(Milestone):
     """The result of one epoch."""
 
     number: int  # from 1
+    epochs: int  # at most
     loss: float
     score: float  # on the development set
     learning_rate: float
     words: int  # that were learnt from; of what has no words: examples
+    noun: str  # of these: words, examples
     seconds: float  # of learning, without the evaluation
     best: int  # number of the best epoch so far
 
+    @property
+    def fraction(self) -> float:
+        """The share of the epochs that is done, if none is left out."""
+        return self.number / self.epochs
 
-OnEpoch = Callable[[Epoch], None]
+    def __str__(self) -> str:
+        speed = f"{self.words / max(self.seconds, 1e-9):,.0f} {self.noun}/s"
+        best = " *" if self.best == self.number else ""
+        return f"epoch {self.number}: loss {self.loss:.4f}, dev {self.score:.4f}, {speed}{best}"
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """The time that a training will take, measured on the first batches of its first epoch."""
+class Pace(Milestone):
+    """The time that a long training will take, measured on the first batches of its first epoch."""
 
     seconds: float  # of learning an epoch, without its evaluation
     epochs: int  # at most, this one included
 
+    @property
+    def fraction(self) -> float:
+        """None of it is done."""
+        return 0.0
 
-OnPace = Callable[[Pace], None]
+    def __str__(self) -> str:
+        most = f"there are {self.epochs} at most, {format_duration(self.seconds * self.epochs)}"
+        return f"an epoch takes about {format_duration(self.seconds)} to learn; {most}"
+
+
+OnTraining = Callable[[Epoch | Pace], None]
 
 
 # ── schedule ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -53,7 +73,7 @@ class EpochRecord(TypedDict):
     """The record of an epoch."""
 
     loss: float  # mean over the words, or examples
-    score: Annotated[float, Meta(ge=-1, le=1)]  # on the development set
+    score: float  # on the development set
     rate: Annotated[float, Meta(gt=0, lt=1)]  # learning rate
     words: Annotated[int, Meta(ge=1, le=2**62)]  # that were learnt from; of what has no words: examples
     seconds: Annotated[float, Meta(ge=0)]  # of learning, without the evaluation
@@ -63,31 +83,20 @@ def best_epoch(history: Sequence[EpochRecord], training: HeadSettings) -> int:
     """Number of the epoch whose weights are kept: of a linear schedule the last one; else the one with the best score,
     the first of equal ones, or the last one while every score is 0.
     """
-    return max(_best_so_far(history, training), default=0)
-
-
-def _best_so_far(history: Sequence[EpochRecord], training: HeadSettings) -> Iterator[int]:
-    """The number of the best epoch after each one."""
-    best, top, found = 0, 0.0, False
-    for number, epoch in enumerate(history, 1):
-        found = found or epoch["score"] != 0
-        if best == 0 or not found or epoch["score"] > top or training.schedule == "linear":
-            best, top = number, epoch["score"]
-        yield best
+    if training.schedule == "linear" or not any(epoch["score"] for epoch in history):
+        return len(history)
+    scored = next(number for number, epoch in enumerate(history, 1) if epoch["score"])
+    return max(range(max(1, scored - 1), len(history) + 1), key=lambda number: history[number - 1]["score"])
 
 
 def next_rate(history: Sequence[EpochRecord], training: HeadSettings) -> float:
     """The learning rate of the epoch after these."""
     if not history:
         return training.learning_rate
-    return _rate_after(len(history), history[-1]["rate"], best_epoch(history, training), training)
-
-
-def _rate_after(number: int, rate: float, best: int, training: HeadSettings) -> float:
-    """The learning rate after an epoch that had a ``rate``."""
+    number, rate = len(history), history[-1]["rate"]
     if training.schedule == "linear":
         return training.learning_rate * (training.epochs - number) / training.epochs
-    waited = number - best
+    waited = number - best_epoch(history, training)
     wait = max(_SHORTEST_WAIT, training.epochs_waited // 3)
     return rate / 2 if waited and waited % wait == 0 else rate
 
@@ -96,18 +105,3 @@ def is_over(history: Sequence[EpochRecord], training: HeadSettings) -> bool:
     """Whether no epoch follows these."""
     count = len(history)
     return count >= training.epochs or count - best_epoch(history, training) >= training.epochs_waited
-
-
-def history_problem(history: Sequence[EpochRecord], training: HeadSettings) -> str | None:
-    """Why a training with these settings cannot have this history; None if it can."""
-    rate, best = training.learning_rate, 0
-    for number, (epoch, best_now) in enumerate(zip(history, _best_so_far(history, training), strict=True), 1):
-        if number > training.epochs or number - 1 - best >= training.epochs_waited:
-            return f"epoch {number} comes after the end of the training"
-        if epoch["rate"] != rate:
-            return f"the learning rate of epoch {number} is {epoch['rate']}, not {rate}"
-        if epoch["words"] != history[0]["words"]:
-            return f"epoch {number} has {epoch['words']:,} words, and the first {history[0]['words']:,}"
-        best = best_now
-        rate = _rate_after(number, rate, best, training)
-    return None

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.errors import HeadError
-from bertfeat.learning.task import HeadTexts, Task
+from bertfeat.learning.task import HeadTexts
 from bertfeat.learning.trainer import UNLABELLED, Example
 from bertfeat.models import Model
 from bertfeat.tokens import TextPieces, Tokenizer
@@ -126,22 +126,17 @@ class _Sequence:
 
 
 class Sequencer:
-    """Makes sequences of texts, for one model and task.
+    """Makes sequences of at most ``longest`` tokens of texts, for one model.
 
     Of two texts that are too long together, the longer one is cut first. Of a question that is asked of a passage at
     most 64 tokens are read. A passage that does not fit beside it is read in windows, each 128 tokens (at most half a
     window) after the one before, as in BERT's ``run_squad.py``.
     """
 
-    def __init__(self, model: Model, task: Task) -> None:
-        self.task = task
+    def __init__(self, model: Model, longest: int) -> None:
         self._tokenizer = Tokenizer(model)
-        self._size = min(model.max_tokens, task.longest)
+        self.size = min(model.max_tokens, longest)
         self._padding = max(model.sizes.pad_token_id or 0, 0)
-
-    def read(self, texts: HeadTexts) -> HeadSequences:
-        """The sequences of examples of the task, in order."""
-        return self.task.sequences(self, texts)
 
     def read_texts(self, texts: HeadTexts) -> HeadSequences:
         """A sequence a text or pair."""
@@ -162,7 +157,7 @@ class Sequencer:
 
     def read_words(self, texts: HeadTexts) -> HeadSequences:
         """The windows of each sentence of words; the words of a long one are in several."""
-        windows = cut_into_windows(self._tokenizer, self._size, texts.others)
+        windows = cut_into_windows(self._tokenizer, self.size, texts.others)
         examples: list[Example] = [{"input_ids": each.ids, "token_type_ids": each.types} for each in windows]
         return HeadSequences(examples, [], 0, tuple(windows))
 
@@ -187,7 +182,7 @@ class Sequencer:
         self, number: int, question: TextPieces, passage: TextPieces
     ) -> Iterator[tuple[_Sequence, PassageWindow]]:
         assert passage.spans is not None
-        room = self._size - self._tokenizer.pair.size
+        room = self.size - self._tokenizer.pair.size
         asked = question.ids[: min(_LONGEST_QUESTION, room // 2)]
         place = len(self._tokenizer.pair.before) + len(asked) + len(self._tokenizer.pair.between)
         stretches = _overlapping_stretches(len(passage.ids), room - len(asked))
@@ -206,9 +201,9 @@ class Sequencer:
 
     def _sequence(self, first: NDArray[np.int32], second: NDArray[np.int32] | None) -> _Sequence:
         if second is None:
-            room = self._size - self._tokenizer.single.size
+            room = self.size - self._tokenizer.single.size
             return self._join(first[:room], None, cut=len(first) > room)
-        room = self._size - self._tokenizer.pair.size
+        room = self.size - self._tokenizer.pair.size
         first_size, second_size = _share_room(len(first), len(second), room)
         return self._join(first[:first_size], second[:second_size], cut=len(first) + len(second) > room)
 

@@ -1,7 +1,7 @@
 """A task: what is learnt from features, and the guesses of a head.
 
 The data, the loop, fine-tuning, tables and folders are the same for all heads and ask the task where heads differ. The
-tasks stand in :data:`bertfeat.learning.tasks.table.TASKS`; a new one is a file there and a line of that table.
+tasks stand in :data:`bertfeat.learning.tasks.TASKS`; a new one is a file there and a line of that table.
 
 Shapes: E examples; B examples of a batch; N vectors of all of them; K outputs of the network; T tokens of a sequence.
 """
@@ -10,7 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -27,9 +27,8 @@ from bertfeat.learning.record import Outputs
 from bertfeat.learning.scores import ClassScores, MultiLabelScores, NumberScores, SpanScores
 from bertfeat.learning.settings import HeadSettings, with_patience
 from bertfeat.learning.spans import TagScores
-from bertfeat.learning.tables import ExampleTable, FeatureRows, Gold, labels_of
+from bertfeat.learning.tables import ExampleTable, FeatureRows, Gold, PassageTokens, labels_of
 from bertfeat.learning.tag_files import MarkSpan, PredictionForm, TaggedText
-from bertfeat.learning.tokens import PassageTokens
 from bertfeat.learning.trainer import Example
 from bertfeat.recipe import Pooling
 
@@ -84,7 +83,6 @@ Offsets = NDArray[np.int64]
 class HeadTexts:
     """Examples as texts, as a whole model reads them that is fine-tuned: E in number."""
 
-    task: "Task"
     ids: tuple[str, ...]  # [E]
     texts: tuple[str, ...]  # [E] the text, the first of a pair, or the question
     others: tuple[tuple[str, ...], ...]  # [E] none; the second of a pair, or the passage; the choices; the words
@@ -143,12 +141,16 @@ Prediction = HeadPrediction | TaggedText
 
 
 class Task(ABC):
-    """A task that heads learn; the defaults are those of a text or a pair with one vector."""
+    """A task that heads learn, with the outputs that were learnt; the defaults suit a labeled text or pair.
+
+    Before anything is learnt the outputs are empty.
+    """
 
     name: ClassVar[str]
-    kind: ClassVar[HeadKind]  # the verb of the shell
-    measure: ClassVar[str]  # the name of the score that chooses the best epoch
-    architecture: ClassVar[str]  # transformers' own model, which is fine-tuned
+    kind: ClassVar[HeadKind] = HeadKind.CLASSIFY  # the verb of the shell
+    architecture: ClassVar[str | None] = "AutoModelForSequenceClassification"
+    """transformers' own model, which is fine-tuned by its own loss; None: the task is learnt from features alone."""
+    problem_type: ClassVar[str | None] = None  # as transformers calls it, where it asks: it chooses the model's loss
     hidden: ClassVar[int] = 128  # width of the hidden layer, if the settings do not say it
     least_hidden: ClassVar[int] = 0
     longest: ClassVar[int] = 512  # tokens of a sequence
@@ -156,6 +158,16 @@ class Task(ABC):
     reads: ClassVar[Pooling | None] = None  # whose vectors are read; None: any that gives a text one vector
     recurrent: ClassVar[int] = 0  # the hidden layers are so many of a BiLSTM over the vectors of an example
     per_vector: ClassVar[bool] = False  # what is learnt is of each vector, and not of each example
+    row_noun: ClassVar[str] = "row"  # the word for a row of its corpora
+    noun: ClassVar[str] = "examples"  # the word for what is learnt from
+
+    def __init__(self, outputs: Outputs | None = None) -> None:
+        self.outputs = outputs or Outputs()
+
+    @property
+    @abstractmethod
+    def measure(self) -> str:
+        """The name of the score that chooses the best epoch: the ``value`` of the scores, better the higher."""
 
     # ── gold values ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -168,9 +180,15 @@ class Task(ABC):
         columns = self.gold_columns(label, table.kept)
         return bool(columns) and set(columns) <= set(table.kept)
 
+    def gold_of(self, table: ExampleTable, label: str | None) -> tuple[Gold, ...]:
+        """The gold value of each example of a table; none where it has none."""
+        return self.read_gold(table, label) if self.has_gold(table, label) else ()
+
     @abstractmethod
-    def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
-        """The gold value of each example of a table that has them; labels are spelled as those that are ``known``.
+    def read_gold(self, table: ExampleTable, label: str | None) -> tuple[Gold, ...]:
+        """The gold value of each example of a table that has them; labels are spelled as those of the outputs.
+
+        ``label`` is the column, which is in the table. What CSV files hold comes as texts.
 
         Raises:
             HeadError: a row does not say it as it should.
@@ -184,22 +202,26 @@ class Task(ABC):
         """
         return Outputs()
 
-    def fits(self, outputs: Outputs) -> bool:
-        """Whether the outputs of a record are such as the task learns."""
-        return outputs == Outputs()
+    def learned(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Self:
+        """The same task with the outputs of :meth:`learn_outputs`."""
+        return self.with_outputs(self.learn_outputs(gold, origin, settings))
 
-    def unknown(self, gold: Sequence[Gold], outputs: Outputs) -> tuple[str, ...]:
+    def with_outputs(self, outputs: Outputs) -> Self:
+        """The same task with the outputs that a head learnt."""
+        return type(self)(outputs)
+
+    def unknown(self, gold: Sequence[Gold]) -> tuple[str, ...]:
         """The labels among gold values that a head never learnt, sorted."""
-        labels = set(outputs.labels)
+        labels = set(self.outputs.labels)
         return tuple(sorted({label for value in gold for label in labels_of(value)} - labels)) if labels else ()
 
-    def check_dev(self, gold: Sequence[Gold], outputs: Outputs, origin: str) -> None:
+    def check_dev(self, gold: Sequence[Gold], origin: str) -> None:
         """Refuse a development set on which nothing can be right.
 
         Raises:
             HeadError: it has only labels that the training set lacks.
         """
-        labels = set(outputs.labels)
+        labels = set(self.outputs.labels)
         if labels and not labels & {label for value in gold for label in labels_of(value)}:
             raise HeadError("the development set has only labels that the training set lacks", where=origin)
 
@@ -215,7 +237,7 @@ class Task(ABC):
             problem, remedy = f"{self.kind.noun} has a hidden layer", f"give at least {self.least_hidden}"
             raise UsageError(problem, where=parameter("hidden", settings.hidden), remedy=remedy)
 
-    def settle(self, settings: HeadSettings, outputs: Outputs, examples: int) -> HeadSettings:
+    def settle(self, settings: HeadSettings, examples: int) -> HeadSettings:
         """The settings of a training on so many examples, with what was left to the data."""
         return with_patience(settings, examples)
 
@@ -231,9 +253,10 @@ class Task(ABC):
         """About how many vectors an example has."""
         return 1
 
-    def width(self, outputs: Outputs) -> int:
-        """Number K of scores that the network gives for a vector."""
-        return 1
+    @property
+    def width(self) -> int:
+        """Number K of scores that the network gives for a vector: one for each label."""
+        return max(1, len(self.outputs.labels))
 
     def hidden_of(self, settings: HeadSettings) -> int:
         """The width of the hidden layer of the network that is trained in epochs."""
@@ -247,13 +270,11 @@ class Task(ABC):
         """Whether a network is trained in epochs."""
         return settings.hidden != 0 or not self.solves(settings, mixed=mixed)
 
-    def make_network(self, shape: HeadShape, outputs: Outputs) -> HeadNetwork:
+    def make_network(self, shape: HeadShape) -> HeadNetwork:
         """A network of a shape that has learnt nothing yet."""
         return HeadNetwork(shape)
 
-    def shape(
-        self, layers: LayerInput, hidden_size: int, settings: HeadSettings, outputs: Outputs, *, apart: bool
-    ) -> HeadShape:
+    def shape(self, layers: LayerInput, hidden_size: int, settings: HeadSettings, *, apart: bool) -> HeadShape:
         """The shape of the network on features of a model; pairs are embedded ``apart`` or not."""
         texts = 2 if apart else 1
         return HeadShape(
@@ -264,23 +285,26 @@ class Task(ABC):
             hidden=self.hidden_of(settings),
             recurrent=self.recurrent,
             crf=bool(settings.crf),
-            outputs=self.width(outputs),
+            outputs=self.width,
             dropout=settings.dropout,
         )
 
     # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
-    def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
+    def make_targets(self, gold: GoldExamples) -> NDArray[np.generic]:
         """The values that the network is to give for each example.
 
         Raises:
             HeadError: an example that nothing can be learnt from.
         """
 
-    @abstractmethod
     def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """The mean loss of examples whose scores ``[N, K]`` stand one after the other."""
+        """The mean loss of examples whose scores ``[N, K]`` stand one after the other, convex in the scores.
+
+        A task whose loss needs more than the scores has :meth:`batch_loss`, and no linear heads.
+        """
+        raise NotImplementedError
 
     def batch_loss(self, network: HeadNetwork, batch: ExampleBatch, targets: Tensor, allowed: Tensor | None) -> Tensor:
         """The mean loss of a batch that is packed time by time; ``allowed [N]`` tokens can be an answer's."""
@@ -289,42 +313,41 @@ class Task(ABC):
     # ── predictions ─────────────────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
-    def guesses(self, scores: Scores, offsets: Offsets, outputs: Outputs, spans: PassageSpans | None) -> list[Guess]:
+    def guesses(self, scores: Scores, offsets: Offsets, spans: PassageSpans | None) -> list[Guess]:
         """The guess of each example from the scores of its vectors ``[N, K]``, which begin at ``offsets [E+1]``."""
 
-    @abstractmethod
-    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs) -> float | None:
-        """The mean loss of guesses, by which candidates are compared; None where a task has a single candidate."""
+    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess]) -> float | None:
+        """The mean loss of guesses, by which candidates are compared: that of :meth:`mean_loss`.
+
+        None of a task that solves no linear heads, so that there is a single candidate.
+        """
+        return None
 
     @abstractmethod
     def score(
-        self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs, passages: Sequence[str], at: Threshold
+        self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str], at: Threshold
     ) -> HeadScores:
         """The agreement of guesses with gold values by a threshold (None: by none)."""
 
-    def best_threshold(
-        self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs, passages: Sequence[str]
-    ) -> Threshold:
+    def best_threshold(self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str]) -> Threshold:
         """The threshold that is best for these very examples: those of a development set."""
         return None
 
-    def has_thresholds(self, threshold: Threshold, outputs: Outputs) -> bool:
-        """Whether a threshold in a record is one that the task can have."""
-        return threshold is None
+    def best_scores(
+        self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str] = ()
+    ) -> tuple[HeadScores, Threshold]:
+        """The scores of a development set by the threshold that is best for it, and that threshold."""
+        threshold = self.best_threshold(gold, guesses, passages)
+        return self.score(gold, guesses, passages, threshold), threshold
 
-    def measure_of(self, outputs: Outputs) -> str:
-        """The name of the score that chooses the best epoch."""
-        return self.measure
-
-    def frequent(self, gold: Sequence[Gold], outputs: Outputs) -> Guess | None:
-        """The most frequent gold value as a guess: the baseline of a table, if the task has it."""
+    def frequent(self, gold: Sequence[Gold]) -> Guess | None:
+        """The best guess without a look at the example, such as the most frequent label: the baseline of a table."""
         return None
 
     def predictions(
         self,
         table: ExampleTable,
         guesses: Sequence[Guess],
-        outputs: Outputs,
         threshold: Threshold,
         passages: Sequence[str],
         gold: Sequence[Gold],
@@ -333,20 +356,20 @@ class Task(ABC):
         ids = self.example_ids(table)
         rights: Sequence[Gold | None] = gold or (None,) * len(ids)
         for owner, guess, passage, right in zip(ids, guesses, passages or ("",) * len(ids), rights, strict=True):
-            yield self.prediction(owner, guess, outputs, passage, threshold, right)
+            yield self.prediction(owner, guess, passage, threshold, right)
 
     def prediction(
-        self, owner: str, guess: Guess, outputs: Outputs, passage: str, threshold: Threshold, gold: Gold | None
+        self, owner: str, guess: Guess, passage: str, threshold: Threshold, gold: Gold | None
     ) -> HeadPrediction:
         """The prediction for an example."""
         return HeadPrediction(owner, guess.value, max(guess.scores, default=None), gold=gold)
 
     def line(self, row: HeadPrediction, choices: tuple[str, ...]) -> dict[str, object]:
         """A prediction as the object of its line; ``choices`` are the names of the columns of the choices."""
-        raise NotImplementedError
+        return {"id": row.id, "value": row.value}
 
     def writer(
-        self, to: PredictionForm | None, outputs: Outputs, choices: tuple[str, ...], mark: MarkSpan | None
+        self, to: PredictionForm | None, choices: tuple[str, ...], mark: MarkSpan | None
     ) -> Callable[[Prediction], str]:
         """The function that writes a prediction in a form, without the end of its last line: JSON.
 
@@ -370,7 +393,7 @@ class Task(ABC):
         """
         listed = list(table.texts())
         others = tuple(() if second is None else (second,) for _, _, second in listed)
-        return HeadTexts(self, tuple(row[0] for row in listed), tuple(row[1] for row in listed), others, tuple(gold))
+        return HeadTexts(tuple(row[0] for row in listed), tuple(row[1] for row in listed), others, tuple(gold))
 
     def example_ids(self, table: ExampleTable) -> tuple[str, ...]:
         """The id of each example."""
@@ -384,21 +407,20 @@ class Task(ABC):
         """
         return sequencer.read_texts(texts)
 
-    @abstractmethod
-    def config(self, outputs: Outputs) -> Mapping[str, object]:
-        """The settings of transformers' model that follow from the outputs."""
+    def config(self) -> Mapping[str, object]:
+        """The settings of transformers' model: the names of the labels, or the number of scores."""
+        names = dict(enumerate(self.outputs.labels))
+        labels = {"id2label": names, "label2id": {label: number for number, label in names.items()}} if names else {}
+        asked = {} if self.problem_type is None else {"problem_type": self.problem_type}
+        return {"num_labels": self.width, **labels, **asked}
 
-    def check_config(self, config: object, outputs: Outputs) -> str | None:
-        """The contradiction between a fine-tuned model's configuration and its head's outputs, if there is one."""
-        return None
-
-    def with_targets(self, train: HeadTexts, read: "HeadSequences", outputs: Outputs) -> list[Example]:
+    def with_targets(self, train: HeadTexts, read: "HeadSequences") -> list[Example]:
         """The sequences with the targets of the model, under the names that transformers has for them.
 
         Raises:
             HeadError: an example that nothing can be learnt from.
         """
-        targets = self.make_targets(GoldExamples(train.gold, "the training set", train.ids), outputs)
+        targets = self.make_targets(GoldExamples(train.gold, "the training set", train.ids))
         return [{**example, "labels": target} for example, target in zip(read.examples, targets, strict=True)]
 
     def output_scores(self, output: "ModelOutput") -> Tensor:
@@ -411,16 +433,7 @@ class Task(ABC):
         texts: HeadTexts,
         read: "HeadSequences",
         scores: Sequence[NDArray[np.float32]],
-        outputs: Outputs,
         max_answer: int,
     ) -> list[Guess]:
         """The guess of each example from the scores of its sequences."""
-        return self.guesses(np.stack(scores), np.arange(len(scores) + 1), outputs, None)
-
-
-def own_scores(
-    task: Task, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs, passages: Sequence[str] = ()
-) -> tuple[HeadScores, Threshold]:
-    """The scores of a development set by the threshold that is best for it, and that threshold."""
-    threshold = task.best_threshold(gold, guesses, outputs, passages)
-    return task.score(gold, guesses, outputs, passages, threshold), threshold
+        return self.guesses(np.stack(scores), np.arange(len(scores) + 1), None)

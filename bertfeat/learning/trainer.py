@@ -318,7 +318,7 @@ def fine_tuned(
     seed: int,
     device: str | None = None,
     precision: str = "auto",
-    on_step: OnStep = ignore_progress,
+    tell: OnStep = ignore_progress,
     **config: object,
 ) -> Iterator[FineTuned]:
     """Fine-tune transformers' model of a ``kind`` on examples; inside the block it predicts.
@@ -337,7 +337,7 @@ def fine_tuned(
         set_seed(seed)
         module = load_to_fine_tune(model, kind, **config)
         on_cpu = resolved.type == "cpu"
-        trainer = make_trainer(module, examples, point, seed, on_cpu, scratch_dir, on_step, computed_in)
+        trainer = make_trainer(module, examples, point, seed, on_cpu, scratch_dir, tell, computed_in)
         begun = time.perf_counter()
         loss = float(trainer.train().training_loss)
         seconds = time.perf_counter() - begun

@@ -2,37 +2,34 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
 import torch
 
 from bertfeat.arguments import checked
-from bertfeat.corpus import CorpusSettings
-from bertfeat.display import displayed
 from bertfeat.errors import HeadError, UsageError, parameter
 from bertfeat.features import FeatureSet
-from bertfeat.io import ResultKind, installed_versions, keep_freed_memory
+from bertfeat.io import ResultKind, hold_result_folder, installed_versions, keep_freed_memory
 from bertfeat.learning.checkpoint import remove_checkpoint
 from bertfeat.learning.datasets import (
     ALL_LAYERS,
-    ExtractorArguments,
     HeadOptions,
     HeadSource,
-    OnDataset,
+    LearningArguments,
     OpenSets,
     check_examples,
     extract_sets,
     head_extractor,
-    open_sets,
-    settle_task,
+    open_request,
 )
-from bertfeat.learning.examples import HeadExamples, open_examples
-from bertfeat.learning.folders import draw_if_possible, hold_result_folder
+from bertfeat.learning.examples import HeadExamples, OpenSources, open_examples
+from bertfeat.learning.fine_tuning import tune_head
 from bertfeat.learning.head_files import (
     FORMAT_VERSION,
     PICTURE_NAME,
+    HeadReport,
     has_head,
     read_head_record,
     read_head_weights,
@@ -50,36 +47,16 @@ from bertfeat.learning.inputs import (
 from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.loop import HeadLoop
 from bertfeat.learning.record import ExampleColumns, HeadInput, HeadRecord, best_candidate
-from bertfeat.learning.schedule import OnEpoch, OnPace, best_epoch
-from bertfeat.learning.settings import GridPoint, HeadSettings
+from bertfeat.learning.schedule import best_epoch
+from bertfeat.learning.settings import GridPoint
 from bertfeat.learning.spans import list_labels
-from bertfeat.learning.task import HeadScores, Threshold
+from bertfeat.learning.task import Task, Threshold
 from bertfeat.learning.tasks.labels import merged_labels_warnings
-from bertfeat.learning.tasks.table import task_of
 from bertfeat.learning.trainer import check_tuning
-from bertfeat.learning.tuned_training import tune_head
-from bertfeat.plots import draw_curves
-from bertfeat.progress import AnyProgress, ProgressOption, StepProgress, telling
+from bertfeat.plots import draw_curves, draw_if_possible
+from bertfeat.progress import AnyProgress, ProgressOption, telling
 
 FEATURES_NAME = "features"  # folder, in a head's, of what was extracted for it
-
-
-OpenSources = tuple[HeadInput, dict[str, HeadExamples]]
-"""The features that a head reads, and the examples of each source by name."""
-
-
-@displayed
-@dataclass(frozen=True, slots=True)
-class HeadReport:
-    """The result of a training."""
-
-    folder: Path
-    record: HeadRecord
-    scores: HeadScores | None  # on the development set; None where nothing was left to do
-    seconds: float
-    resumed: int  # epochs that an earlier run had done
-    warnings: tuple[str, ...] = ()
-    failed: int = 0  # rows of the corpora that were read, of which nothing could be learnt
 
 
 @checked
@@ -89,35 +66,25 @@ def train_head(
     dev: HeadSource,
     folder: str | Path,
     *,
-    label: str | None = None,
-    choices: tuple[str, ...] = (),
     layers: str | None = None,
-    pooling: str | None = None,
-    embed_pairs: PairForm | str | None = None,
-    settings: HeadSettings | None = None,
-    corpus_settings: CorpusSettings | None = None,
     fine_tune: GridPoint | None = None,
     overwrite: bool = False,
     picture: bool = True,
     progress: ProgressOption[AnyProgress] = None,
-    on_dataset: OnDataset | None = None,
-    on_epoch: OnEpoch | None = None,
-    on_pace: OnPace | None = None,
-    **extractor: Unpack[ExtractorArguments],
+    **examples: Unpack[LearningArguments],
 ) -> HeadReport:
     """Train a head (``tag``, ``classify``, ``answer``, ``choose``) on frozen features, and save it in ``folder``.
 
     ``train`` and ``dev`` are feature sets, or corpus files, which are extracted into the folder; ``corpus_settings``
-    say how they are read, ``extractor`` by which model. ``label`` is the column of what is to be predicted, ``choices``
-    are those of a question's choices. ``layers`` are a recipe, or ``mix4``, ``mix-all``, ``mix=1+6`` for a
-    learned weighted sum. Pairs are embedded (``embed_pairs``) ``apart`` (default; the head gets u, v, |u-v|,
-    u·v, and the cosines of their layers) or ``together``. Of labels, numbers and choices linear heads are solved, with
-    several weight decays, beside the network that is trained in epochs; of these and the mean of both, what has the
-    least loss on ``dev`` is kept. An interrupted
-    training goes on after its last whole epoch.
+    say how they are read, ``model`` and what goes with it how they are extracted. ``label`` is the column of what is to
+    be predicted, ``choices`` are those of a question's choices. ``layers`` are a recipe, or ``mix4``, ``mix-all``,
+    ``mix=1+6`` for a learned weighted sum. Pairs are embedded (``embed_pairs``) ``apart`` (default; the head gets u, v,
+    |u-v|, u·v, and the cosines of their layers) or ``together``. Of labels, numbers and choices linear heads are
+    solved, with several weight decays, beside the network that is trained in epochs; of these and the mean of both,
+    what has the least loss on ``dev`` is kept. An interrupted training goes on after its last whole epoch.
 
     With ``fine_tune`` the whole model is fine-tuned on the texts instead, by transformers' own head and Trainer.
-    ``progress`` hears of extraction and fine-tuning, and of epochs unless ``on_epoch`` does.
+    ``progress`` hears of extraction, epochs, and the steps of fine-tuning.
 
     Raises:
         NotDerivableError: the sets do not hold the layers.
@@ -126,39 +93,32 @@ def train_head(
         FolderLockedError: another run is at work on the folder.
         StorageError: the folder cannot be written, or holds something else.
     """
-    folder, settings, begun = Path(folder), settings or HeadSettings(), time.perf_counter()
-    reading, form = corpus_settings or CorpusSettings(), None if embed_pairs is None else PairForm(embed_pairs)
-    sources = {"train": open_sets(train), "dev": open_sets(dev)}
-    settings = settle_task(HeadKind(kind), settings, label, sources["train"], reading)
-    task = task_of(HeadKind(kind), settings.task)
+    folder, begun = Path(folder), time.perf_counter()
+    sources, options = open_request(kind, {"train": train, "dev": dev}, layers, examples)
+    task, device = options.task, options.extractor.get("device")
     if layers == ALL_LAYERS:
         raise UsageError("a head reads one recipe, and 'all' means every layer", remedy="mix-all weighs all layers")
-    options = HeadOptions(task, layers, pooling, form, label, choices, reading, extractor, None, on_dataset)
-    stored, epochs = fine_tune is None, task.has_epochs(settings, mixed=(layers or "").startswith("mix"))
-    check_examples(options, sources, settings, stored=stored, tuning=not stored, epochs=epochs)
+    stored, epochs = fine_tune is None, task.has_epochs(options.settings, mixed=(layers or "").startswith("mix"))
+    check_examples(options, sources, stored=stored, tuning=not stored, epochs=epochs)
     if fine_tune is not None:
-        if form is PairForm.APART:
+        if options.pairs is PairForm.APART:
             problem = "a whole model reads both texts as one sequence"
-            raise UsageError(problem, where=parameter("embed_pairs", form), remedy="leave it out")
-        check_tuning([fine_tune], extractor.get("device"), extractor.get("precision", "auto"))
-    warnings = merged_labels_warnings(sources.values(), label if task.name == "labels" else None)
+            raise UsageError(problem, where=parameter("embed_pairs", options.pairs), remedy="leave it out")
+        check_tuning([fine_tune], device, options.extractor.get("precision", "auto"))
+    warnings = merged_labels_warnings(task, sources.values(), options.label)
     with hold_result_folder(folder, ResultKind.HEAD), telling(progress) as tell:
-        options = replace(options, progress=tell)
+        options = replace(options, tell=tell)
         if fine_tune is not None:
-            record, scores, seconds, failed = tune_head(
-                folder, sources, options, settings, fine_tune, overwrite=overwrite, on_step=tell
-            )
-            return HeadReport(folder, record, scores, seconds, 0, warnings, failed)
+            report = tune_head(folder, sources, options, fine_tune, overwrite=overwrite)
+            return replace(report, warnings=warnings + report.warnings)
         sets = extracted_sets(sources, options, folder, overwrite=overwrite)
-        hear = on_epoch or (lambda epoch: tell(StepProgress("", epoch.number, settings.epochs, "epochs")))
-        loop = _open_loop(sets, options, folder, settings, extractor.get("device"))
-        report = _run_loop(loop, options, overwrite=overwrite, on_epoch=hear, on_pace=on_pace, begun=begun)
-        warnings += _dev_warnings(loop)
-        report = replace(report, warnings=warnings, failed=count_failed_rows(sources, sets))
-        if not picture:
-            return report
-        warnings += _draw_epochs(report.record, folder)
-    return replace(report, warnings=warnings)
+        opened = open_sources(sets, options)
+        loop = HeadLoop(folder, options.settings, device, opened)
+        report = _run_loop(loop, options, overwrite=overwrite, begun=begun)
+        warnings += _dev_warnings(opened.task, opened.examples["dev"])
+        if picture:
+            warnings += _draw_epochs(report.record, folder)
+    return replace(report, warnings=warnings, failed=count_failed_rows(sources, sets))
 
 
 def extracted_sets(
@@ -175,46 +135,35 @@ def extracted_sets(
     return sets
 
 
-def _open_loop(
-    sets: dict[str, tuple[FeatureSet, ...]],
-    options: HeadOptions,
-    folder: Path,
-    settings: HeadSettings,
-    device: str | None,
-) -> HeadLoop:
-    reads, opened = open_sources(sets, options, settings)
-    train, dev = opened["train"], opened["dev"]
-    return HeadLoop(folder, settings, device, train, dev, reads, train.learn_outputs(settings))
+def open_sources(sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOptions) -> OpenSources:
+    """The examples of all sets with their gold values, as the training set has its features.
 
-
-def open_sources(
-    sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOptions, settings: HeadSettings
-) -> OpenSources:
-    """The features that a head reads of the training set, and the examples of all sets with their gold values."""
-    first, reads = sets["train"], head_input(sets["train"], options)
+    Raises:
+        HeadError: sets that are not alike, or do not say what is to be predicted as they should; a development set on
+            which nothing can be right.
+    """
+    task, first, reads = options.task, sets["train"], head_input(sets["train"], options)
     opened: dict[str, HeadExamples] = {}
-    known = None
     for name in sorted(sets, key=lambda name: name != "train"):
         listed = sets[name]
         if len(listed) != len(first):
             raise HeadError(f"of train and {name}, one is of pairs that are apart", remedy="give both in one form")
         for features in listed:
             check_same_features(features, reads.model, reads.extraction, str(first[0].folder), reads.pooling)
-        others = len(sets) - 1
-        share = settings.memory * 3 // 4 if name == "train" else settings.memory // (4 * others)
-        opened[name] = made = open_examples(
-            options.task, listed, reads.layers, reads.pooling, label=options.label, budget=share, known=known
-        )
-        known = known or made.learn_outputs(settings)
-        if name == "dev":
-            options.task.check_dev(made.gold, known, made.origin)
-    return reads, opened
+        memory = options.settings.memory
+        share = memory * 3 // 4 if name == "train" else memory // (4 * (len(sets) - 1))
+        opened[name] = made = open_examples(task, listed, reads, label=options.label, budget=share)
+        if name == "train":
+            task = task.learned(made.gold, made.origin, options.settings)
+        elif name == "dev":
+            task.check_dev(made.gold, made.origin)
+    return OpenSources(task, reads, opened)
 
 
-def _dev_warnings(loop: HeadLoop) -> tuple[str, ...]:
+def _dev_warnings(task: Task, dev: HeadExamples) -> tuple[str, ...]:
     """A warning of labels of the development set that no head can predict."""
-    unknown = loop.task.unknown(loop.dev.gold, loop.outputs)
-    noun = "tags" if loop.task.per_vector else "labels"
+    unknown = task.unknown(dev.gold)
+    noun = "tags" if task.per_vector else "labels"
     told = f"the development set has {noun} that the training set lacks: {list_labels(unknown)}"
     return (told,) if unknown else ()
 
@@ -242,8 +191,6 @@ def _run_loop(
     options: HeadOptions,
     *,
     overwrite: bool,
-    on_epoch: OnEpoch | None,
-    on_pace: OnPace | None,
     begun: float,
 ) -> HeadReport:
     keep_freed_memory()
@@ -259,7 +206,7 @@ def _run_loop(
         loop.check_same(record.identity(), "a head that was trained")
         read_head_weights(folder, record)  # one that is reported as finished must be sound
         return HeadReport(folder, record, None, 0.0, len(record.history))
-    resumed = loop.learn(on_epoch, on_pace)
+    resumed = loop.learn(options.tell)
     scores, threshold = loop.evaluate()
     record = write_head(folder, _record(loop, options, threshold), loop.network.state_dict())
     remove_checkpoint(folder)
@@ -282,12 +229,10 @@ def _record(loop: HeadLoop, options: HeadOptions, threshold: Threshold) -> HeadR
         approach="frozen",
         model=loop.reads.model,
         pairs=loop.reads.pairs,
-        outputs=loop.outputs,
+        outputs=loop.task.outputs,
         training=loop.settings,
-        columns=ExampleColumns(
-            options.reading.text_columns, options.reading.pair_column, options.label, options.choices
-        ),
-        measure=loop.task.measure_of(loop.outputs),
+        columns=ExampleColumns.of(options.reading, options.label, options.choices),
+        measure=loop.task.measure,
         score=best_candidate(loop.candidates).score,
         threshold=threshold,
         seconds=loop.seconds,

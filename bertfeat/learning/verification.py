@@ -1,4 +1,4 @@
-"""Verification of a saved head: every byte is read, and what can be derived is derived again and compared."""
+"""Verification of saved heads and of Table 7: every byte is read, and the table is derived from its runs again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,9 +6,8 @@ from pathlib import Path
 
 from bertfeat.arguments import checked
 from bertfeat.display import displayed
-from bertfeat.errors import HeadError, parameter
-from bertfeat.features import FeatureSet
-from bertfeat.learning.examples import open_examples
+from bertfeat.errors import HeadError
+from bertfeat.io import JsonFormat, read_regular
 from bertfeat.learning.head_files import (
     MODEL_NAME,
     RECORD_NAME,
@@ -17,10 +16,20 @@ from bertfeat.learning.head_files import (
     read_head_record,
     read_head_weights,
 )
-from bertfeat.learning.inputs import FeaturesState, features_state, find_place, origin_problem, training_problem
+from bertfeat.learning.inputs import FeaturesState, features_state
 from bertfeat.learning.kinds import HeadKind
-from bertfeat.learning.record import HeadRecord
-from bertfeat.learning.tasks.table import task_of
+from bertfeat.learning.table7.results import (
+    FORMAT_VERSION,
+    MARKDOWN_NAME,
+    RESULTS_NAME,
+    HeadRuns,
+    HeadTable,
+    format_head_table,
+    read_table_settings,
+)
+from bertfeat.learning.table7.training import TITLES
+
+# ── heads ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @displayed
@@ -40,30 +49,22 @@ class HeadVerifyReport:
 
 @checked
 def verify_head(folder: str | Path) -> HeadVerifyReport:
-    """Read every byte of a head against its digests, and derive again the values that follow from others.
+    """Read every byte of a head, or of a fine-tuned model, against the digests that were recorded of them.
 
-    The weights' names, shapes and types fit the record, no value is infinite, the best epoch and its score follow from
-    the history, and that from the training settings. If the training features are still where they were, the model, the
-    extraction and the labels, or the numbers' mean and spread, follow from them. Of a fine-tuned model every file is
-    held against its digest.
+    Features that it was trained on are looked for where they were.
 
     Raises:
-        HeadError: there is no finished head, or something of it does not hold.
+        HeadError: there is no finished head, or a file of it was changed since.
     """
     folder = Path(folder)
     record = read_head_record(folder)
-    frozen = record.network is not None
-    tensors = len(read_head_weights(folder, record)) if frozen else 0
-    if not frozen:
+    places, tensors, names = record.places or {}, 0, [RECORD_NAME]
+    if record.network is None:  # it was fine-tuned on texts
         check_tuned_model(folder, record)
-    places = record.places or {}
-    data = record.data if frozen else {}  # what is fine-tuned reads texts
-    features = {name: features_state(folder, places.get(name, ()), digest) for name, digest in data.items()}
-    if frozen:
-        _check_training(folder, record)
-    if frozen and features.get("train") is FeaturesState.SAME:
-        _check_learnt(folder, record)
-    names = (RECORD_NAME, *((WEIGHTS_NAME,) if frozen else (f"{MODEL_NAME}/{name}" for name in record.files or {})))
+        names += [f"{MODEL_NAME}/{name}" for name in record.files or {}]
+    else:
+        tensors = len(read_head_weights(folder, record))
+        names.append(WEIGHTS_NAME)
     return HeadVerifyReport(
         folder=folder,
         format_version=record.format_version,
@@ -72,43 +73,82 @@ def verify_head(folder: str | Path) -> HeadVerifyReport:
         tensors=tensors,
         labels=len(record.outputs.labels),
         epochs=len(record.history),
-        features=features,
+        features={name: features_state(folder, listed, record.data[name]) for name, listed in places.items()},
     )
 
 
-def _check_training(folder: Path, record: HeadRecord) -> None:
-    training, mixed = record.training, record.input.mixed
-    trained = task_of(record.kind, training.task).has_epochs(training, mixed=mixed)
-    problem = training_problem(
-        folder,
-        record.history,
-        training if trained else None,
-        best=record.best_epoch,
-        score=record.candidates[0].score if trained else None,  # the network that is trained in epochs comes first
-        data=record.data,
+# ── Table 7 ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class Table7VerifyReport:
+    """A sound Table 7."""
+
+    folder: Path
+    rows: int  # of the table; 0 while it is not finished
+    runs: int  # that are kept, those of rows that the table no longer shows, too
+    unfinished: int  # trainings that were begun
+    features: Mapping[str, FeaturesState]  # of train, dev and test
+
+
+@checked
+def verify_head_table7(folder: str | Path) -> Table7VerifyReport:
+    """Read every run of a head's table against its digest, and compare the table with them and with its Markdown.
+
+    Raises:
+        HeadError: there is no table, or something of it does not hold.
+    """
+    folder = Path(folder)
+    settings = read_table_settings(folder)
+    if settings is None:
+        raise HeadError("there is no Table 7 in it", where=folder, remedy=_AGAIN)
+    runs = HeadRuns(folder, settings.identity)
+    kept = {path.relative_to(runs.folder).with_suffix("").as_posix() for path in runs.folder.glob("*/*.json")}
+    for place in kept:
+        runs.read(place)
+    table = _read_table(folder)
+    if table is not None:
+        _check_table(folder, table, runs)
+    return Table7VerifyReport(
+        folder=folder,
+        rows=0 if table is None else len(table.rows),
+        runs=len(kept),
+        unfinished=len(list(runs.folder.glob("*/*.head"))),
+        features={
+            name: features_state(folder, settings.places.get(name, ()), digest)
+            for name, digest in settings.identity.data.items()
+        },
     )
-    if problem:
-        raise _unsound_head(problem, folder)
 
 
-def _check_learnt(folder: Path, record: HeadRecord) -> None:
-    """Derive what the head predicts from its training features again."""
-    assert record.places is not None
-    sets = [FeatureSet(find_place(folder, place)) for place in record.places["train"]]
-    reads, task = record.reads(), task_of(record.kind, record.training.task)
-    for features in sets:
-        if problem := origin_problem(features, reads.model, reads.extraction, reads.pooling):
-            raise _unsound_head(problem, folder)
-    examples = open_examples(task, sets, reads.layers, reads.pooling, label=record.columns.label, budget=1)
-    if not examples.gold:
-        problem = (
-            f"{examples.origin}, on which it was trained, does not say what is right (column {record.columns.label})"
-        )
-        raise _unsound_head(problem, folder)
-    if examples.learn_outputs(record.training) != record.outputs:
-        raise _unsound_head(f"what it predicts is not what {examples.origin} says, on which it was trained", folder)
+def _read_table(folder: Path) -> HeadTable | None:
+    path = folder / RESULTS_NAME
+    try:
+        return _TABLE_FORMAT.read(path)
+    except FileNotFoundError as error:
+        if (folder / MARKDOWN_NAME).exists():  # which is written after it
+            raise HeadError("it is missing", where=path, remedy=_AGAIN) from error
+        return None
 
 
-def _unsound_head(problem: str, folder: Path) -> HeadError:
-    remedy = f"train the head again, with {parameter('overwrite', True)}"
-    return HeadError(problem, where=folder / RECORD_NAME, remedy=remedy)
+def _check_table(folder: Path, table: HeadTable, runs: HeadRuns) -> None:
+    """Compare a table with the runs that are kept (baselines are not), and with its Markdown."""
+    for run in (run for row in table.rows if row.name not in TITLES for run in row.runs):
+        kept = runs.read(run.place)
+        if kept != run:
+            problem = f"the run {run.place} is {'not there' if kept is None else 'another one'}"
+            raise HeadError(problem, where=folder / RESULTS_NAME, remedy=_AGAIN)
+    path = folder / MARKDOWN_NAME
+    try:
+        text = read_regular(path)
+    except FileNotFoundError as error:
+        raise HeadError("it is missing", where=path, remedy=_AGAIN) from error
+    except OSError as error:
+        raise HeadError(f"cannot be read ({error})", where=path, remedy=_AGAIN) from error
+    if text != format_head_table(table).encode("utf-8", "backslashreplace"):
+        raise HeadError(f"it does not show what {RESULTS_NAME} says", where=path, remedy=_AGAIN)
+
+
+_AGAIN = "run the same table7 command again: what is done is not done again"
+_TABLE_FORMAT = JsonFormat(HeadTable, FORMAT_VERSION, error=HeadError, remedy=_AGAIN)

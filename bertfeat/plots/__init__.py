@@ -8,7 +8,7 @@ a figure of the caller's, in its style, one for each panel; they get a title, an
 from bertfeat.plots.change import MOST_WORDS, draw_change, draw_senses
 from bertfeat.plots.comparison import draw_comparison
 from bertfeat.plots.curves import draw_curves
-from bertfeat.plots.figure import FORMS, form_of, picture_path
+from bertfeat.plots.figure import FORMS, draw_if_possible, form_of, picture_path
 from bertfeat.plots.layers import MEASURES, draw_layers, layer_columns
 from bertfeat.plots.map import MOST_POINTS, draw_map, map_documents, write_map_page
 from bertfeat.plots.map_content import DocumentMap
@@ -28,6 +28,7 @@ __all__ = [
     "draw_change",
     "draw_comparison",
     "draw_curves",
+    "draw_if_possible",
     "draw_layers",
     "draw_map",
     "draw_points",

@@ -1,12 +1,12 @@
 """A picture's file: its form by the ending, the same bytes for the same input, a size that its texts fit into."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertfeat.errors import UsageError, needed_library, parameter
+from bertfeat.errors import BertfeatError, StorageError, UsageError, needed_library, parameter
 from bertfeat.io import is_special, output_file, output_target, refuse_folder_path, storage_errors
 from bertfeat.plots.font_choice import choose_fonts
 from bertfeat.plots.sheet import GivenAxes, Sheet
@@ -49,6 +49,21 @@ def picture_path(path: str | Path, forms: tuple[str, ...] = FORMS) -> Path:
         if not os.access(target.parent, os.W_OK | os.X_OK):
             raise PermissionError(13, "Permission denied")
     return path
+
+
+def draw_if_possible(draw: Callable[[], object]) -> tuple[str, ...]:
+    """Draw the picture beside a result; returns a warning if something that it needs is missing.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    try:
+        draw()
+    except StorageError:
+        raise
+    except BertfeatError as error:
+        return (f"no picture: {error}",)
+    return ()
 
 
 def form_of(path: Path) -> str:

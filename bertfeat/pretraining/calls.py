@@ -10,10 +10,10 @@ from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusSettings
 from bertfeat.encoder import Precision, resolve_precision
 from bertfeat.errors import UsageError, parameter
-from bertfeat.io import Location, ResultKind, real_path
-from bertfeat.learning import draw_if_possible, hold_result_folder, keep_random_state, require_accelerate, single_device
+from bertfeat.io import Location, ResultKind, hold_result_folder, real_path
+from bertfeat.learning import keep_random_state, require_accelerate, single_device
 from bertfeat.models import Model, find_model, silence_transformers
-from bertfeat.plots import draw_pretraining
+from bertfeat.plots import draw_if_possible, draw_pretraining
 from bertfeat.pretraining.estimate import estimate_run
 from bertfeat.pretraining.report import PretrainingEstimate, PretrainingProgress, PretrainingReport
 from bertfeat.pretraining.result_files import PICTURE_NAME

@@ -10,8 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertfeat.errors import PretrainingError
-from bertfeat.io import JsonFormat, storage_errors, sync, write_json
-from bertfeat.learning import FileDigest, TensorsError, check_recorded_files, digest_file
+from bertfeat.io import (
+    FileDigest,
+    FilesDifferError,
+    JsonFormat,
+    check_recorded_files,
+    digest_file,
+    storage_errors,
+    sync,
+    write_json,
+)
 from bertfeat.pretraining.result_files import anew_remedy
 
 _FORMAT_VERSION = 1
@@ -59,7 +67,7 @@ def newest_checkpoint(folder: Path) -> SealedCheckpoint | None:
             continue
         try:
             check_recorded_files(checkpoint, seal.files)
-        except TensorsError as error:
+        except FilesDifferError as error:
             problem = f"this checkpoint is not as it was written: {error}"
             raise PretrainingError(problem, where=checkpoint, remedy=anew_remedy()) from None
         return SealedCheckpoint(checkpoint, seal.seconds)

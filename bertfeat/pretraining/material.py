@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.io import storage_errors
-from bertfeat.learning import FileDigest, digest_file
+from bertfeat.io import FileDigest, digest_file, storage_errors
 from bertfeat.models import Model
 from bertfeat.pretraining.evaluation import unigram_logs
 from bertfeat.pretraining.examples import Collator, SequenceExamples

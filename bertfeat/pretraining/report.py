@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertfeat.display import displayed, format_duration
-from bertfeat.learning import FileDigest
+from bertfeat.io import FileDigest
 from bertfeat.pretraining.settings import PretrainingSettings
 
 

@@ -13,8 +13,19 @@ from typing import TYPE_CHECKING
 from bertfeat.arguments import checked
 from bertfeat.display import displayed
 from bertfeat.errors import PretrainingError, parameter
-from bertfeat.io import JsonFormat, decode_json, encode_json, read_regular, remove_file, sync, write_json
-from bertfeat.learning import TensorsError, check_recorded_files, digest_file, library_disk_errors
+from bertfeat.io import (
+    FilesDifferError,
+    JsonFormat,
+    check_recorded_files,
+    decode_json,
+    digest_file,
+    encode_json,
+    read_regular,
+    remove_file,
+    sync,
+    write_json,
+)
+from bertfeat.learning import library_disk_errors
 from bertfeat.models import Model
 from bertfeat.pretraining.report import PretrainingRecord
 
@@ -106,7 +117,7 @@ def check_model_files(folder: Path, record: PretrainingRecord) -> None:
     """Check that every file of a model is the one that was written with its record."""
     try:
         check_recorded_files(folder, record.files)
-    except TensorsError as error:
+    except FilesDifferError as error:
         problem = f"this is not the model that was trained: {error}"
         raise PretrainingError(problem, where=folder, remedy=_copy_model_remedy()) from None
 

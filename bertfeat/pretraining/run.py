@@ -10,8 +10,14 @@ from pathlib import Path
 import torch
 
 from bertfeat.errors import PretrainingError, StorageError, parameter
-from bertfeat.io import installed_versions, make_state_folder, storage_errors, write_json
-from bertfeat.learning import TensorsError, check_recorded_files
+from bertfeat.io import (
+    FilesDifferError,
+    check_recorded_files,
+    installed_versions,
+    make_state_folder,
+    storage_errors,
+    write_json,
+)
 from bertfeat.models import Model
 from bertfeat.pretraining.evaluation import SEQUENCES, score_examples
 from bertfeat.pretraining.material import (
@@ -109,7 +115,7 @@ class PretrainingRun:
         self._check_same(plan, "a training that was begun")
         try:
             check_recorded_files(self.state, plan.files)
-        except TensorsError as error:
+        except FilesDifferError as error:
             problem = f"what was prepared is not as it was written: {error}"
             raise PretrainingError(problem, where=self.state, remedy=anew_remedy()) from None
         material = reopen_material(self.state, self.settings, self.model)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.display import format_size
 from bertfeat.errors import UsageError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import physical_memory
@@ -133,8 +134,8 @@ def check_classifier_memory(examples: Examples, width: int) -> None:
     memory = physical_memory()
     if takes > memory:
         raise UsageError(
-            f"a classifier of {members:,} examples into {classes:,} classes takes about {takes / 2**30:,.0f} GiB, and "
-            f"there are {memory / 2**30:,.0f}",
+            f"a classifier of {members:,} examples into {classes:,} classes takes about {format_size(takes)}, and "
+            f"there are {format_size(memory)}",
             remedy=f"leave rarer classes out with {parameter('min_members')}, or give a smaller {parameter('most')}",
         )
 

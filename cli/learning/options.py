@@ -1,16 +1,23 @@
-"""What the commands of heads share: options, and what a kind of head has no use for."""
+"""Options that the commands of heads share, and those that a kind of head has no use for."""
 
 import functools
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from bertfeat.learning import HeadSettings
 
 from ..app import Callback, Command, CommandOption, Decorator, option
-from ..bundles import leave_out, set_aside
-from ..option_types import listed_option
+from ..bundles import bundle, leave_out, set_aside
+from ..option_types import CommaList, listed_option
+from ..options import ModelOptions, model_options, reading_options
 from ..settings_options import settings_options
+
+if TYPE_CHECKING:
+    from bertfeat.corpus import CorpusSettings
+    from bertfeat.learning import ExtractorArguments, LearningArguments
 
 _WORDS = ("word_column", "tag_column", "pretokenized", "document_context", "crf", "scheme", "predictions", "to")
 _TEXTS = ("label", "choices", "pair_column", "embed_pairs", "pooling", "weight_decay", "max_answer")
@@ -60,11 +67,6 @@ def head_command(
             parameter.help = own_help or parameter.help
     set_aside(command, *further, *_FURTHER.get(kind, ("task",)))
     return command
-
-
-def source_noun(kind: str) -> str:
-    """The word for a row that a kind of head learns from."""
-    return "sentence" if kind == "tag" else "row"
 
 
 def source_option(name: str, help_text: str, *, required: bool = False) -> Decorator:
@@ -119,5 +121,51 @@ def head_model_options(function: Callback) -> Callback:
     return model(device(function))
 
 
-head_training_options = settings_options("settings", HeadSettings)
-"""How a head is trained; the command gets ``settings``."""
+def learning_options(*between: Decorator) -> Decorator:
+    """Declare what is to be predicted, and how examples are read and learnt from: the command gets ``examples``.
+
+    Options ``between`` come after the columns and before the others.
+    """
+    names = ("label", "choices", "pooling", "embed_pairs", "settings", "model", "reading")
+    training = settings_options("settings", HeadSettings)
+    others = (pair_options, training, model_options, reading_options)
+    return bundle("examples", _learning_arguments, names, column_options, *between, *others)
+
+
+def _learning_arguments(
+    label: str | None,
+    choices: tuple[str, ...],
+    pooling: str | None,
+    embed_pairs: str | None,
+    settings: HeadSettings,
+    model: ModelOptions,
+    reading: "CorpusSettings",
+) -> "LearningArguments":
+    return {
+        "label": label,
+        "choices": choices,
+        "pooling": pooling,
+        "embed_pairs": embed_pairs,
+        "settings": settings,
+        "corpus_settings": reading,
+        **cast("ExtractorArguments", asdict(model)),
+    }
+
+
+class GridPoints(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
+    """Settings that fine-tuning tries: points ``batch:rate:epochs`` separated by commas."""
+
+    name = "grid"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[tuple[int, float, int], ...]:
+        """Read each point."""
+        points = []
+        for item in CommaList().convert(value, param, ctx):
+            try:
+                batch, rate, epochs = item.split(":")
+                points.append((int(batch), float(rate), int(epochs)))
+            except ValueError:
+                self.fail(f"{item!r} is not written as batch:rate:epochs, for example 32:5e-5:3", param, ctx)
+        return tuple(points)

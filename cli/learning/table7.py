@@ -13,58 +13,46 @@ from bertfeat.errors import pluralize
 from ..app import option
 from ..console import Console, two_columns
 from ..option_types import listed_option
-from ..options import ModelOptions, model_options, output_options, reading_options
+from ..options import output_options
 from ..paths import default_output
-from .dataset_display import dataset_display, exit_for_failed_rows
-from .grid import GridPoints
-from .options import (
-    column_options,
-    head_command,
-    head_training_options,
-    pair_options,
-    source_noun,
-    source_option,
-)
+from .options import GridPoints, head_command, learning_options, source_option
+from .training_display import exit_for_failed_rows, training_display
 
 if TYPE_CHECKING:
-    from bertfeat.corpus import CorpusSettings
-    from bertfeat.learning import HeadRun, HeadSettings, HeadTableEstimate
+    from bertfeat.learning import HeadTableEstimate, LearningArguments
 
 
 _OPTIONS = (
     source_option("--train", "Examples to learn from: a corpus, or features of single layers.", required=True),
     source_option("--dev", "Examples that choose the best epoch.", required=True),
     source_option("--test", "Scored, never chosen by."),
-    column_options,
-    option(
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        show_default="train.table7",
-        help="Where the table and its runs go.",
+    learning_options(
+        option(
+            "-o",
+            "--output",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            show_default="train.table7",
+            help="Where the table and its runs go.",
+        ),
+        listed_option(
+            "--rows",
+            metavar="ROW[,ROW]",
+            show_default="paper",
+            help="paper: its six; all: every layer; others: sum4, sum-all, mix=1..3, 7, …",
+        ),
+        option("--seeds", type=click.IntRange(1, 1000), default=5, metavar="N", help="Trainings of each row."),
+        option("--fine-tune", is_flag=True, help="Fine-tune the model itself, too, with the paper's grid of settings."),
+        option("--dry-run", is_flag=True, help="Say the hours, and write nothing."),
+        option(
+            "--grid",
+            type=GridPoints(),
+            further=True,
+            metavar="B:RATE:E,…",
+            show_default="the paper's 18",
+            help="Batch sizes, learning rates and epochs that --fine-tune tries, such as 32:5e-5:3.",
+        ),
     ),
-    listed_option(
-        "--rows",
-        metavar="ROW[,ROW]",
-        show_default="paper",
-        help="paper: its six; all: every layer; others: sum4, sum-all, mix=1..3, 7, …",
-    ),
-    option("--seeds", type=click.IntRange(1, 1000), default=5, metavar="N", help="Trainings of each row."),
-    option("--fine-tune", is_flag=True, help="Fine-tune the model itself, too, with the paper's grid of settings."),
-    option("--dry-run", is_flag=True, help="Say the hours, and write nothing."),
-    option(
-        "--grid",
-        type=GridPoints(),
-        further=True,
-        metavar="B:RATE:E,…",
-        show_default="the paper's 18",
-        help="Batch sizes, learning rates and epochs that --fine-tune tries, such as 32:5e-5:3.",
-    ),
-    pair_options,
-    head_training_options,
-    model_options,
-    reading_options,
     output_options,
 )
 
@@ -92,52 +80,40 @@ def _compare(
     train: str,
     dev: str,
     test: str | None,
-    label: str | None,
-    choices: tuple[str, ...],
     output: Path | None,
     rows: tuple[str, ...],
     seeds: int,
     fine_tune: bool,
     dry_run: bool,
     grid: tuple[tuple[int, float, int], ...] | None,
-    pooling: str | None,
-    embed_pairs: str | None,
-    settings: "HeadSettings",
-    model: ModelOptions,
-    reading: "CorpusSettings",
+    examples: "LearningArguments",
     console: Console,
 ) -> None:
-    from bertfeat.learning import GridPoint, estimate_head_table7, format_head_table, train_head_table7
+    from bertfeat.learning import GridPoint, HeadSettings, estimate_head_table7, format_head_table, train_head_table7
 
-    request = {
-        "rows": rows or ("paper",),
-        "seeds": range(settings.seed, settings.seed + seeds),
-        "label": label,
-        "choices": choices,
-        "pooling": pooling,
-        "embed_pairs": embed_pairs,
-        "settings": settings,
-        "fine_tune": fine_tune,
-        "grid": tuple(GridPoint(*point) for point in grid or ()),
-        "corpus_settings": reading,
-        **asdict(model),
-    }
+    first = (examples["settings"] or HeadSettings()).seed
+    asked, trained = rows or ("paper",), range(first, first + seeds)
+    points = tuple(GridPoint(*point) for point in grid or ())
     if dry_run:
-        estimate = estimate_head_table7(kind, train, dev, test, **request)
+        estimate = estimate_head_table7(
+            kind, train, dev, test, rows=asked, seeds=trained, fine_tune=fine_tune, grid=points, **examples
+        )
         console.result(estimate, _estimate_lines(estimate, seeds))
         return
-    with dataset_display(console, source_noun(kind)) as display:
+    folder = output or default_output([train], ".table7")
+    with training_display(console) as show:
         report = train_head_table7(
             kind,
             train,
             dev,
             test,
-            output or default_output([train], ".table7"),
-            **request,
-            progress=display.progress,
-            on_dataset=display.report,
-            on_run=lambda title, run, was_stored: console.say(_head_run_line(title, run, was_stored)),
-            on_pace=display.pace,
+            folder,
+            rows=asked,
+            seeds=trained,
+            fine_tune=fine_tune,
+            grid=points,
+            progress=show,
+            **examples,
         )
     for warning in report.warnings:
         console.warn(warning)
@@ -145,13 +121,6 @@ def _compare(
     files = [name for name in ("table7.md", "table7.json", "table7.png") if (report.folder / name).exists()]
     console.say(f"{report.folder}: {', '.join(files)}")
     exit_for_failed_rows(report.failed, console)
-
-
-def _head_run_line(title: str, run: "HeadRun", was_stored: bool) -> str:
-    test = "" if run.test is None else f", test {run.test:.4f}"
-    how = "there already" if was_stored else f"{run.epochs} epochs, {format_duration(run.seconds)}"
-    point = "" if run.grid is None else f" {run.grid.batch_size}:{run.grid.learning_rate:g}:{run.grid.epochs}"
-    return f"{title}{point}, seed {run.seed}: dev {run.dev:.4f}{test} ({how})"
 
 
 def _estimate_lines(estimate: "HeadTableEstimate", seeds: int) -> Iterator[str]:

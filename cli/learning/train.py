@@ -1,6 +1,5 @@
 """``bertfeat classify train``, and the same of other heads: labelled examples become a head."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,55 +10,45 @@ from bertfeat.display import format_duration
 from ..app import option
 from ..console import Console, fields_of, two_columns
 from ..info_head import kept_line
-from ..options import ModelOptions, model_options, output_options, reading_options
+from ..options import output_options
 from ..paths import default_output
-from .dataset_display import dataset_display, exit_for_failed_rows
-from .grid import GridPoints
-from .options import (
-    column_options,
-    head_command,
-    head_training_options,
-    pair_options,
-    source_noun,
-    source_option,
-)
+from .options import GridPoints, head_command, learning_options, source_option
+from .training_display import exit_for_failed_rows, training_display
 
 if TYPE_CHECKING:
-    from bertfeat.corpus import CorpusSettings
-    from bertfeat.learning import Epoch, GridPoint, HeadReport, HeadSettings
+    from bertfeat.learning import GridPoint, HeadReport, LearningArguments
 
 
 _OPTIONS = (
     source_option("--train", "Examples to learn from: a corpus with labels or tags, or features.", required=True),
     source_option("--dev", "Examples that choose the best epoch and head.", required=True),
-    column_options,
-    option(
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        show_default="train.head",
-        help="Where the head goes.",
+    learning_options(
+        option(
+            "-o",
+            "--output",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            show_default="train.head",
+            help="Where the head goes.",
+        ),
+        option(
+            "--layers",
+            metavar="SPEC",
+            show_default="concat4, or the only ones that are stored",
+            help="What is read: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learnt.",
+        ),
+        option(
+            "--fine-tune", is_flag=True, help="Fine-tune the whole model on the texts, instead of a head on features."
+        ),
+        option(
+            "--grid",
+            type=GridPoints(),
+            further=True,
+            metavar="B:RATE:E",
+            show_default="32:3e-5:3",
+            help="Batch size, learning rate and epochs of --fine-tune.",
+        ),
     ),
-    option(
-        "--layers",
-        metavar="SPEC",
-        show_default="concat4, or the only ones that are stored",
-        help="What is read: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learnt.",
-    ),
-    pair_options,
-    option("--fine-tune", is_flag=True, help="Fine-tune the whole model on the texts, instead of a head on features."),
-    option(
-        "--grid",
-        type=GridPoints(),
-        further=True,
-        metavar="B:RATE:E",
-        show_default="32:3e-5:3",
-        help="Batch size, learning rate and epochs of --fine-tune.",
-    ),
-    head_training_options,
-    model_options,
-    reading_options,
     option("--overwrite", is_flag=True, further=True, help="Start anew where another training's folder is."),
     output_options,
 )
@@ -98,44 +87,20 @@ def _learn_head(
     kind: str,
     train: str,
     dev: str,
-    label: str | None,
-    choices: tuple[str, ...],
     output: Path | None,
     layers: str | None,
-    pooling: str | None,
-    embed_pairs: str | None,
     fine_tune: bool,
     grid: tuple[tuple[int, float, int], ...] | None,
-    settings: "HeadSettings",
-    model: ModelOptions,
-    reading: "CorpusSettings",
+    examples: "LearningArguments",
     overwrite: bool,
     console: Console,
 ) -> None:
     from bertfeat.learning import train_head
 
-    point = _grid_point(fine_tune, grid)
-
-    with dataset_display(console, source_noun(kind)) as display:
+    point, folder = _grid_point(fine_tune, grid), output or default_output([train], ".head")
+    with training_display(console) as show:
         report = train_head(
-            kind,
-            train,
-            dev,
-            output or default_output([train], ".head"),
-            label=label,
-            choices=choices,
-            layers=layers,
-            pooling=pooling,
-            embed_pairs=embed_pairs,
-            settings=settings,
-            corpus_settings=reading,
-            fine_tune=point,
-            overwrite=overwrite,
-            progress=display.progress,
-            on_dataset=display.report,
-            on_epoch=lambda epoch: console.say(head_epoch_line(epoch, kind)),
-            on_pace=display.pace,
-            **asdict(model),
+            kind, train, dev, folder, layers=layers, fine_tune=point, overwrite=overwrite, progress=show, **examples
         )
     _print_head(report, console)
 
@@ -152,13 +117,6 @@ def _grid_point(fine_tune: bool, grid: tuple[tuple[int, float, int], ...] | None
     if len(points) > 1:
         raise click.UsageError("--grid: give one point; table7 looks for the best one")
     return GridPoint(*points[0])
-
-
-def head_epoch_line(epoch: "Epoch", kind: str) -> str:
-    """The loss and the score of an epoch, and its speed."""
-    best, noun = " *" if epoch.best == epoch.number else "", "words" if kind == "tag" else "examples"
-    speed = epoch.words / max(epoch.seconds, 1e-9)
-    return f"epoch {epoch.number}: loss {epoch.loss:.4f}, dev {epoch.score:.4f}, {speed:,.0f} {noun}/s{best}"
 
 
 def _print_head(report: "HeadReport", console: Console) -> None:

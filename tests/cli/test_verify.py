@@ -164,7 +164,7 @@ def test_a_tagger(tmp_path: Path) -> None:
     tagger = shutil.copytree(TAGGER, tmp_path / "golden") / "tagger"
     result = run("verify", tagger)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "digests, shapes and history hold" in result.stdout
+    assert "digests hold" in result.stdout
     told = json.loads(run("verify", tagger, "--json").stdout)
     assert (told["kind"], told["holds"], told["labels"]) == ("head", True, 5)
     flipped(tagger / "head.safetensors")

@@ -12,11 +12,11 @@ from bertfeat.corpus import CorpusSettings, Document, memory_corpus
 from bertfeat.errors import HeadError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.learning import parse_input
+from bertfeat.learning import HeadSettings, Task, parse_input
 from bertfeat.learning.examples import HeadExamples, open_examples
-from bertfeat.learning.record import Outputs
-from bertfeat.learning.settings import HeadSettings
-from bertfeat.learning.tasks.table import TASKS, task_of
+from bertfeat.learning.inputs import extraction_of
+from bertfeat.learning.record import HeadInput
+from bertfeat.learning.tasks import TASKS, task_of
 from bertfeat.recipe import Pooling
 from tests.support.heads_toy import FP32, choices, pairs, questions, topics
 
@@ -29,11 +29,17 @@ def opened(
 ) -> HeadExamples:
     pooling = Pooling.TOKEN if kind == "answer" else sets[0].columns[0].pooling
     label = "topic" if "topic" in sets[0].names else "relation" if "relation" in sets[0].names else None
-    return open_examples(task_of(kind), sets, parse_input(layers, 5), pooling, label=label, budget=budget)
+    return open_examples(task_of(kind), sets, read_of(sets, layers, pooling), label=label, budget=budget)
 
 
-def outputs_of(examples: HeadExamples) -> Outputs:
-    return examples.learn_outputs(HeadSettings())
+def read_of(sets: list[FeatureSet], layers: str, pooling: Pooling) -> HeadInput:
+    layer_input, model = parse_input(layers, 5), sets[0].header.model
+    return HeadInput(model, extraction_of(sets[0], pooling), pooling, layer_input, None)
+
+
+def learned(examples: HeadExamples, kind: str = "classify") -> Task:
+    """The task as it is learnt from examples."""
+    return task_of(kind).learned(examples.gold, examples.origin, HeadSettings())
 
 
 def vectors(examples: HeadExamples) -> tuple[list[list[int]], np.ndarray]:
@@ -105,10 +111,10 @@ def test_sets_of_other_rows_are_refused(extracted: Extract, home: Path, tmp_path
 
 def test_labels_are_numbered_in_their_order(extracted: Extract) -> None:
     examples = opened([extracted("train.csv", keep=("topic",))])
-    outputs = outputs_of(examples)
-    assert outputs.labels == ("money", "water")
+    task = learned(examples)
+    assert task.outputs.labels == ("money", "water")
     right = [("money", "water").index(record["topic"]) for record in topics(120, 1)]
-    assert examples.make_targets(outputs).tolist() == right
+    assert task.make_targets(examples.known).tolist() == right
 
 
 @pytest.mark.parametrize("kind", [":int64", ":float64", ":string"])
@@ -130,11 +136,13 @@ def test_numbers_are_standardised(home: Path, tmp_path: Path) -> None:
     corpus = memory_corpus(items, CorpusSettings(keep=("n",)))
     Extractor(home / "model", layers="last", pooling="mean", **FP32).extract(corpus, tmp_path / "n")
     sets = [FeatureSet(tmp_path / "n")]
-    examples = open_examples(TASKS["numbers"], sets, parse_input("last", 5), Pooling.MEAN, label="n", budget=GREAT)
-    outputs = outputs_of(examples)
+    reads = read_of(sets, "last", Pooling.MEAN)
+    examples = open_examples(TASKS["numbers"], sets, reads, label="n", budget=GREAT)
+    task = TASKS["numbers"].learned(examples.gold, examples.origin, HeadSettings())
+    outputs = task.outputs
     assert outputs.labels == ()
     assert (outputs.mean, outputs.spread) == (float(np.mean(given)), float(np.std(given)))
-    targets = examples.make_targets(outputs)
+    targets = task.make_targets(examples.known)
     assert targets.dtype == np.float32
     values = np.asarray(targets, np.float64)
     np.testing.assert_allclose(values * outputs.spread + outputs.mean, np.array(given), atol=1e-5)
@@ -143,7 +151,7 @@ def test_numbers_are_standardised(home: Path, tmp_path: Path) -> None:
 def test_answers_are_the_tokens_that_have_their_characters(extracted: Extract) -> None:
     features = extracted("train.json", "token", keep=("answers",))
     examples = opened([features], "answer")
-    targets = examples.make_targets(outputs_of(examples))
+    targets = learned(examples, "answer").make_targets(examples.known)
     for document, (first, last) in zip(features, targets, strict=True):
         assert document.tokens is not None
         assert document.tokens.segment is not None
@@ -179,5 +187,5 @@ def test_choices_are_rows_of_one_question(home: Path, tmp_path: Path) -> None:
         numbers, values = vectors(examples)
         assert sorted(number for chunk in numbers for number in chunk) == list(range(8))
         np.testing.assert_array_equal(values, np.stack([document.vector("last", "cls") for document in sets[0]]))
-    targets = examples.make_targets(outputs_of(examples))
+    targets = learned(examples, "choose").make_targets(examples.known)
     assert targets.tolist() == [record["right"] for record in made]

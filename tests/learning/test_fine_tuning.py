@@ -3,7 +3,8 @@
 import json
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,13 +17,12 @@ from numpy.typing import NDArray
 
 from bertfeat.encoder import has_native_bf16
 from bertfeat.errors import BertfeatError, HeadError, ModelError, UsageError
-from bertfeat.learning import Example, GridPoint, make_collator, trainer
-from bertfeat.learning.fine_tuning import SavedTunedHead, fine_tuned_head, load_tuned_head
-from bertfeat.learning.record import Outputs
+from bertfeat.learning import Example, GridPoint, HeadSettings, make_collator, trainer
+from bertfeat.learning.fine_tuning import TunedHead, fine_tuned_head, load_tuned_head
 from bertfeat.learning.tables import GoldAnswer
 from bertfeat.learning.task import Guess, HeadTexts, Task
 from bertfeat.learning.tasks.answers import NEVER
-from bertfeat.learning.tasks.table import TASKS
+from bertfeat.learning.trainer import FineTuned
 from bertfeat.models import Model
 from bertfeat.progress import StepProgress
 from tests.support.head_texts import (
@@ -34,7 +34,7 @@ from tests.support.head_texts import (
     labelled,
     long_texts,
     made_texts,
-    outputs_of,
+    task_of_case,
 )
 from tests.support.run_squad import best_of
 from tests.support.tiny_models import POSITIONS, Tiny, rewrite
@@ -44,6 +44,15 @@ pytest.importorskip("accelerate")
 POINT = GridPoint(batch_size=8, learning_rate=2e-3, epochs=4)
 OTHERS = ("distilbert", "electra", "modernbert", "mpnet", "albert", "deberta-v2")
 ONCE = replace(POINT, epochs=1)
+
+
+@contextmanager
+def tuning(
+    model: Model, case: str, train: HeadTexts, point: GridPoint = ONCE, *, seed: int = 1, **others: Any
+) -> Iterator[tuple[TunedHead, FineTuned]]:
+    settings = HeadSettings(seed=seed)
+    with fine_tuned_head(model, task_of_case(case), train, point, settings, device="cpu", **others) as made:
+        yield made
 
 
 @dataclass(frozen=True)
@@ -62,16 +71,18 @@ def trained(request: pytest.FixtureRequest, tiny: Any, tmp_path_factory: pytest.
     case, folder = request.param, tmp_path_factory.mktemp("tuned") / "model"
     train = made_texts(case, 96, 0)
     given = {"dev": made_texts(case, 30, 1), "long": long_texts(case)}
-    with fine_tuned_head(tiny("bert").model, train, outputs_of(case), POINT, seed=3, device="cpu") as head:
-        head.save(folder)
-        assert head.steps == 12 * POINT.epochs
-        assert head.seconds > 0
+    model = tiny("bert").model
+    with tuning(model, case, train, POINT, seed=3) as (head, tuned):
+        tuned.save(model, folder)
+        assert tuned.steps == 12 * POINT.epochs
+        assert tuned.seconds > 0
         assert head.truncated == 0
-        return Trained(case, train.task, folder, {name: head.guesses(each) for name, each in given.items()}, given)
+        guesses = {name: head.guesses(each) for name, each in given.items()}
+        return Trained(case, task_of_case(case), folder, guesses, given)
 
 
-def load(trained: Trained) -> SavedTunedHead:
-    return load_tuned_head(trained.folder, trained.task, outputs_of(trained.case), device="cpu")
+def load(trained: Trained) -> TunedHead:
+    return load_tuned_head(trained.folder, trained.task, device="cpu")
 
 
 # ── learning ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -108,11 +119,12 @@ def test_a_model_that_lowercases_does_so_when_it_is_saved(tiny: Any, tmp_path: P
     (folder / "sentence_bert_config.json").write_text('{"do_lower_case": true}', "utf-8")
     train, dev = made_texts("labels", 16, 0), made_texts("labels", 4, 1)
     capitals = replace(dev, texts=tuple(text.upper() for text in dev.texts))
-    with fine_tuned_head(Model("x", folder), train, outputs_of("labels"), ONCE, seed=3, device="cpu") as head:
-        head.save(tmp_path / "tuned")
+    model = Model("x", folder)
+    with tuning(model, "labels", train, seed=3) as (head, tuned):
+        tuned.save(model, tmp_path / "tuned")
         expected = head.guesses(dev)
         assert head.guesses(capitals) == expected
-    saved = load_tuned_head(tmp_path / "tuned", train.task, outputs_of("labels"), device="cpu")
+    saved = load_tuned_head(tmp_path / "tuned", task_of_case("labels"), device="cpu")
     assert saved.guesses(dev) == expected
     assert saved.guesses(capitals) == expected
     theirs, plain = (transformers.AutoTokenizer.from_pretrained(at) for at in (tmp_path / "tuned", folder))
@@ -129,10 +141,8 @@ def test_equal_seeds_give_equal_guesses_quietly(bert: Tiny, case: str, capfd: py
     before = (torch.get_rng_state(), random.getstate(), repr(np.random.get_state()))
     runs = []
     for seed in (1, 1, 2):
-        with fine_tuned_head(
-            bert.model, train, outputs_of(case), ONCE, seed=seed, device="cpu", on_step=heard.append
-        ) as head:
-            runs.append((head.loss, head.guesses(dev)))
+        with tuning(bert.model, case, train, seed=seed, tell=heard.append) as (head, tuned):
+            runs.append((tuned.loss, head.guesses(dev)))
     after = (torch.get_rng_state(), random.getstate(), repr(np.random.get_state()))
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
@@ -156,8 +166,8 @@ def test_texts_of_a_batch_are_of_similar_length(bert: Tiny, monkeypatch: pytest.
 
     monkeypatch.setattr(trainer, "make_collator", noting)
     texts = [" ".join(["river"] * (1 + 19 * (number % 2))) for number in range(64)]
-    train = head_texts("labels", [()] * 64, texts, ["money", "river"] * 32)
-    with fine_tuned_head(bert.model, train, LABELS, ONCE, seed=1, device="cpu"):
+    train = head_texts([()] * 64, texts, ["money", "river"] * 32)
+    with tuning(bert.model, "labels", train):
         pass
     masks = [batch["attention_mask"] for batch in batches]
     assert sum(int(mask.sum()) for mask in masks) > 0.8 * sum(mask.numel() for mask in masks)
@@ -167,29 +177,26 @@ def test_precision_of_fine_tuning(bert: Tiny) -> None:
     train, dev = made_texts("labels", 32, 0), made_texts("labels", 8, 1)
     losses = {}
     for precision in ("fp32", "bf16", "auto"):
-        with fine_tuned_head(bert.model, train, LABELS, ONCE, seed=1, device="cpu", precision=precision) as head:
-            losses[precision] = head.loss
-            assert {weight.dtype for weight in head.head.module.parameters()} == {torch.float32}
+        with tuning(bert.model, "labels", train, precision=precision) as (head, tuned):
+            losses[precision] = tuned.loss
+            assert {weight.dtype for weight in head.module.parameters()} == {torch.float32}
             assert len(head.guesses(dev)) == 8
     assert losses["bf16"] != losses["fp32"]
     assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.02)
     assert losses["auto"] == losses["bf16" if has_native_bf16(torch.device("cpu")) else "fp32"]
-    with (
-        pytest.raises(UsageError, match="fp16"),
-        fine_tuned_head(bert.model, train, LABELS, ONCE, seed=1, device="cpu", precision="fp16"),
-    ):
+    with pytest.raises(UsageError, match="fp16"), tuning(bert.model, "labels", train, precision="fp16"):
         pass
 
 
 @pytest.mark.parametrize("family", ["roberta", *(pytest.param(family, marks=pytest.mark.slow) for family in OTHERS)])
 @pytest.mark.parametrize("case", ["pairs", "answers", "choices"])
 def test_other_families(tiny: Any, case: str, family: str, tmp_path: Path) -> None:
-    given = made_texts(case, 8, 0)
-    with fine_tuned_head(tiny(family).model, given, outputs_of(case), ONCE, seed=1, device="cpu") as head:
+    given, model = made_texts(case, 8, 0), tiny(family).model
+    with tuning(model, case, given) as (head, tuned):
         guesses = head.guesses(given)
-        head.save(tmp_path / "model")
-    assert np.isfinite(head.loss)
-    loaded = load_tuned_head(tmp_path / "model", given.task, outputs_of(case), device="cpu")
+        tuned.save(model, tmp_path / "model")
+    assert np.isfinite(tuned.loss)
+    loaded = load_tuned_head(tmp_path / "model", task_of_case(case), device="cpu")
     for guess, before in zip(loaded.guesses(given), guesses, strict=True):
         assert numbers_of(guess) == pytest.approx(numbers_of(before), rel=1e-6, abs=1e-5)
 
@@ -206,7 +213,7 @@ class Reference:
 
     @classmethod
     def of(cls, trained: Trained) -> "Reference":
-        module = getattr(transformers, trained.task.architecture).from_pretrained(trained.folder).eval()
+        module = getattr(transformers, str(trained.task.architecture)).from_pretrained(trained.folder).eval()
         return cls(module, transformers.AutoTokenizer.from_pretrained(trained.folder))
 
     @torch.no_grad()
@@ -290,12 +297,13 @@ def test_long_texts_are_counted(trained: Trained) -> None:
         for text, others in zip(trained.given["long"].texts, trained.given["long"].others, strict=True)
     )
     assert expected > 2
-    assert load(trained).count_truncated(trained.given["long"]) == (0 if trained.case == "answers" else expected)
+    read = trained.task.sequences(load(trained).sequencer, trained.given["long"])
+    assert read.truncated == (0 if trained.case == "answers" else expected)
 
 
 def test_long_questions_and_empty_passages(bert: Tiny) -> None:
-    given = head_texts("answers", [("the river",), ("",)], ["bank " * 100, "bank"], [(GoldAnswer("river", 4),), ()])
-    with fine_tuned_head(bert.model, given, Outputs(), ONCE, seed=1, device="cpu") as head:
+    given = head_texts([("the river",), ("",)], ["bank " * 100, "bank"], [(GoldAnswer("river", 4),), ()])
+    with tuning(bert.model, "answers", given) as (head, _):
         guesses = head.guesses(given)
     assert head.truncated == 1
     assert guesses[0].end > 0
@@ -306,41 +314,39 @@ def test_long_questions_and_empty_passages(bert: Tiny) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("case", "given", "told"),
     [
-        (labelled(0, 0), "0 of 0 examples"),
-        (replace(labelled(2, 0), gold=()), "0 of 2 examples"),
-        (replace(labelled(2, 0), gold=("money", "mill")), "example id1: its label 'mill' is none of the head's"),
-        (replace(choosable(2, 0), gold=(0, -1)), "question id1: it has no right choice"),
-        (replace(choosable(2, 0), others=(("a", "b"), ("a",))), "question id1: it has fewer than two choices"),
-        (replace(asked(1, 0), others=((),)), "question id0: it has no passage"),
-        (replace(asked(1, 0), gold=((GoldAnswer("river", 400),),)), "question id0: the answer does not stand at 400"),
+        (
+            "labels",
+            replace(labelled(2, 0), gold=("money", "mill")),
+            "id1: its label .mill. is none",
+        ),
+        ("choices", replace(choosable(2, 0), gold=(0, -1)), "question id1: it has no right choice"),
+        (
+            "choices",
+            replace(choosable(2, 0), others=(("a", "b"), ("a",))),
+            "id1: it has fewer than two",
+        ),
+        ("answers", replace(asked(1, 0), others=((),)), "question id0: it has no passage"),
+        (
+            "answers",
+            replace(asked(1, 0), gold=((GoldAnswer("river", 400),),)),
+            "id0: the answer does not",
+        ),
     ],
 )
-def test_clear_errors(bert: Tiny, given: HeadTexts, told: str) -> None:
-    outputs = LABELS if given.task.kind == "classify" else Outputs()
-    with pytest.raises(HeadError, match=told), fine_tuned_head(bert.model, given, outputs, ONCE, seed=1, device="cpu"):
+def test_clear_errors(bert: Tiny, case: str, given: HeadTexts, told: str) -> None:
+    with pytest.raises(HeadError, match=told), tuning(bert.model, case, given):
         pass
 
 
-def test_examples_of_another_kind_are_refused(trained: Trained) -> None:
-    other = made_texts("choices" if trained.task is not TASKS["choices"] else "answers", 2, 0)
-    with pytest.raises(UsageError, match="these are examples for a"):
-        load(trained).guesses(other)
-
-
 def test_folders_of_other_models_are_refused(trained: Trained, bert: Tiny, tmp_path: Path) -> None:
-    outputs = outputs_of(trained.case)
-    if trained.task.kind == "classify":
-        task, other = (trained.task, Outputs(("a", "b"))) if outputs.labels else (TASKS["labels"], LABELS)
-        with pytest.raises(HeadError, match="this model has other labels than its head"):
-            load_tuned_head(trained.folder, task, other)
     with pytest.raises(ModelError, match="its weights lack"):  # a plain encoder has no head
-        load_tuned_head(bert.folder, trained.task, Outputs())
+        load_tuned_head(bert.folder, trained.task)
     copy = shutil.copytree(trained.folder, tmp_path / "copy")
     rewrite(copy, lambda tensors: {name: each for name, each in tensors.items() if "layer.2." not in name})
     with pytest.raises(ModelError, match="its weights lack"):
-        load_tuned_head(copy, trained.task, outputs)
+        load_tuned_head(copy, trained.task)
 
 
 def test_weights_of_another_shape_are_refused(bert_folder: Path) -> None:
@@ -348,6 +354,6 @@ def test_weights_of_another_shape_are_refused(bert_folder: Path) -> None:
     (bert_folder / "config.json").write_text(json.dumps(config | {"intermediate_size": 40}))
     with (
         pytest.raises(BertfeatError, match="its weights lack"),
-        fine_tuned_head(Model("odd", bert_folder), labelled(2, 0), LABELS, ONCE, seed=1, device="cpu"),
+        tuning(Model("odd", bert_folder), "labels", labelled(2, 0)),
     ):
         pass

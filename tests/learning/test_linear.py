@@ -12,11 +12,10 @@ from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 
 from bertfeat.corpus import CorpusSettings
-from bertfeat.errors import HeadError, UsageError
+from bertfeat.errors import UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.learning import Head, HeadSettings, verify_head
 from tests.support.heads_toy import FP32, QUICK, choices, numbers, plain_rows, topics, train, write_records
-from tests.support.tagging_golden import put, rewritten
 
 Extract = Callable[..., FeatureSet]
 SOLVED = HeadSettings(hidden=0)
@@ -136,20 +135,3 @@ def test_settings_of_epochs_are_refused_where_there_are_none(extracted: Extract,
     settings = HeadSettings(hidden=0, epochs=1)  # a mix is learnt in epochs
     done = train("classify", *sets, tmp_path / "b", label="topic", layers="mix4", settings=settings)
     assert (len(done.record.history), [each.hidden for each in done.record.candidates]) == (1, [0])
-
-
-def test_candidates_that_contradict_the_rest_are_told(extracted: Extract, tmp_path: Path) -> None:
-    sets = [extracted(f"{name}.csv", keep=("topic",)) for name in ("train", "dev")]
-    given: dict[str, Any] = {"label": "topic", "layers": "last", "settings": replace(SOLVED, weight_decay=0.1)}
-    for at, (change, problem) in enumerate(
-        (
-            (put("candidates", 0, "hidden", to=7), "its candidates are not those of its settings"),
-            (put("candidates", to=[]), "its candidates are not those of its settings"),
-            (put("candidates", 0, "score", to=0.5), r"its score is .*, and that of its best candidate 0\.5"),
-            (put("best_epoch", to=3), "it has 0 epochs, and nothing was trained in epochs"),
-        )
-    ):
-        train("classify", *sets, tmp_path / str(at), **given)
-        rewritten(tmp_path / str(at), change, "head.json")
-        with pytest.raises(HeadError, match=problem):
-            verify_head(tmp_path / str(at))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bertfeat.learning import ExampleBatch, PackedExamples, gather_batch
 from bertfeat.learning.example_store import pack_examples
-from bertfeat.learning.tasks.table import TASKS
+from bertfeat.learning.tasks import TASKS
 
 CPU = torch.device("cpu")
 

@@ -9,9 +9,8 @@ import torch
 
 from bertfeat.errors import UsageError
 from bertfeat.learning import gather_batch
-from bertfeat.learning.capacity import refuse_large_network
 from bertfeat.learning.example_store import pack_examples
-from bertfeat.learning.networks import HeadNetwork, HeadShape
+from bertfeat.learning.networks import HeadNetwork, HeadShape, refuse_large_network
 
 CPU = torch.device("cpu")
 SINGLE = HeadShape(width=4, texts=1, layers=1, mixed=False, hidden=0, recurrent=False, outputs=3, dropout=0.0)
@@ -112,6 +111,6 @@ def test_a_recurrent_network_reads_each_example_as_if_alone() -> None:
 
 def test_a_network_that_the_memory_cannot_hold_is_refused_before_it_is_made() -> None:
     shape = HeadShape(1536, 1, 4, False, 2**16, True, 2, 0.5)
-    with pytest.raises(UsageError, match=r"to learn this network takes 1,\d\d\d\.\d GiB, .* give a smaller hidden"):
+    with pytest.raises(UsageError, match=r"to learn this network takes [\d.]+ TB, .* give a smaller hidden"):
         refuse_large_network(lambda: HeadNetwork(shape), CPU)
     refuse_large_network(lambda: HeadNetwork(replace(shape, hidden=8)), CPU)

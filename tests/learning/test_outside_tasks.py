@@ -1,4 +1,4 @@
-"""A task of another package: registered as an entry point, trained, predicted and verified as those of this one."""
+"""Tasks of another package: registered as an entry point, trained, predicted and verified as those of this one."""
 
 import json
 import sys
@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from safetensors.torch import load_file
+from sklearn.linear_model import PoissonRegressor
 
 from bertfeat.cli import main
-from bertfeat.learning.tasks.table import all_tasks
+from bertfeat.features import FeatureSet
+from bertfeat.learning.tasks import all_tasks
 from tests.support.heads_toy import numbers, write_records
 
 STARS = """
@@ -21,9 +25,42 @@ class Stars(Numbers):
 
     name = "stars"
 
-    def guesses(self, scores, offsets, outputs, spans):
-        made = super().guesses(scores, offsets, outputs, spans)
+    def guesses(self, scores, offsets, spans):
+        made = super().guesses(scores, offsets, spans)
         return [type(guess)(float(min(4, max(0, round(guess.value))))) for guess in made]
+"""
+
+COUNTS = """
+import numpy as np
+from torch.nn.functional import poisson_nll_loss
+
+from bertfeat.learning import Guess, Task, score_numbers
+
+class Stars(Task):
+    \"\"\"How often something happened, learnt by Poisson regression: the network gives the logarithm of the rate.\"\"\"
+
+    name = "counts"
+    measure = "Spearman"
+    architecture = None
+
+    def read_gold(self, table, label):
+        return tuple(float(value) for _, value in table.column(label))
+
+    def make_targets(self, gold):
+        return np.array(gold.values, np.float32)
+
+    def mean_loss(self, scores, targets):
+        return poisson_nll_loss(scores[:, 0], targets)
+
+    def guesses(self, scores, offsets, spans):
+        return [Guess(float(rate)) for rate in np.exp(scores[:, 0])]
+
+    def guess_loss(self, gold, guesses):
+        rates = np.array([guess.value for guess in guesses])
+        return float(np.mean(rates - np.array(gold) * np.log(rates)))
+
+    def score(self, gold, guesses, passages, at):
+        return score_numbers(gold, [guess.value for guess in guesses])
 """
 
 
@@ -83,6 +120,33 @@ def test_it_is_used_as_the_others_are(home: Path, tmp_path: Path, packages: Pack
     missing = bertfeat("classify", "predict", head, dev)
     assert missing.exit_code == 1
     assert "stars: no task of classify; there are labels, multi-labels, numbers" in missing.stderr
+
+
+def test_a_task_of_its_own_loss(home: Path, tmp_path: Path, packages: Packages) -> None:
+    """And of a network of its own in transformers there is none: that is told before anything is replaced."""
+    packages.install(COUNTS)
+    train, dev, head = (tmp_path / name for name in ("train.jsonl", "dev.jsonl", "counts.head"))
+    write_records(train, numbers(80, 1))
+    write_records(dev, numbers(20, 2))
+    files = ["--train", train, "--dev", dev, "--label", "wet", "-o", head, "--model", home / "model"]
+    options = ["--task", "counts", "--precision", "fp32", "--device", "cpu"]
+    done = bertfeat("classify", "train", *files, *options, "--hidden", "0", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["score"] > 0.8
+    weights = load_file(head / "head.safetensors")
+    features = FeatureSet(head / "features" / "train.features")
+    inputs = (features[features.columns[0].name] - weights["mean"].numpy()) * weights["scale"].numpy()
+    gold = np.array([record["wet"] for record in numbers(80, 1)])
+    decay = json.loads(done.stdout)["chosen"]["weight_decay"]
+    theirs = PoissonRegressor(alpha=decay, tol=1e-8, max_iter=2000).fit(inputs, gold)
+    np.testing.assert_allclose(weights["out.weight"][0], theirs.coef_, atol=2e-3)
+    predicted = bertfeat("classify", "predict", head, dev)
+    assert {frozenset(json.loads(line)) for line in predicted.stdout.splitlines()} == {frozenset({"id", "value"})}
+    made = head.joinpath("head.json").read_bytes()
+    refused = bertfeat("classify", "train", *files, *options, "--fine-tune", "--overwrite")
+    assert refused.exit_code == 2
+    assert "--fine-tune: counts are learnt from stored features alone: transformers has no model" in refused.stderr
+    assert head.joinpath("head.json").read_bytes() == made
 
 
 @pytest.mark.parametrize(

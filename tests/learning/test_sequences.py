@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 import transformers
 
-from bertfeat.learning.record import Outputs
 from bertfeat.learning.sequences import Sequencer
 from bertfeat.learning.tables import Gold, GoldAnswer
-from bertfeat.learning.tasks.table import TASKS
+from bertfeat.learning.tasks import TASKS
 from bertfeat.models import Model
 from tests.support.head_texts import asked, head_texts, words
 from tests.support.run_squad import most_context
@@ -25,8 +24,8 @@ def test_sequences_are_hugging_faces(tiny: Any, family: str) -> None:
     chance = random.Random(4)
     pairs = [(" ".join(words(chance, 0, 25)), (" ".join(words(chance, 1, 25)),)) for _ in range(60)]
     pairs += [(text, (text,)) for text, _ in pairs if len(text) > 120]
-    given = head_texts("labels", [other for _, other in pairs], [text for text, _ in pairs], [])
-    read = Sequencer(tiny(family).model, TASKS["labels"]).read(given)
+    given = head_texts([other for _, other in pairs], [text for text, _ in pairs], [])
+    read = Sequencer(tiny(family).model, TASKS["labels"].longest).read_texts(given)
     reference = transformers.AutoTokenizer.from_pretrained(tiny(family).folder)
     whole = 0
     for (text, other), example in zip(pairs, read.examples, strict=True):
@@ -52,8 +51,8 @@ def test_windows_are_those_of_run_squad(tmp_path: Path, positions: int) -> None:
     spans = [found.span(1) for found in re.finditer(r"(?=\b(\w+ \w+ \w+)\b)", passage)]
     spans = spans[-60:]
     answers: list[Gold] = [(GoldAnswer(passage[first:last], first),) for first, last in spans]
-    given = head_texts("answers", [(passage,)] * len(answers), ["the mill"] * len(answers), answers)
-    read = Sequencer(model, TASKS["answers"]).read(given)
+    given = head_texts([(passage,)] * len(answers), ["the mill"] * len(answers), answers)
+    read = Sequencer(model, TASKS["answers"].longest).read_passages(given)
     expected = reference(
         "the mill",
         passage,
@@ -65,9 +64,7 @@ def test_windows_are_those_of_run_squad(tmp_path: Path, positions: int) -> None:
     )
     offsets = [expected["offset_mapping"][n][place:-1] for n in range(len(expected["input_ids"]))]
     assert len(offsets) > 2
-    for at, (example, window) in enumerate(
-        zip(TASKS["answers"].with_targets(given, read, Outputs()), read.windows, strict=True)
-    ):
+    for at, (example, window) in enumerate(zip(TASKS["answers"].with_targets(given, read), read.windows, strict=True)):
         number, (first, last) = at % len(offsets), spans[window.example]
         assert example["input_ids"].tolist() == expected["input_ids"][number]
         assert example["token_type_ids"].tolist() == expected["token_type_ids"][number]
@@ -81,8 +78,8 @@ def test_windows_are_those_of_run_squad(tmp_path: Path, positions: int) -> None:
 
 def test_answers_are_learnt_in_the_windows_that_hold_them(bert: Tiny) -> None:
     given = asked(30, 2, most=120)
-    read = Sequencer(bert.model, TASKS["answers"]).read(given)
-    examples = TASKS["answers"].with_targets(given, read, Outputs())
+    read = Sequencer(bert.model, TASKS["answers"].longest).read_passages(given)
+    examples = TASKS["answers"].with_targets(given, read)
     reference = transformers.AutoTokenizer.from_pretrained(bert.folder)
     held = 0
     for example, window in zip(examples, read.windows, strict=True):

@@ -21,6 +21,7 @@ from bertfeat.learning import (
     GridPoint,
     HeadSettings,
     HeadTable,
+    TableRun,
     estimate_head_table7,
     evaluate_head,
     train_head_table7,
@@ -113,10 +114,11 @@ def test_the_cosine_of_pairs_is_a_row(home: Path, tmp_path: Path) -> None:
 def test_what_is_done_is_not_done_again(home: Path, tmp_path: Path) -> None:
     told: list[tuple[str, int, bool]] = []
 
-    def told_of(title: str, run: Any, was_stored: bool) -> None:
-        told.append((title, run.seed, was_stored))
+    def hear(progress: Any) -> None:
+        if isinstance(progress, TableRun):
+            told.append((progress.title, progress.run.seed, progress.stored))
 
-    given = {"label": "topic", "on_run": told_of}
+    given = {"label": "topic", "progress": hear}
     first = table("classify", home, tmp_path / "t", rows=["last"], seeds=(1,), **given)
     again = table("classify", home, tmp_path / "t", rows=["last", "0"], seeds=(1, 2), **given)
     title = again.rows[1].title
@@ -209,5 +211,5 @@ def test_a_table_is_derived_from_its_runs_again(home: Path, tmp_path: Path) -> N
         verify_head_table7(folder)
     rewritten["rows"][1]["runs"][0]["dev"] /= 2
     write_json(folder / "table7.json", rewritten)
-    with pytest.raises(HeadError, match=r"table7\.json: it does not say what the runs say"):
+    with pytest.raises(HeadError, match=r"table7\.json: the run last/seed-1 is another one"):
         verify_head_table7(folder)

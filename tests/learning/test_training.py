@@ -340,7 +340,7 @@ def test_equal_seeds_give_equal_bytes_and_a_killed_training_goes_on_to_them(
         assert torch.equal(torch.random.get_rng_state(), state), "a caller's random numbers are not touched"
     for number in (1, 3):
         with pytest.raises(Killed):
-            train(kind, *sets, tmp_path / "killed", on_epoch=killing_after(number), **given)
+            train(kind, *sets, tmp_path / "killed", progress=killing_after(number), **given)
     assert not (tmp_path / "killed" / "head.json").exists()
     assert train(kind, *sets, tmp_path / "killed", **given).resumed == 3
     whole, other, killed = (
@@ -359,7 +359,7 @@ def test_another_training_is_not_mixed_in(extracted: Extract, tmp_path: Path) ->
     sets = [extracted(f"{name}.csv", keep=("topic",)) for name in ("train", "dev")]
     given: dict[str, Any] = {"label": "topic", "layers": "last", "settings": SHORT}
     with pytest.raises(Killed):
-        train("classify", *sets, tmp_path / "a", on_epoch=killing_after(1), **given)
+        train("classify", *sets, tmp_path / "a", progress=killing_after(1), **given)
     with pytest.raises(TrainingError, match=r"begun in another way \(they differ in: layers, hidden\).*overwrite=True"):
         train("classify", *sets, tmp_path / "a", label="topic", layers="-2", settings=replace(SHORT, hidden=8))
     train("classify", *sets, tmp_path / "a", **given)
@@ -385,7 +385,7 @@ def test_scores_below_zero_choose_the_weights_that_the_record_names(
 
     given: dict[str, Any] = {"label": "topic", "layers": "last", "settings": replace(QUICK, epochs=6)}
     given["settings"] = replace(given["settings"], hidden=5)  # so that nothing is solved
-    record = train("classify", *sets, tmp_path / "a", on_epoch=on_epoch, **given).record
+    record = train("classify", *sets, tmp_path / "a", progress=on_epoch, **given).record
     assert kept == [1, 2, 2, 2, 2, 2]
     assert (record.best_epoch, record.score) == (2, 0.0)
     scores = iter(told[:2])

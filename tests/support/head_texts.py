@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from bertfeat.learning.record import Outputs
 from bertfeat.learning.tables import Gold, GoldAnswer
-from bertfeat.learning.task import HeadTexts
-from bertfeat.learning.tasks.table import TASKS
+from bertfeat.learning.task import HeadTexts, Task
+from bertfeat.learning.tasks import TASKS
 
 WORDS = ("bank", "the", "unbelievable", "walked", "to", "Straße", "mill", ".", "은행에서", "didn't")
 LABELS = Outputs(("money", "river"))
@@ -22,10 +22,8 @@ def put(chance: random.Random, into: list[str], word: str) -> str:
     return " ".join(into)
 
 
-def head_texts(task: str, seconds: list[tuple[str, ...]], firsts: list[str], gold: list[Gold]) -> HeadTexts:
-    return HeadTexts(
-        TASKS[task], tuple(f"id{n}" for n in range(len(firsts))), tuple(firsts), tuple(seconds), tuple(gold)
-    )
+def head_texts(seconds: list[tuple[str, ...]], firsts: list[str], gold: list[Gold]) -> HeadTexts:
+    return HeadTexts(tuple(f"id{n}" for n in range(len(firsts))), tuple(firsts), tuple(seconds), tuple(gold))
 
 
 def labelled(count: int, seed: int, *, pairs: bool = False, most: int = 6) -> HeadTexts:
@@ -34,14 +32,14 @@ def labelled(count: int, seed: int, *, pairs: bool = False, most: int = 6) -> He
     gold: list[Gold] = [chance.choice(LABELS.labels) for _ in range(count)]
     made = [put(chance, words(chance, 0, most), str(label)) for label in gold]
     if not pairs:
-        return head_texts("labels", [()] * count, made, gold)
-    return head_texts("labels", [(text,) for text in made], [chance.choice(WORDS) for _ in gold], gold)
+        return head_texts([()] * count, made, gold)
+    return head_texts([(text,) for text in made], [chance.choice(WORDS) for _ in gold], gold)
 
 
 def numbered(count: int, seed: int, *, most: int = 6) -> HeadTexts:
     """Texts with a number that a word of theirs decides."""
     given = labelled(count, seed, most=most)
-    return replace(given, task=TASKS["numbers"], gold=tuple(1000.0 + 50.0 * (label == "river") for label in given.gold))
+    return replace(given, gold=tuple(1000.0 + 50.0 * (label == "river") for label in given.gold))
 
 
 def many_labelled(count: int, seed: int, *, most: int = 6) -> HeadTexts:
@@ -50,7 +48,7 @@ def many_labelled(count: int, seed: int, *, most: int = 6) -> HeadTexts:
     texts = [f"{text} {'money river' * (number % 3 == 0)}" for number, text in enumerate(given.texts)]
     texts[1::3] = ["the mill ."] * len(texts[1::3])
     gold = tuple(tuple(label for label in LABELS.labels if label in text.split()) for text in texts)
-    return replace(given, task=TASKS["multi-labels"], texts=tuple(texts), gold=gold)
+    return replace(given, texts=tuple(texts), gold=gold)
 
 
 def asked(count: int, seed: int, *, most: int = 6) -> HeadTexts:
@@ -63,7 +61,7 @@ def asked(count: int, seed: int, *, most: int = 6) -> HeadTexts:
         passage = put(chance, filler, "river") if number % 5 else " ".join(filler)
         passages.append((passage,))
         gold.append((GoldAnswer("river", passage.index("river")),) if number % 5 else ())
-    return head_texts("answers", passages, [" ".join(words(chance, 1, 3)) for _ in range(count)], gold)
+    return head_texts(passages, [" ".join(words(chance, 1, 3)) for _ in range(count)], gold)
 
 
 def choosable(count: int, seed: int, *, most: int = 4) -> HeadTexts:
@@ -74,7 +72,7 @@ def choosable(count: int, seed: int, *, most: int = 4) -> HeadTexts:
         tuple(put(chance, words(chance, 1, most), "river" if n == number else "money") for n in range(3))
         for number in right
     ]
-    return head_texts("choices", list(choices), [" ".join(words(chance, 1, most)) for _ in right], list(right))
+    return head_texts(list(choices), [" ".join(words(chance, 1, most)) for _ in right], list(right))
 
 
 def made_texts(case: str, count: int, seed: int) -> HeadTexts:
@@ -98,7 +96,7 @@ def long_texts(case: str) -> HeadTexts:
     return labelled(12, 9, pairs=case == "pairs", most=150)
 
 
-def outputs_of(case: str) -> Outputs:
-    return {"labels": LABELS, "pairs": LABELS, "multi-labels": LABELS, "numbers": Outputs((), 1025.0, 25.0)}.get(
-        case, Outputs()
-    )
+def task_of_case(case: str) -> Task:
+    """The task of a case, with what it learnt."""
+    outputs = {"labels": LABELS, "pairs": LABELS, "multi-labels": LABELS, "numbers": Outputs((), 1025.0, 25.0)}
+    return TASKS["labels" if case == "pairs" else case].with_outputs(outputs.get(case, Outputs()))

@@ -2,12 +2,8 @@
 
 import json
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
-
-import torch
-from safetensors.torch import save
 
 from bertfeat.io import write_json
 
@@ -21,14 +17,6 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], object], name: st
     del raw["digest"]
     change(raw)
     write_json(folder / name, raw)
-
-
-def reweighted(folder: Path, tensors: dict[str, torch.Tensor], record: str = JSON, weights: str = WEIGHTS) -> None:
-    """Put other tensors into the place of the weights, recorded as if they belonged there."""
-    data = save(tensors)
-    (folder / weights).write_bytes(data)
-    digest = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
-    rewritten(folder, lambda raw: raw.update(weights=digest), record)
 
 
 def put(*path: str | int, to: Any) -> Callable[[dict[str, Any]], None]:

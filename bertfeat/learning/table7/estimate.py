@@ -1,45 +1,34 @@
 """An estimate of the time that a head's Table 7 takes."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Unpack
 
 import torch
 
 from bertfeat.arguments import checked
-from bertfeat.corpus import CorpusSettings
 from bertfeat.display import displayed
 from bertfeat.encoder import resolve_device
 from bertfeat.extraction import estimate_extraction
 from bertfeat.learning.datasets import (
     ALL_LAYERS,
-    ExtractorArguments,
     HeadOptions,
     HeadSource,
-    check_examples,
+    LearningArguments,
     head_corpora,
     head_extractor,
-    open_sets,
-    recorded_model,
-    settle_task,
 )
 from bertfeat.learning.example_store import ExampleBatch
-from bertfeat.learning.fine_tuning import TunedHead, fine_tuned_head
+from bertfeat.learning.fine_tuning import fine_tuned_head, known_texts, open_table
 from bertfeat.learning.inputs import parse_input
 from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.networks import HeadNetwork, HeadShape
-from bertfeat.learning.settings import PAPER_GRID, GridPoint, HeadSettings
+from bertfeat.learning.settings import GridPoint
 from bertfeat.learning.table7.results import TableRow, parse_rows
-from bertfeat.learning.table7.table import rows_have_epochs
-from bertfeat.learning.task import HeadTexts
-from bertfeat.learning.tasks.table import task_of
-from bertfeat.learning.trainer import check_tuning, find_tuned_model
-from bertfeat.learning.tuned_training import known_texts, open_table
+from bertfeat.learning.table7.training import Tuning, open_table_request
+from bertfeat.learning.task import HeadTexts, Task
 
 _EPOCHS = 16  # that a training is taken to last, if it may: so many they were on real data
 _SOLVING_STEPS = 200  # that the linear heads of one group of inputs take together: so many they were on real data
@@ -77,96 +66,58 @@ def estimate_head_table7(
     *,
     rows: Sequence[str | TableRow] = ("paper",),
     seeds: Sequence[int] = (1, 2, 3, 4, 5),
-    label: str | None = None,
-    choices: tuple[str, ...] = (),
-    pooling: str | None = None,
-    embed_pairs: PairForm | str | None = None,
-    settings: HeadSettings | None = None,
     fine_tune: bool = False,
     grid: Sequence[GridPoint] = (),
-    corpus_settings: CorpusSettings | None = None,
-    **extractor: Unpack[ExtractorArguments],
+    **examples: Unpack[LearningArguments],
 ) -> HeadTableEstimate:
-    """How long :func:`bertfeat.learning.train_head_table7` would take; nothing is written.
+    """Estimate how long :func:`bertfeat.learning.train_head_table7` would take; nothing is written.
 
     The model, a few batches of every row, one step of its linear heads and some steps of fine-tuning are timed.
 
     Raises:
         CorpusError, HeadError: a file cannot be read, or says not what is right.
     """
-    settings = settings or HeadSettings()
-    reading, form = corpus_settings or CorpusSettings(), None if embed_pairs is None else PairForm(embed_pairs)
-    named = {"train": open_sets(train), "dev": open_sets(dev)} | ({} if test is None else {"test": open_sets(test)})
-    settings = settle_task(HeadKind(kind), settings, label, named["train"], reading)
-    task = task_of(HeadKind(kind), settings.task)
-    options = HeadOptions(task, ALL_LAYERS, pooling, form, label, choices, reading, extractor)
-    trained = rows_have_epochs(rows, task, settings)
-    check_examples(replace(options, layers=None), named, settings, tuning=fine_tune, epochs=trained, grid=tuple(grid))
-    points, tuned, precision = tuple(grid or PAPER_GRID), None, "auto"
-    device = extractor.get("device")
-    if fine_tune:
-        tuned = find_tuned_model(extractor.get("model"), extractor.get("revision"), recorded_model(named))
-        precision = check_tuning(points, device, extractor.get("precision", "auto"))
-    sources = list(named.values())
+    request = open_table_request(kind, {"train": train, "dev": dev, "test": test}, rows, fine_tune, grid, examples)
+    options = replace(request.options, layers=ALL_LAYERS)
+    settings, device, sources = options.settings, options.extractor.get("device"), list(request.sources.values())
     given = [source[0] for source in sources if not isinstance(source, Path)]
     made = head_extractor(options, given[0] if given else None)
     corpora = [corpus for source in sources if isinstance(source, Path) for _, corpus in head_corpora(source, options)]
     extraction = sum(estimate_extraction(made, corpus).seconds for corpus in corpora)
     table = open_table(sources[0], options)
-    texts = known_texts(table, options)
-    gold = texts.gold
-    chosen, epochs = parse_rows(rows, made.model.num_layers), min(_EPOCHS, settings.epochs)
-    outputs = task.learn_outputs(gold, table.where, settings)
-    apart = options.pair_form is PairForm.APART
+    texts = known_texts(options.task, table, options.label)
+    task, count = options.task.learned(texts.gold, table.where, settings), len(texts.gold)
+    epochs = min(_EPOCHS, settings.epochs)
     training, solving = 0.0, 0.0
+    chosen = parse_rows(rows, made.model.num_layers)
     for row in chosen:
         layers = parse_input(row.name, made.model.num_layers)
-        shape = task.shape(layers, made.model.hidden_size, settings, outputs, apart=apart)
+        shape = task.shape(layers, made.model.hidden_size, settings, apart=options.pair_form is PairForm.APART)
         if task.has_epochs(settings, mixed=layers.mixed):
-            training += len(gold) / _examples_a_second(shape, texts, settings, device) * epochs * len(seeds)
+            speed = _examples_a_second(shape, task.vectors_an_example(texts), settings.batch_size, device)
+            training += count / speed * epochs * len(seeds)
         if task.solves(settings, mixed=layers.mixed):
-            solving += _solving_seconds(shape, len(gold) * task.vectors_an_example(texts), device)
-    tuning = 0.0
-    if tuned is not None:
-        tune_once = partial(
-            fine_tuned_head,
-            tuned,
-            outputs=outputs,
-            seed=0,
-            device=device,
-            precision=precision,
-            max_answer=settings.max_answer,
-        )
-        tuning = _tuning_seconds(tune_once, texts, points, len(seeds))
-    return HeadTableEstimate(len(gold), len(chosen), epochs, extraction, training, solving, tuning)
+            solving += _solving_seconds(shape, count * task.vectors_an_example(texts), device)
+    tuning = 0.0 if request.tuning is None else _tuning_seconds(request.tuning, task, texts, options, len(seeds))
+    return HeadTableEstimate(count, len(chosen), epochs, extraction, training, solving, tuning)
 
 
-def _examples_a_second(shape: HeadShape, texts: HeadTexts, settings: HeadSettings, device: str | None) -> float:
-    """Examples a second of a training on a device, on batches of usual size."""
+def _examples_a_second(shape: HeadShape, vectors: int, size: int, device: str | None) -> float:
+    """Examples a second of a training on a device, on batches of ``size`` examples with so many ``vectors`` each."""
     where = resolve_device(device)
     network = HeadNetwork(shape).to(where)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
-    done, begun = 0, time.perf_counter()
-    for number, batch in enumerate(
-        islice(_empty_batches(shape, texts, settings.batch_size, where), _TIMED + _TIMED // 2)
-    ):
+    owners = torch.arange(size, device=where).repeat(vectors)
+    batch = ExampleBatch(torch.zeros(size * vectors, shape.width, device=where), owners, (size,) * vectors)
+    begun = time.perf_counter()
+    for number in range(_TIMED + _TIMED // 2):
         if number == _TIMED // 2:
-            done, begun = 0, time.perf_counter()
+            begun = time.perf_counter()
         loss = network(batch).square().mean()
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         optimizer.step()
-        done += batch.count
-    return done / (time.perf_counter() - begun)
-
-
-def _empty_batches(shape: HeadShape, texts: HeadTexts, size: int, device: torch.device) -> Iterator[ExampleBatch]:
-    """Batches of the usual number of vectors an example: of tokens about one in four characters."""
-    mean = texts.task.vectors_an_example(texts)
-    while True:
-        sizes = (size,) * mean
-        owners = torch.arange(size, device=device).repeat(mean)
-        yield ExampleBatch(torch.zeros(size * mean, shape.width, device=device), owners, sizes)
+    return _TIMED * size / (time.perf_counter() - begun)
 
 
 def _solving_seconds(shape: HeadShape, vectors: int, device: str | None) -> float:
@@ -184,17 +135,14 @@ def _solving_seconds(shape: HeadShape, vectors: int, device: str | None) -> floa
     return seconds
 
 
-def _tuning_seconds(
-    tune_once: Callable[..., AbstractContextManager[TunedHead]],
-    texts: HeadTexts,
-    grid: Sequence[GridPoint],
-    seeds: int,
-) -> float:
+def _tuning_seconds(tuning: Tuning, task: Task, texts: HeadTexts, options: HeadOptions, seeds: int) -> float:
     """The seconds of fine-tuning with every point of the grid, and with all seeds, by an epoch over some examples."""
-    some = slice(0, _TUNED)
-    sample = HeadTexts(texts.task, texts.ids[some], texts.texts[some], texts.others[some], texts.gold[some])
-    point = GridPoint(min(16, len(sample.ids)), 1e-6, 1)
-    with tune_once(train=sample, point=point) as tuned:
+    some, points = slice(0, _TUNED), tuning.points
+    sample = HeadTexts(texts.ids[some], texts.texts[some], texts.others[some], texts.gold[some])
+    point, device = GridPoint(min(16, len(sample.ids)), 1e-6, 1), options.extractor.get("device")
+    with fine_tuned_head(
+        tuning.model, task, sample, point, options.settings, device=device, precision=tuning.precision
+    ) as (_, tuned):
         seconds = tuned.seconds
-    epochs = sum(point.epochs for point in grid) if len(grid) > 1 else 0
-    return seconds / len(sample.ids) * len(texts.ids) * (epochs + seeds * grid[0].epochs)
+    epochs = sum(point.epochs for point in points) if len(points) > 1 else 0
+    return seconds / len(sample.ids) * len(texts.ids) * (epochs + seeds * points[0].epochs)

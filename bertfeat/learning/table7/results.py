@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from bertfeat.arguments import checked
-from bertfeat.display import displayed
+from bertfeat.display import displayed, format_duration
 from bertfeat.errors import HeadError, parameter
 from bertfeat.io import (
     JsonFormat,
@@ -25,7 +25,8 @@ from bertfeat.io import (
 from bertfeat.learning.inputs import Extraction, parse_input
 from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.settings import GridPoint, HeadSettings, Schedule
-from bertfeat.learning.tasks.table import task_of
+from bertfeat.learning.tasks import task_of
+from bertfeat.progress import Milestone
 from bertfeat.recipe import Pooling
 
 # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -90,8 +91,6 @@ FORMAT_VERSION = 1
 SETTINGS_NAME = "_settings.json"
 RUNS_NAME = "runs"
 
-_Score = Annotated[float, Meta(ge=-1, le=1)]
-
 
 @dataclass(frozen=True, slots=True)
 class HeadRun:
@@ -99,8 +98,8 @@ class HeadRun:
 
     row: str
     seed: Annotated[int, Meta(ge=0)]
-    dev: _Score
-    test: _Score | None
+    dev: float
+    test: float | None
     scores: Mapping[str, float]  # further ones, of the test set, or else of the development set
     epochs: int = 0
     seconds: Annotated[float, Meta(ge=0)] = 0.0  # of learning
@@ -115,6 +114,29 @@ class HeadRun:
         point = self.grid
         name = f"{self.precision}-batch-{point.batch_size}-rate-{point.learning_rate:g}-epochs-{point.epochs}"
         return f"{self.row}/{name}-seed-{self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableRun(Milestone):
+    """A run of a table that is done."""
+
+    title: str  # of its row
+    run: HeadRun
+    stored: bool  # it was there already
+    done: int  # runs of the table, this one included
+    total: int
+
+    @property
+    def fraction(self) -> float:
+        """The share of the table's runs that is done."""
+        return self.done / self.total
+
+    def __str__(self) -> str:
+        run = self.run
+        test = "" if run.test is None else f", test {run.test:.4f}"
+        how = "there already" if self.stored else f"{run.epochs} epochs, {format_duration(run.seconds)}"
+        point = "" if run.grid is None else f" {run.grid.batch_size}:{run.grid.learning_rate:g}:{run.grid.epochs}"
+        return f"{self.title}{point}, seed {run.seed}: dev {run.dev:.4f}{test} ({how})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +186,7 @@ class HeadRuns:
     def __init__(
         self, folder: Path, identity: TableIdentity, places: Mapping[str, tuple[str, ...]] | None = None
     ) -> None:
-        self._table, self._identity = folder, identity
+        self._table = folder
         self.folder = folder / RUNS_NAME
         self.digest = identity.digest
         existing = read_table_settings(folder)
@@ -192,21 +214,12 @@ class HeadRuns:
         return file.run
 
     def _problem(self, file: "_HeadRunFile", place: str) -> str | None:
-        """The contradiction between a run and its place or its table, if there is one."""
-        run = file.run
+        """The contradiction between a run and its place or table, if there is one: it may have been copied there."""
         if file.table != self.digest:
             return "this run is of another table"
-        if run.place != place:
-            return f"it says of itself that it is {run.place}, and is in another's place"
-        if (run.grid is not None) != (run.row == FINE_TUNING):
-            return "only fine-tuning has a point of a grid"
-        if (run.grid is None) != (run.precision is None):
-            return "fine-tuning, and nothing else, says which precision it was computed in"
-        has_test = "test" in self._identity.data
-        if (run.test is not None) != has_test:
-            return "no score on the test set" if has_test else "a score on a test set, which the table lacks"
-        most = self._identity.training.epochs if run.grid is None else run.grid.epochs
-        return f"{run.epochs} epochs, and there are {most} at most" if run.epochs > most else None
+        if file.run.place != place:
+            return f"it says of itself that it is {file.run.place}, and is in another's place"
+        return None
 
     def write(self, run: HeadRun) -> None:
         """Keep a run that is done."""
@@ -272,6 +285,7 @@ class HeadTable:
     """The rows that were trained, in order."""
 
     kind: HeadKind
+    task: str
     model: str
     measure: str
     rows: Annotated[tuple[HeadRow, ...], Meta(min_length=1)]
@@ -318,7 +332,11 @@ def format_head_table(table: HeadTable) -> str:
 def _further_notes(table: HeadTable) -> Iterator[str]:
     tuned = [row for row in table.rows if row.name == FINE_TUNING]
     by_epoch = table.schedule == "plateau"
-    reasons = {"head": not task_of(table.kind).recurrent, "epoch": by_epoch, "point of the grid": bool(tuned)}
+    reasons = {
+        "head": not task_of(table.kind, table.task).recurrent,
+        "epoch": by_epoch,
+        "point of the grid": bool(tuned),
+    }
     if chosen := [name for name, is_chosen in reasons.items() if is_chosen]:
         yield f"Chosen by the development set: {', '.join(chosen)}."
     if not by_epoch:

@@ -1,53 +1,62 @@
-"""The call that compares layers, as the paper's Table 7 does."""
+"""The call that compares layers, as the paper's Table 7 does: its rows, seeds, fine-tuning and baselines."""
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 
 from bertfeat.arguments import checked
-from bertfeat.corpus import CorpusSettings
 from bertfeat.display import displayed
-from bertfeat.errors import UsageError
+from bertfeat.errors import TrainingError, UsageError, errors_within
 from bertfeat.features import FeatureSet
-from bertfeat.io import ResultKind
+from bertfeat.io import ResultKind, hold_result_folder, storage_errors
+from bertfeat.learning.checkpoint import STATE_NAME, remove_checkpoint
 from bertfeat.learning.datasets import (
     ALL_LAYERS,
-    ExtractorArguments,
     HeadOptions,
     HeadSource,
-    OnDataset,
+    LearningArguments,
+    OpenSets,
     check_examples,
-    open_sets,
+    open_request,
     recorded_model,
-    settle_task,
 )
-from bertfeat.learning.folders import draw_if_possible, hold_result_folder
+from bertfeat.learning.examples import HeadExamples, OpenSources
+from bertfeat.learning.fine_tuning import fine_tuned_head
 from bertfeat.learning.inputs import count_failed_rows, record_place
-from bertfeat.learning.kinds import HeadKind, PairForm
-from bertfeat.learning.schedule import OnEpoch, OnPace
+from bertfeat.learning.kinds import HeadKind
+from bertfeat.learning.loop import HeadLoop, SolvedHeads, store_guesses
+from bertfeat.learning.schedule import Epoch, Pace
+from bertfeat.learning.scores import SpanScores
 from bertfeat.learning.settings import PAPER_GRID, GridPoint, HeadSettings
 from bertfeat.learning.table7.results import (
+    FINE_TUNED_ROW,
+    FINE_TUNING,
+    PAPER_ROWS,
     PICTURE_NAME,
+    HeadRow,
+    HeadRun,
     HeadRuns,
     HeadTable,
     TableIdentity,
     TableRow,
+    TableRun,
     parse_rows,
     write_head_table,
 )
-from bertfeat.learning.table7.table import HeadTableTraining, OnHeadRun, rows_have_epochs
-from bertfeat.learning.tasks.labels import Labels, merged_labels_warnings
-from bertfeat.learning.tasks.table import task_of
+from bertfeat.learning.task import Guess, HeadScores, HeadTexts, Task
+from bertfeat.learning.tasks.labels import merged_labels_warnings
 from bertfeat.learning.trainer import check_tuning, find_tuned_model
-from bertfeat.learning.training import OpenSources, extracted_sets, open_sources
+from bertfeat.learning.training import extracted_sets, open_sources
 from bertfeat.models import Model, find_model
-from bertfeat.plots import draw_table7
-from bertfeat.progress import AnyProgress, OnStep, ProgressOption, StepProgress, telling
+from bertfeat.plots import draw_if_possible, draw_table7
+from bertfeat.progress import AnyProgress, ProgressOption, telling
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import Tokenizer
 
@@ -88,6 +97,225 @@ def share_of_capitals(features: FeatureSet) -> float:
     return sum(1 for word in words if word != word.lower()) / max(1, len(words))
 
 
+# ── what is asked ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The fine-tuning beside a table's rows."""
+
+    model: Model
+    points: tuple[GridPoint, ...]
+    precision: Literal["fp32", "bf16"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRequest:
+    """The table that is asked for: checked, and its sources open."""
+
+    sources: dict[str, OpenSets]  # train, dev and perhaps test
+    options: HeadOptions
+    tuning: Tuning | None
+
+
+def open_table_request(
+    kind: HeadKind | str,
+    sources: Mapping[str, HeadSource | None],
+    rows: Sequence[str | TableRow],
+    fine_tune: bool,
+    grid: Sequence[GridPoint],
+    arguments: LearningArguments,
+) -> TableRequest:
+    """Check what is asked for before anything is extracted; taggers have no CRF by default, as in the paper."""
+    opened, options = open_request(kind, sources, None, arguments)
+    if options.task.reads is Pooling.WORD:
+        options = replace(options, settings=replace(options.settings, crf=bool(options.settings.crf)))
+    epochs = _rows_have_epochs(rows, options.task, options.settings)
+    check_examples(options, opened, tuning=fine_tune, epochs=epochs, grid=tuple(grid))
+    if not fine_tune:
+        return TableRequest(opened, options, None)
+    given, points = options.extractor, tuple(grid or PAPER_GRID)
+    model = find_tuned_model(given.get("model"), given.get("revision"), recorded_model(opened))
+    precision = check_tuning(points, given.get("device"), given.get("precision", "auto"))
+    return TableRequest(opened, options, Tuning(model, points, precision))
+
+
+def _rows_have_epochs(rows: Sequence[str | TableRow], task: Task, settings: HeadSettings) -> bool:
+    """Whether a network is trained in epochs for any row."""
+    meant = [row for given in rows for row in (PAPER_ROWS if given == "paper" else (given,))]
+    names = [row if isinstance(row, str) else row.name for row in meant]
+    return not names or any(task.has_epochs(settings, mixed=name.startswith("mix")) for name in names)
+
+
+# ── baselines ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+MOST_FREQUENT = "most-frequent"
+COSINE = "cosine"
+TITLES = {MOST_FREQUENT: "Most frequent answer", COSINE: "Cosine of the two vectors (last layer)"}
+
+
+def cosine_guesses(examples: HeadExamples) -> list[Guess]:
+    """The cosine of the two vectors of each example."""
+    return [Guess(value) for value in _cosines(examples)]
+
+
+def _cosines(examples: HeadExamples) -> Iterator[float]:
+    for chunk in examples.store.chunks():
+        first, second = np.split(chunk.features.astype(np.float32), 2, axis=1)
+        norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+        yield from (np.einsum("nw,nw->n", first, second) / np.maximum(norms, 1e-12)).tolist()
+
+
+# ── trainings ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class HeadTableTraining:
+    """The trainings of one table, in a folder that :func:`hold_result_folder` holds."""
+
+    def __init__(
+        self, sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOptions, last: OpenSources, runs: HeadRuns
+    ) -> None:
+        self._sets, self._options, self._settings, self._runs = sets, options, options.settings, runs
+        self._task, self._last = last.task, last.examples  # what is not of layers is as the last layer's row reads it
+        self._done = self._total = 0
+        self._paced = False  # further trainings take much the same time
+
+    def run(self, rows: Sequence[TableRow], seeds: Sequence[int], tuning: Tuning | None) -> HeadTable:
+        """Do the missing runs of those rows and seeds, and give the table."""
+        tried = len(tuning.points) if tuning is not None and len(tuning.points) > 1 else 0
+        self._total = (len(rows) + (tuning is not None)) * len(seeds) + tried
+        results = [*self._baselines(), *(self._row(row, seeds) for row in rows)]
+        results += [] if tuning is None else [self._fine_tune(tuning, seeds)]
+        model = self._sets["train"][0].header.model.name
+        task, schedule = self._task, self._settings.schedule
+        return HeadTable(task.kind, task.name, model, task.measure, tuple(results), schedule)
+
+    # ── frozen features ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _row(self, row: TableRow, seeds: Sequence[int]) -> HeadRow:
+        """One row with every seed; its features are read, and linear heads solved, once, if any seed is missing."""
+        opened = cache(lambda: open_sources(self._sets, replace(self._options, layers=row.name)))
+        solved: list[SolvedHeads] = []
+        runs = [self._train(row, seed, opened, solved) for seed in seeds]
+        return HeadRow.of(row.name, row.title, runs, self._paper(row))
+
+    def _train(self, row: TableRow, seed: int, opened: Callable[[], OpenSources], solved: list[SolvedHeads]) -> HeadRun:
+        """One row with one seed; a training that was killed goes on."""
+        place = HeadRun(row.name, seed, 0.0, None, {}).place
+        stored = self._runs.read(place)
+        folder = self._runs.path(place).with_suffix(".head")
+        if stored is None:
+            learn = partial(self._learn, row, seed, folder, opened(), solved)
+            with hold_result_folder(folder, ResultKind.HEAD):
+                begun = (folder / STATE_NAME).exists()
+                try:
+                    run = learn()
+                except TrainingError:  # what a killed run left does not fit: it is of no other use
+                    if not begun:
+                        raise
+                    remove_checkpoint(folder)
+                    run = learn()
+            self._runs.write(run)
+        if folder.exists():
+            with storage_errors(folder):
+                shutil.rmtree(folder)
+        return self._told(row.title, stored or run, stored is not None)
+
+    def _learn(self, row: TableRow, seed: int, folder: Path, opened: OpenSources, solved: list[SolvedHeads]) -> HeadRun:
+        """A training; ``solved`` holds the linear heads of one before it, or gets those of this one."""
+        settings = replace(self._settings, seed=seed)
+        loop = HeadLoop(folder, settings, self._options.extractor.get("device"), opened, *solved)
+        loop.learn(self._tell_pace)
+        solved[:] = [] if loop.solved is None else [loop.solved]
+        guess = partial(store_guesses, self._task, loop.network, settings=settings, device=loop.device)
+        scores = self._scores(opened.examples, lambda name: guess(opened.examples[name]))
+        return _scored_run(row.name, seed, scores, epochs=len(loop.history), seconds=loop.seconds)
+
+    # ── fine-tuning ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _fine_tune(self, tuning: Tuning, seeds: Sequence[int]) -> HeadRow:
+        """The best point of the grid for the first seed, with every seed."""
+        texts = {name: self._task.read_texts(examples.table, examples.gold) for name, examples in self._last.items()}
+        tune = partial(self._fine_tune_point, tuning, texts)
+        point, points = tuning.points[0], tuning.points
+        if len(points) > 1:
+            point = max(points, key=lambda point: tune(point, seeds[0]).dev)
+        runs = [tune(point, seed) for seed in seeds]
+        return HeadRow.of(FINE_TUNING, FINE_TUNED_ROW.title, runs, self._paper(FINE_TUNED_ROW))
+
+    def _fine_tune_point(self, tuning: Tuning, texts: Mapping[str, HeadTexts], point: GridPoint, seed: int) -> HeadRun:
+        place = HeadRun(FINE_TUNING, seed, 0.0, None, {}, grid=point, precision=tuning.precision).place
+        stored = self._runs.read(place)
+        if stored is not None:
+            return self._told(FINE_TUNED_ROW.title, stored, True)
+        settings, device = replace(self._settings, seed=seed), self._options.extractor.get("device")
+        with fine_tuned_head(
+            tuning.model, self._task, texts["train"], point, settings, device=device, precision=tuning.precision
+        ) as (head, tuned):
+            scores = self._scores(self._last, lambda name: head.guesses(texts[name]))
+        run = _scored_run(FINE_TUNING, seed, scores, epochs=point.epochs, seconds=tuned.seconds)
+        run = replace(run, grid=point, precision=tuning.precision)
+        self._runs.write(run)
+        return self._told(FINE_TUNED_ROW.title, run, False)
+
+    # ── baselines, scores ───────────────────────────────────────────────────────────────────────────────────
+
+    def _baselines(self) -> list[HeadRow]:
+        train, frequent = self._last["train"], self._task.frequent(self._last["train"].gold)
+        guesses: dict[str, Callable[[HeadExamples], list[Guess]]] = {}
+        if frequent is not None:
+            guesses[MOST_FREQUENT] = lambda examples: [frequent] * len(examples.gold)
+        if self._task.compares and len(train.sets) == 2:
+            guesses[COSINE] = cosine_guesses
+        rows = []
+        for name, guess in guesses.items():
+            scores = self._scores(self._last, lambda which, guess=guess: guess(self._last[which]))  # type: ignore[misc]
+            rows.append(HeadRow.of(name, TITLES[name], [_scored_run(name, 0, scores)]))
+        return rows
+
+    def _scores(
+        self, examples: Mapping[str, HeadExamples], guesses: Callable[[str], Sequence[Guess]]
+    ) -> dict[str, HeadScores]:
+        """The scores on the development set, and on the test set by the threshold that is best on the former."""
+        dev, test = examples["dev"], examples.get("test")
+        found, threshold = self._task.best_scores(dev.gold, guesses("dev"), dev.passages)
+        if test is None:
+            return {"dev": found}
+        with errors_within(test.origin):
+            return {"dev": found, "test": self._task.score(test.gold, guesses("test"), test.passages, threshold)}
+
+    def _paper(self, row: TableRow) -> float | None:
+        """The paper's score of a row, which it has for tags alone."""
+        return row.paper if self._task.kind is HeadKind.TAG else None
+
+    def _told(self, title: str, run: HeadRun, stored: bool) -> HeadRun:
+        self._done += 1
+        self._options.tell(TableRun(title, run, stored, self._done, self._total))
+        return run
+
+    def _tell_pace(self, told: Epoch | Pace) -> None:
+        if isinstance(told, Pace) and not self._paced:
+            self._paced = True
+            self._options.tell(told)
+
+
+def _scored_run(
+    row: str, seed: int, scores: Mapping[str, HeadScores], *, epochs: int = 0, seconds: float = 0.0
+) -> HeadRun:
+    test = scores.get("test")
+    value = test.f1 if isinstance(test, SpanScores) else None if test is None else test.value
+    return HeadRun(row, seed, scores["dev"].value, value, _single_scores(test or scores["dev"]), epochs, seconds)
+
+
+def _single_scores(scores: HeadScores) -> dict[str, float]:
+    """The scores that are single numbers, by name."""
+    single = {name: value for name, value in asdict(scores).items() if isinstance(value, float)}
+    if isinstance(scores, SpanScores) and scores.best_exact is not None:
+        single["best_exact"] = scores.best_exact.score
+    return single
+
+
 # ── the call ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -112,28 +340,18 @@ def train_head_table7(
     *,
     rows: Sequence[str | TableRow] = ("paper",),
     seeds: Sequence[int] = (1, 2, 3, 4, 5),
-    label: str | None = None,
-    choices: tuple[str, ...] = (),
-    pooling: str | None = None,
-    embed_pairs: PairForm | str | None = None,
-    settings: HeadSettings | None = None,
     fine_tune: bool = False,
     grid: Sequence[GridPoint] = (),
-    corpus_settings: CorpusSettings | None = None,
     picture: bool = True,
     progress: ProgressOption[AnyProgress] = None,
-    on_dataset: OnDataset | None = None,
-    on_run: OnHeadRun | None = None,
-    on_epoch: OnEpoch | None = None,
-    on_pace: OnPace | None = None,
-    **extractor: Unpack[ExtractorArguments],
+    **examples: Unpack[LearningArguments],
 ) -> HeadTableReport:
     """Compare layers as features for a head, as Table 7 of the BERT paper does for tagging, on your own data.
 
     Corpora are extracted into the folder with every layer. Every row is trained with every seed; beside them stand the
     most frequent answer, of numbers of pairs the cosine of their vectors, and with ``fine_tune`` the model fine-tuned:
     the first seed chooses the best point of the ``grid`` (default: the paper's) on ``dev``, and all seeds are run with
-    it. What is done is kept, and not done again. ``progress`` hears of extraction, and of runs unless ``on_run`` does.
+    it. What is done is kept, and not done again. ``progress`` hears of extraction and of each run.
 
     Raises:
         HeadError: the folder holds a table of other data or settings; or see :func:`train_head`.
@@ -141,54 +359,30 @@ def train_head_table7(
     """
     if not seeds or not (rows or fine_tune):
         raise UsageError("a table needs at least one row and one seed")
-    folder, settings = Path(folder), settings or HeadSettings()
-    reading, form = corpus_settings or CorpusSettings(), None if embed_pairs is None else PairForm(embed_pairs)
-    sources = {"train": open_sets(train), "dev": open_sets(dev)} | ({} if test is None else {"test": open_sets(test)})
-    settings = settle_task(HeadKind(kind), settings, label, sources["train"], reading)
-    task = task_of(HeadKind(kind), settings.task)
-    settings = replace(settings, crf=bool(settings.crf)) if task.reads is Pooling.WORD else settings  # as the paper
-    options = HeadOptions(task, None, pooling, form, label, choices, reading, extractor, None, on_dataset)
-    epochs = rows_have_epochs(rows, task, settings)
-    check_examples(options, sources, settings, tuning=fine_tune, epochs=epochs, grid=tuple(grid))
-    points, tuned, precision = tuple(grid or PAPER_GRID), None, None
-    if fine_tune:
-        tuned = find_tuned_model(extractor.get("model"), extractor.get("revision"), recorded_model(sources))
-        precision = check_tuning(points, extractor.get("device"), extractor.get("precision", "auto"))
+    folder = Path(folder)
+    named = {"train": train, "dev": dev, "test": test}
+    request = open_table_request(kind, named, rows, fine_tune, grid, examples)
+    sources, task = request.sources, request.options.task
     with hold_result_folder(folder, ResultKind.TABLE7), telling(progress) as tell:
-        options = replace(options, progress=tell)
+        options = replace(request.options, tell=tell)
         sets = extracted_sets(sources, replace(options, layers=ALL_LAYERS), folder)
         if task.reads is Pooling.WORD and any(isinstance(source, Path) for source in sources.values()):
-            warn_of_lower_case(extractor.get("model"), extractor.get("revision"), sets["train"][0])
-        model = sets["train"][0].header.model
-        last = open_sources(sets, replace(options, layers="last"), settings)  # refuses sets before anything is written
+            warn_of_lower_case(options.extractor.get("model"), options.extractor.get("revision"), sets["train"][0])
+        last = open_sources(sets, replace(options, layers="last"))  # refuses sets before anything is written
         places = {name: tuple(record_place(each.folder, folder) for each in made) for name, made in sets.items()}
-        runs = HeadRuns(folder, _table_identity(last, options, settings), places)
-        chosen = parse_rows(rows, model.num_layers)
-        total = (len(chosen) + fine_tune) * len(seeds) + (len(points) if fine_tune and len(points) > 1 else 0)
-        hear = on_run or _RunCounter(tell, total)
-        training = HeadTableTraining(sets, options, settings, last, runs, hear, on_epoch, on_pace)
-        table = training.run(chosen, tuple(seeds), tuned=tuned, grid=points, precision=precision)
+        runs = HeadRuns(folder, _table_identity(last, options), places)
+        chosen = parse_rows(rows, last.reads.model.num_layers)
+        table = HeadTableTraining(sets, options, last, runs).run(chosen, tuple(seeds), request.tuning)
         write_head_table(folder, table)
-        warnings = merged_labels_warnings(sources.values(), label if isinstance(task, Labels) else None)
+        warnings = merged_labels_warnings(task, sources.values(), options.label)
         if picture:
             warnings += draw_if_possible(lambda: draw_table7(table, folder / PICTURE_NAME))
     return HeadTableReport(folder, table, warnings, count_failed_rows(sources, sets))
 
 
-class _RunCounter:
-    """Tells how many runs of a table are done."""
-
-    def __init__(self, tell: OnStep, total: int) -> None:
-        self._tell, self._total, self._done = tell, total, 0
-
-    def __call__(self, *_: object) -> None:
-        self._done += 1
-        self._tell(StepProgress("", self._done, self._total, "runs"))
-
-
-def _table_identity(sources: OpenSources, options: HeadOptions, settings: HeadSettings) -> TableIdentity:
+def _table_identity(opened: OpenSources, options: HeadOptions) -> TableIdentity:
     """The settings and data shared by all runs of a table."""
-    reads, opened = sources
+    reads = opened.reads
     return TableIdentity(
         kind=options.kind,
         model=reads.model.fingerprint,
@@ -196,6 +390,6 @@ def _table_identity(sources: OpenSources, options: HeadOptions, settings: HeadSe
         pairs=reads.pairs,
         label=options.label,
         extraction=reads.extraction,
-        training=replace(settings, seed=HeadSettings().seed),
-        data={name: examples.digest for name, examples in opened.items()},
+        training=replace(options.settings, seed=HeadSettings().seed),
+        data={name: examples.digest for name, examples in opened.examples.items()},
     )

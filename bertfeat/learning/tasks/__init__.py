@@ -1,1 +1,54 @@
-"""The tasks that heads learn: a file each, and the table that lists them."""
+"""The tasks that heads learn, a file each, and the table of them and of those that other packages register."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import entry_points
+
+from bertfeat.errors import HeadError, UsageError, parameter
+from bertfeat.learning.kinds import HeadKind
+from bertfeat.learning.task import Task
+from bertfeat.learning.tasks.answers import Answers
+from bertfeat.learning.tasks.choices import Choices
+from bertfeat.learning.tasks.labels import Labels
+from bertfeat.learning.tasks.multi_labels import MultiLabels
+from bertfeat.learning.tasks.numbers import Numbers
+from bertfeat.learning.tasks.tags import Tags
+
+TASKS: Mapping[str, Task] = {
+    task.name: task for task in (Tags(), Labels(), MultiLabels(), Numbers(), Answers(), Choices())
+}
+"""The tasks of this room by name; of each verb the first is the one that is learnt if none is named."""
+
+_GROUP = "bertfeat.tasks"
+
+
+@cache
+def all_tasks() -> Mapping[str, Task]:
+    """The tasks of this room and those that packages register as entry points of the group ``bertfeat.tasks``.
+
+    An entry point names a subclass of :class:`bertfeat.learning.Task` that is made without arguments.
+    """
+    tasks = dict(TASKS)
+    for entry in entry_points(group=_GROUP):
+        made = entry.load()
+        task = made() if isinstance(made, type) and issubclass(made, Task) else None
+        remedy = "uninstall the package that registers it, or correct it"
+        if task is None:
+            raise HeadError(f"the entry point {entry.name} of {_GROUP} is no Task", where=entry.value, remedy=remedy)
+        if task.name in tasks:
+            raise HeadError(f"there are two tasks with the name {task.name}", where=entry.value, remedy=remedy)
+        tasks[task.name] = task
+    return tasks
+
+
+def task_of(kind: HeadKind | str, name: str | None = None) -> Task:
+    """The task of a verb by its name; by default the first one."""
+    tasks = {task.name: task for task in all_tasks().values() if task.kind == kind}
+    if name is None:
+        return next(iter(tasks.values()))
+    if name not in tasks:
+        problem = f"no task of {kind}; there {'are' if len(tasks) > 1 else 'is'} {', '.join(tasks)}"
+        raise UsageError(
+            problem, where=parameter("task", name), remedy="name one of these, or install the package with it"
+        )
+    return tasks[name]

@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, cast
@@ -20,9 +20,8 @@ from bertfeat.io import shorten
 from bertfeat.learning.example_store import ExampleBatch, ExampleRows
 from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.networks import HeadNetwork
-from bertfeat.learning.record import Outputs
 from bertfeat.learning.scores import SpanScores, score_answers
-from bertfeat.learning.tables import ANSWERS, ExampleTable, FeatureRows, Gold, GoldAnswer, gold_values
+from bertfeat.learning.tables import ANSWERS, ExampleTable, FeatureRows, Gold, GoldAnswer, PassageTokens, gold_values
 from bertfeat.learning.task import (
     ExampleLayout,
     GoldExamples,
@@ -35,7 +34,6 @@ from bertfeat.learning.task import (
     Task,
     Threshold,
 )
-from bertfeat.learning.tokens import PassageTokens
 from bertfeat.learning.trainer import Example
 from bertfeat.recipe import Pooling
 
@@ -163,7 +161,7 @@ class Answers(Task):
         """The column of answers."""
         return (ANSWERS,)
 
-    def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
+    def read_gold(self, table: ExampleTable, label: str | None) -> tuple[Gold, ...]:
         """The answers to each question."""
         return tuple(_read_answers(table))
 
@@ -177,14 +175,15 @@ class Answers(Task):
         pairs = zip(texts.texts, texts.others, strict=True)
         return int(np.mean([1 + len("".join((text, *others))) // 4 for text, others in pairs]))
 
-    def width(self, outputs: Outputs) -> int:
+    @property
+    def width(self) -> int:
         """Scores of a start and of an end."""
         return 2
 
     # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
-        """The first and last token of each example's first answer in that example, both 0 ([CLS]) for none: ``[E, 2]``."""
+    def make_targets(self, gold: GoldExamples) -> NDArray[np.generic]:
+        """The first and last token of each example's first answer, both 0 ([CLS]) where it has none: ``[E, 2]``."""
         layout = gold.layout
         assert layout is not None
         assert layout.tokens is not None
@@ -198,10 +197,6 @@ class Answers(Task):
                 found = _locate(layout.passages[number], starts, ends, answers[0], where, row)
                 targets[number] = passage[found.first], passage[found.last]
         return targets
-
-    def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """There is none without the tokens of a batch: no linear head is solved."""
-        raise NotImplementedError
 
     def batch_loss(self, network: HeadNetwork, batch: ExampleBatch, targets: Tensor, allowed: Tensor | None) -> Tensor:
         """Mean negative log probability of the first and of the last token of the answer.
@@ -222,7 +217,7 @@ class Answers(Task):
 
     # ── predictions ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def guesses(self, scores: Scores, offsets: Offsets, outputs: Outputs, spans: PassageSpans | None) -> list[Guess]:
+    def guesses(self, scores: Scores, offsets: Offsets, spans: PassageSpans | None) -> list[Guess]:
         """The best span of each passage by its start score plus its end score, ``[N, 2]``."""
         assert spans is not None
         tokens, guesses = spans.tokens, []
@@ -237,12 +232,8 @@ class Answers(Task):
             guesses.append(Guess("", start=int(tokens.start[begin]), end=int(tokens.end[end]), no_answer=none))
         return guesses
 
-    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs) -> float | None:
-        """None: there is a single candidate."""
-        return None
-
     def score(
-        self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs, passages: Sequence[str], at: Threshold
+        self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str], at: Threshold
     ) -> SpanScores:
         """Exact match and F1 of words; a question counts as one without an answer where its score is above ``at``."""
         answers = [[answer.text for answer in given] for given in cast("_Answers", gold)]
@@ -253,23 +244,17 @@ class Answers(Task):
         cut = ["" if guess.no_answer > at else text for guess, text in zip(guesses, texts, strict=True)]
         return replace(score_answers(answers, cut), best_exact=best.best_exact, best_f1=best.best_f1)
 
-    def best_threshold(
-        self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs, passages: Sequence[str]
-    ) -> Threshold:
+    def best_threshold(self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str]) -> Threshold:
         """The no-answer score with the best F1; None where every question has an answer."""
-        best = self.score(gold, guesses, outputs, passages, None).best_f1
+        best = self.score(gold, guesses, passages, None).best_f1
         return None if best is None else best.threshold
 
-    def has_thresholds(self, threshold: Threshold, outputs: Outputs) -> bool:
-        """Whether it is one score, or none."""
-        return threshold is None or isinstance(threshold, float)
-
-    def frequent(self, gold: Sequence[Gold], outputs: Outputs) -> Guess:
+    def frequent(self, gold: Sequence[Gold]) -> Guess:
         """No answer, where some question has none; else an empty one."""
         return Guess("", no_answer=0.0 if all(cast("_Answers", gold)) else NEVER)
 
     def prediction(
-        self, owner: str, guess: Guess, outputs: Outputs, passage: str, threshold: Threshold, gold: Gold | None
+        self, owner: str, guess: Guess, passage: str, threshold: Threshold, gold: Gold | None
     ) -> HeadPrediction:
         """The stretch of the passage, or none above the threshold."""
         if isinstance(threshold, float) and guess.no_answer > threshold:
@@ -287,11 +272,7 @@ class Answers(Task):
         """Windows of each passage behind its question."""
         return sequencer.read_passages(texts)
 
-    def config(self, outputs: Outputs) -> Mapping[str, object]:
-        """Two scores a token."""
-        return {"num_labels": 2}
-
-    def with_targets(self, train: HeadTexts, read: "HeadSequences", outputs: Outputs) -> list[Example]:
+    def with_targets(self, train: HeadTexts, read: "HeadSequences") -> list[Example]:
         """The windows with the first and the last token of the answer, or those of [CLS]."""
         spans = _window_spans(train, read.windows)
         return [
@@ -308,7 +289,6 @@ class Answers(Task):
         texts: HeadTexts,
         read: "HeadSequences",
         scores: Sequence[NDArray[np.float32]],
-        outputs: Outputs,
         max_answer: int,
     ) -> list[Guess]:
         """The best span of each passage over all its windows, ``[T, 2]`` each.

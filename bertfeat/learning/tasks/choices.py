@@ -1,6 +1,6 @@
 """Choices: one of several continuations of a question is the right one (section 4.4 of the paper)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise, repeat
 from typing import TYPE_CHECKING, cast
@@ -15,7 +15,6 @@ from bertfeat.io import quote_names
 from bertfeat.learning.example_store import ExampleBatch, ExampleRows
 from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.networks import HeadNetwork
-from bertfeat.learning.record import Outputs
 from bertfeat.learning.tables import QUESTION, RIGHT, ExampleTable, FeatureRows, Gold
 from bertfeat.learning.task import (
     ExampleLayout,
@@ -46,7 +45,7 @@ class Choices(OneOfSeveral):
         """Whether it is kept which choices are right."""
         return RIGHT in table.kept
 
-    def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
+    def read_gold(self, table: ExampleTable, label: str | None) -> tuple[Gold, ...]:
         """The number of each question's right choice; -1 where none is."""
         return _read_choices(table).right
 
@@ -59,7 +58,7 @@ class Choices(OneOfSeveral):
         """As many as a question has choices."""
         return len(texts.others[0])
 
-    def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
+    def make_targets(self, gold: GoldExamples) -> NDArray[np.generic]:
         """The number of each question's right choice: ``[E]`` int64."""
         right = np.array(gold.values, np.int64)
         for number in np.flatnonzero(right < 0)[:1].tolist():
@@ -76,12 +75,12 @@ class Choices(OneOfSeveral):
         """The same of a batch, where the first choices of all questions come first."""
         return cross_entropy(network(batch).view(-1, batch.count).T, targets)
 
-    def guesses(self, scores: Scores, offsets: Offsets, outputs: Outputs, spans: PassageSpans | None) -> list[Guess]:
+    def guesses(self, scores: Scores, offsets: Offsets, spans: PassageSpans | None) -> list[Guess]:
         """The most probable choice of each question: scores of all questions' choices ``[N, 1]``."""
         shares = [shares_of(scores[None, first:last, 0])[0] for first, last in pairwise(offsets.tolist())]
         return [Guess(int(row.argmax()), tuple(row.tolist())) for row in shares]
 
-    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs) -> float | None:
+    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess]) -> float | None:
         """Mean negative log probability of the right choices; questions without one do not count."""
         return label_loss(cast("Sequence[int]", gold), guesses)
 
@@ -97,7 +96,7 @@ class Choices(OneOfSeveral):
         questions = _read_choices(table)
         groups = [list(islice(rows, count)) for count in questions.counts.tolist()]
         others = tuple(tuple(second or "" for _, _, second in group) for group in groups)
-        return HeadTexts(self, questions.questions, tuple(group[0][1] for group in groups), others, tuple(gold))
+        return HeadTexts(questions.questions, tuple(group[0][1] for group in groups), others, tuple(gold))
 
     def example_ids(self, table: ExampleTable) -> tuple[str, ...]:
         """The id of each question."""
@@ -107,29 +106,24 @@ class Choices(OneOfSeveral):
         """A stack of sequences a question: question and choice."""
         return sequencer.read_choices(texts)
 
-    def config(self, outputs: Outputs) -> Mapping[str, object]:
-        """Nothing: each sequence has one score."""
-        return {}
-
-    def with_targets(self, train: HeadTexts, read: "HeadSequences", outputs: Outputs) -> list[Example]:
+    def with_targets(self, train: HeadTexts, read: "HeadSequences") -> list[Example]:
         """The stacks with the number of the right choice."""
         for name, number, choices in zip(train.ids, train.gold, train.others, strict=True):
             if not 0 <= int(cast("int", number)) < len(choices):
                 raise HeadError("it has no right choice", where=f"question {name}")
-        return super().with_targets(train, read, outputs)
+        return super().with_targets(train, read)
 
     def tuned_guesses(
         self,
         texts: HeadTexts,
         read: "HeadSequences",
         scores: Sequence[NDArray[np.float32]],
-        outputs: Outputs,
         max_answer: int,
     ) -> list[Guess]:
         """The most probable choice of each question, whose stack has a score a choice."""
         kept = [row[: len(others)] for row, others in zip(scores, texts.others, strict=True)]
         offsets = np.cumsum([0, *map(len, kept)])
-        return self.guesses(np.concatenate(kept)[:, None], offsets, outputs, None)
+        return self.guesses(np.concatenate(kept)[:, None], offsets, None)
 
 
 @dataclass(frozen=True, slots=True)

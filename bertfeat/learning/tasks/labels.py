@@ -1,9 +1,9 @@
 """Labels of texts and pairs."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -14,7 +14,6 @@ from torch.nn.functional import cross_entropy
 from bertfeat.corpus import format_of, parse_cell
 from bertfeat.errors import HeadError, parameter
 from bertfeat.features import FeatureSet
-from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.record import Outputs
 from bertfeat.learning.scores import ClassScores, score_classes
 from bertfeat.learning.settings import HeadSettings
@@ -22,7 +21,7 @@ from bertfeat.learning.tables import ExampleTable, Gold, gold_values
 from bertfeat.learning.task import GoldExamples, Guess, HeadPrediction, Offsets, PassageSpans, Scores, Task, Threshold
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
+    pass
 
 
 # ── labels as texts and as values ─────────────────────────────────────────────────────────────────────────
@@ -65,12 +64,16 @@ def align_labels(labels: Iterable[str], outputs: Outputs, *, where: str, column:
         yield fitting[0]
 
 
-def merged_labels_warnings(sources: Iterable[tuple[FeatureSet, ...] | Path], column: str | None) -> tuple[str, ...]:
+def merged_labels_warnings(
+    task: Task, sources: Iterable[tuple[FeatureSet, ...] | Path], column: str | None
+) -> tuple[str, ...]:
     """Warnings of feature sets in which texts of a CSV file that were different labels may have become one number.
 
     The type of a column is decided by the first rows of its file, and how the number of a later row was spelled is not
     kept.
     """
+    if not isinstance(task, Labels):
+        return ()
     firsts = [source[0] for source in sources if not isinstance(source, Path)]
     merging = dict.fromkeys(features.folder for features in firsts if _stores_numbers(features, column))
     told = "the labels are stored as numbers, so that texts such as 1.1 and 1.10 are one label"
@@ -99,60 +102,27 @@ class OneOfSeveral(Task):
     measure = "accuracy"
 
     def score(
-        self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs, passages: Sequence[str], at: Threshold
+        self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str], at: Threshold
     ) -> ClassScores:
         """Accuracy and the scores beside it."""
         return score_classes([str(value) for value in gold], [str(guess.value) for guess in guesses])
 
-    def frequent(self, gold: Sequence[Gold], outputs: Outputs) -> Guess:
+    def frequent(self, gold: Sequence[Gold]) -> Guess:
         """The answer that is right most often."""
         return Guess(cast("str | int", Counter(gold).most_common(1)[0][0]))
 
 
-class LabelOutputs(Task):
-    """A task whose network gives each label a score, and whose fine-tuned model names the labels."""
-
-    problem_type: ClassVar[str | None] = None  # as transformers calls it, where it asks
-
-    def width(self, outputs: Outputs) -> int:
-        """A score for each label."""
-        return len(outputs.labels)
-
-    def config(self, outputs: Outputs) -> Mapping[str, object]:
-        """The names of the labels."""
-        names = dict(enumerate(outputs.labels))
-        numbers = {label: number for number, label in names.items()}
-        asked = {} if self.problem_type is None else {"problem_type": self.problem_type}
-        return {"num_labels": len(names), "id2label": names, "label2id": numbers, **asked}
-
-    def check_config(self, config: "PreTrainedConfig", outputs: Outputs) -> str | None:  # type: ignore[override]
-        """The contradiction between the model's labels and the head's."""
-        names = tuple(name for _, name in sorted((config.id2label or {}).items()))
-        return None if names == outputs.labels else "this model has other labels than its head"
-
-
-class NamedLabels(LabelOutputs):
-    """A task whose outputs are labels of texts or pairs."""
-
-    kind = HeadKind.CLASSIFY
-    architecture = "AutoModelForSequenceClassification"
-
-    def fits(self, outputs: Outputs) -> bool:
-        """Whether there are labels, each once, in order."""
-        return bool(outputs.labels) and list(outputs.labels) == sorted(set(outputs.labels))
-
-
-class Labels(OneOfSeveral, NamedLabels):
+class Labels(OneOfSeveral):
     """Exactly one label a text or pair."""
 
     name = "labels"
     problem_type = "single_label_classification"
 
-    def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
+    def read_gold(self, table: ExampleTable, label: str | None) -> tuple[Gold, ...]:
         """The label of each row, as :func:`spell_label` spells it."""
         assert label is not None
-        labels = _read_labels(table, label)
-        return tuple(labels if known is None else align_labels(labels, known, where=table.where, column=label))
+        labels, known = _read_labels(table, label), self.outputs
+        return tuple(align_labels(labels, known, where=table.where, column=label) if known.labels else labels)
 
     def learn_outputs(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Outputs:
         """The labels, sorted."""
@@ -162,9 +132,9 @@ class Labels(OneOfSeveral, NamedLabels):
             raise HeadError(problem, where=origin)
         return Outputs(labels, stored=isinstance(gold[0], StoredLabel))
 
-    def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
+    def make_targets(self, gold: GoldExamples) -> NDArray[np.generic]:
         """The number of each example's label: ``[E]`` int64."""
-        numbers = {label: number for number, label in enumerate(outputs.labels)}
+        numbers = {label: number for number, label in enumerate(self.outputs.labels)}
         found = [numbers.get(str(label), -1) for label in gold.values]
         if -1 in found:
             place = found.index(-1)
@@ -176,13 +146,13 @@ class Labels(OneOfSeveral, NamedLabels):
         """Mean negative log probability of the labels: ``[B, K]``, numbers ``[B]``."""
         return cross_entropy(scores, targets)
 
-    def guesses(self, scores: Scores, offsets: Offsets, outputs: Outputs, spans: PassageSpans | None) -> list[Guess]:
+    def guesses(self, scores: Scores, offsets: Offsets, spans: PassageSpans | None) -> list[Guess]:
         """The most probable label of each example ``[E, K]``."""
-        return [Guess(outputs.labels[row.argmax()], tuple(row.tolist())) for row in shares_of(scores)]
+        return [Guess(self.outputs.labels[row.argmax()], tuple(row.tolist())) for row in shares_of(scores)]
 
-    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs) -> float | None:
+    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess]) -> float | None:
         """Mean negative log probability of the right labels; examples whose label no guess can be do not count."""
-        numbers = {label: number for number, label in enumerate(outputs.labels)}
+        numbers = {label: number for number, label in enumerate(self.outputs.labels)}
         return label_loss([numbers.get(str(right), -1) for right in gold], guesses)
 
     def line(self, row: HeadPrediction, choices: tuple[str, ...]) -> dict[str, object]:

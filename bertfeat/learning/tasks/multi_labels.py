@@ -16,15 +16,14 @@ from bertfeat.learning.record import Outputs
 from bertfeat.learning.scores import MultiLabelScores, score_multi_labels
 from bertfeat.learning.settings import HeadSettings
 from bertfeat.learning.tables import ExampleTable, Gold, gold_values, label_columns
-from bertfeat.learning.task import GoldExamples, Guess, HeadPrediction, Offsets, PassageSpans, Scores, Threshold
-from bertfeat.learning.tasks.labels import NamedLabels
+from bertfeat.learning.task import GoldExamples, Guess, HeadPrediction, Offsets, PassageSpans, Scores, Task, Threshold
 
 _YES_OR_NO = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 _EVEN = 0.5
 """The threshold of a label that no example of the development set has."""
 
 
-class MultiLabels(NamedLabels):
+class MultiLabels(Task):
     """Any number of labels a text or pair: the gold labels are a column of lists, or several columns of yes and no."""
 
     name = "multi-labels"
@@ -35,7 +34,7 @@ class MultiLabels(NamedLabels):
         """The column of lists, or the columns of yes and no."""
         return () if label is None else label_columns(label, known)
 
-    def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
+    def read_gold(self, table: ExampleTable, label: str | None) -> tuple[Gold, ...]:
         """The labels of each row, each once, in the order of the alphabet."""
         assert label is not None
         columns = label_columns(label, table.kept)
@@ -54,74 +53,66 @@ class MultiLabels(NamedLabels):
             raise HeadError(f"every example {held}: there is nothing to learn", where=origin)
         return Outputs(labels)
 
-    def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
+    def make_targets(self, gold: GoldExamples) -> NDArray[np.generic]:
         """1 for each label of each example: ``[E, K]`` float32."""
-        return _memberships(gold.values, outputs).astype(np.float32)
+        return self._memberships(gold.values).astype(np.float32)
 
     def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
         """Mean over examples of the negative log probability of all their labels' presence or absence: ``[B, K]``."""
         return binary_cross_entropy_with_logits(scores, targets, reduction="sum") / len(targets)
 
-    def guesses(self, scores: Scores, offsets: Offsets, outputs: Outputs, spans: PassageSpans | None) -> list[Guess]:
+    def guesses(self, scores: Scores, offsets: Offsets, spans: PassageSpans | None) -> list[Guess]:
         """The probability of each label of each example ``[E, K]``."""
         return [Guess("", tuple(row.tolist())) for row in torch.from_numpy(scores).sigmoid().numpy()]
 
-    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs) -> float | None:
+    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess]) -> float | None:
         """The loss of :meth:`mean_loss`; labels that no guess can be do not count."""
-        right = _memberships(gold, outputs)
+        right = self._memberships(gold)
         shares = np.array([guess.scores for guess in guesses])
         certain = np.where(right, shares, 1.0 - shares)
         return -float(np.log(np.maximum(certain, np.finfo(np.float32).tiny)).sum(1).mean())
 
     def score(
-        self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs, passages: Sequence[str], at: Threshold
+        self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str], at: Threshold
     ) -> MultiLabelScores:
         """Micro and macro F1 of the labels whose probabilities reach their thresholds."""
-        predicted = [_chosen(guess, outputs, at) for guess in guesses]
+        predicted = [self._chosen(guess, at) for guess in guesses]
         return score_multi_labels(cast("Sequence[tuple[str, ...]]", gold), predicted)
 
-    def best_threshold(
-        self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs, passages: Sequence[str]
-    ) -> Threshold:
+    def best_threshold(self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str]) -> Threshold:
         """For each label the least probability, among those guessed, that has the best F1."""
-        right = _memberships(gold, outputs)
+        right = self._memberships(gold)
         shares = np.array([guess.scores for guess in guesses]).reshape(right.shape)
-        return tuple(_best_cut(right[:, number], shares[:, number]) for number in range(len(outputs.labels)))
+        return tuple(_best_cut(right[:, number], shares[:, number]) for number in range(len(self.outputs.labels)))
 
-    def has_thresholds(self, threshold: Threshold, outputs: Outputs) -> bool:
-        """Whether there is a probability for each label."""
-        if not isinstance(threshold, tuple) or len(threshold) != len(outputs.labels):
-            return False
-        return all(0.0 <= value <= 1.0 for value in threshold)
-
-    def frequent(self, gold: Sequence[Gold], outputs: Outputs) -> Guess:
+    def frequent(self, gold: Sequence[Gold]) -> Guess:
         """The share of the examples that have each label."""
-        return Guess("", tuple(_memberships(gold, outputs).mean(0).tolist()))
+        return Guess("", tuple(self._memberships(gold).mean(0).tolist()))
 
     def prediction(
-        self, owner: str, guess: Guess, outputs: Outputs, passage: str, threshold: Threshold, gold: Gold | None
+        self, owner: str, guess: Guess, passage: str, threshold: Threshold, gold: Gold | None
     ) -> HeadPrediction:
         """The labels whose probabilities reach their thresholds, and the probabilities of all."""
-        shares = dict(zip(outputs.labels, guess.scores, strict=True))
-        return HeadPrediction(owner, _chosen(guess, outputs, threshold), gold=gold, probabilities=shares)
+        shares = dict(zip(self.outputs.labels, guess.scores, strict=True))
+        return HeadPrediction(owner, self._chosen(guess, threshold), gold=gold, probabilities=shares)
 
     def line(self, row: HeadPrediction, choices: tuple[str, ...]) -> dict[str, object]:
         """Id, labels, and the probability of each label of the head."""
         return {"id": row.id, "labels": row.value, "probabilities": row.probabilities}
 
+    def _memberships(self, gold: Sequence[Gold]) -> NDArray[np.bool_]:
+        """Whether each example has each label: ``[E, K]``."""
+        numbers = {label: number for number, label in enumerate(self.outputs.labels)}
+        made = np.zeros((len(gold), len(numbers)), np.bool_)
+        for example, labels in enumerate(cast("Sequence[tuple[str, ...]]", gold)):
+            made[example, [numbers[label] for label in labels if label in numbers]] = True
+        return made
 
-def _memberships(gold: Sequence[Gold], outputs: Outputs) -> NDArray[np.bool_]:
-    """Whether each example has each label: ``[E, K]``."""
-    numbers = {label: number for number, label in enumerate(outputs.labels)}
-    made = np.zeros((len(gold), len(numbers)), np.bool_)
-    for example, labels in enumerate(cast("Sequence[tuple[str, ...]]", gold)):
-        made[example, [numbers[label] for label in labels if label in numbers]] = True
-    return made
-
-
-def _chosen(guess: Guess, outputs: Outputs, at: Threshold) -> tuple[str, ...]:
-    cuts = at if isinstance(at, tuple) else (_EVEN,) * len(outputs.labels)
-    return tuple(label for label, share, cut in zip(outputs.labels, guess.scores, cuts, strict=True) if share >= cut)
+    def _chosen(self, guess: Guess, at: Threshold) -> tuple[str, ...]:
+        """The labels whose probabilities reach their thresholds."""
+        labels = self.outputs.labels
+        cuts = at if isinstance(at, tuple) else (_EVEN,) * len(labels)
+        return tuple(label for label, share, cut in zip(labels, guess.scores, cuts, strict=True) if share >= cut)
 
 
 def _best_cut(right: NDArray[np.bool_], shares: NDArray[np.float64]) -> float:

@@ -1,7 +1,7 @@
 """Numbers: each text or pair has one, such as how alike two sentences are (STS-B in section 4.1 of the paper)."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,27 +10,25 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from bertfeat.errors import HeadError, parameter
-from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.record import Outputs
 from bertfeat.learning.scores import NumberScores, score_numbers
 from bertfeat.learning.settings import HeadSettings
 from bertfeat.learning.tables import ExampleTable, Gold, gold_values
-from bertfeat.learning.task import GoldExamples, Guess, HeadPrediction, Offsets, PassageSpans, Scores, Task, Threshold
+from bertfeat.learning.task import GoldExamples, Guess, Offsets, PassageSpans, Scores, Task, Threshold
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
+    pass
 
 
 class Numbers(Task):
     """A number a text or pair, learnt at mean 0 and spread 1."""
 
     name = "numbers"
-    kind = HeadKind.CLASSIFY
     measure = "Spearman"
     compares = True
-    architecture = "AutoModelForSequenceClassification"
+    problem_type = "regression"
 
-    def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
+    def read_gold(self, table: ExampleTable, label: str | None) -> tuple[Gold, ...]:
         """The number of each row."""
         assert label is not None
         return tuple(_read_numbers(table, label))
@@ -42,52 +40,35 @@ class Numbers(Task):
             raise HeadError(f"every number is {numbers[0]:g}: there is nothing to learn", where=origin)
         return Outputs((), float(numbers.mean()), float(numbers.std()))
 
-    def fits(self, outputs: Outputs) -> bool:
-        """Whether there are no labels."""
-        return not outputs.labels
-
-    def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
+    def make_targets(self, gold: GoldExamples) -> NDArray[np.generic]:
         """Standardized numbers: ``[E]`` float32."""
-        return ((_as_array(gold.values) - outputs.mean) / outputs.spread).astype(np.float32)
+        return ((_as_array(gold.values) - self.outputs.mean) / self.outputs.spread).astype(np.float32)
 
     def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
         """Mean squared error: ``[B, 1]``, ``[B]``."""
         return mse_loss(scores[:, 0], targets)
 
-    def guesses(self, scores: Scores, offsets: Offsets, outputs: Outputs, spans: PassageSpans | None) -> list[Guess]:
+    def guesses(self, scores: Scores, offsets: Offsets, spans: PassageSpans | None) -> list[Guess]:
         """The number of each example ``[E, 1]``."""
-        return [Guess(float(value) * outputs.spread + outputs.mean) for value in scores[:, 0]]
+        return [Guess(float(value) * self.outputs.spread + self.outputs.mean) for value in scores[:, 0]]
 
-    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs) -> float | None:
+    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess]) -> float | None:
         """Mean squared error of standardized numbers."""
-        return float(np.mean(np.square((_as_array(_values(guesses)) - _as_array(gold)) / outputs.spread)))
+        return float(np.mean(np.square((_as_array(_values(guesses)) - _as_array(gold)) / self.outputs.spread)))
 
     def score(
         self,
         gold: Sequence[Gold],
         guesses: Sequence[Guess],
-        outputs: Outputs,
         passages: Sequence[str],
         at: Threshold,
     ) -> NumberScores:
         """Correlations and errors."""
         return score_numbers(_as_array(gold), _as_array(_values(guesses)))
 
-    def frequent(self, gold: Sequence[Gold], outputs: Outputs) -> Guess:
+    def frequent(self, gold: Sequence[Gold]) -> Guess:
         """The mean."""
         return Guess(float(np.mean(_as_array(gold))))
-
-    def line(self, row: HeadPrediction, choices: tuple[str, ...]) -> dict[str, object]:
-        """Id and number."""
-        return {"id": row.id, "value": row.value}
-
-    def config(self, outputs: Outputs) -> Mapping[str, object]:
-        """One score, which is a number."""
-        return {"num_labels": 1, "problem_type": "regression"}
-
-    def check_config(self, config: "PreTrainedConfig", outputs: Outputs) -> str | None:  # type: ignore[override]
-        """The contradiction of a model that has several scores."""
-        return None if len(config.id2label or {}) == 1 else "this model has labels, and its head numbers"
 
 
 def _values(guesses: Sequence[Guess]) -> list[Gold]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
@@ -31,9 +32,9 @@ from bertfeat.learning.task import (
     PassageSpans,
     Prediction,
     Scores,
+    Task,
     Threshold,
 )
-from bertfeat.learning.tasks.labels import LabelOutputs
 from bertfeat.learning.trainer import Example
 from bertfeat.recipe import Pooling
 
@@ -45,12 +46,11 @@ _TagLists = Sequence[tuple[str, ...]]
 _SCAN = 8192  # sentences at a time
 
 
-class Tags(LabelOutputs):
+class Tags(Task):
     """A tag of each word, by a two-layer BiLSTM over the words, and of spans a CRF on top of it."""
 
     name = "tags"
     kind = HeadKind.TAG
-    measure = "span F1"
     architecture = "AutoModelForTokenClassification"
     hidden = 256
     least_hidden = 1
@@ -58,6 +58,18 @@ class Tags(LabelOutputs):
     reads = Pooling.WORD
     recurrent = 2
     per_vector = True
+    row_noun = "sentence"
+    noun = "words"
+
+    @cached_property
+    def labels(self) -> LabelSet:
+        """The labels that were learnt, in their scheme."""
+        return LabelSet(self.outputs.labels, Scheme(self.outputs.scheme or ""))
+
+    @property
+    def measure(self) -> str:
+        """F1 of spans, accuracy of plain tags."""
+        return "span F1" if self.labels.has_spans else "accuracy"
 
     # ── gold values ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -65,7 +77,7 @@ class Tags(LabelOutputs):
         """Whether the words of a table have tags."""
         return table.has_tags
 
-    def read_gold(self, table: ExampleTable, label: str | None, known: Outputs | None) -> tuple[Gold, ...]:
+    def read_gold(self, table: ExampleTable, label: str | None) -> tuple[Gold, ...]:
         """The tags of each sentence that has words."""
         return tuple(tags for tags in table.tags() if tags)
 
@@ -79,22 +91,13 @@ class Tags(LabelOutputs):
         counts = Counter(number for numbers in labels.numbers(tags) for number in numbers)
         return Outputs(labels.names, scheme=str(labels.scheme), usual=counts.most_common(1)[0][0])
 
-    def fits(self, outputs: Outputs) -> bool:
-        """Whether there are labels of a scheme."""
-        try:
-            labels = labels_of_tags(outputs)
-        except (HeadError, ValueError):
-            return False
-        expected = Outputs(labels.names, scheme=str(labels.scheme), usual=outputs.usual)
-        return outputs == expected and 0 <= outputs.usual < len(labels)
-
-    def unknown(self, gold: Sequence[Gold], outputs: Outputs) -> tuple[str, ...]:
+    def unknown(self, gold: Sequence[Gold]) -> tuple[str, ...]:
         """The tags (of spans: in the scheme that is learnt) that no label stands for."""
-        return tuple(labels_of_tags(outputs).unknown(cast("_TagLists", gold)))
+        return tuple(self.labels.unknown(cast("_TagLists", gold)))
 
-    def check_dev(self, gold: Sequence[Gold], outputs: Outputs, origin: str) -> None:
+    def check_dev(self, gold: Sequence[Gold], origin: str) -> None:
         """Refuse a development set on which every score would be 0."""
-        labels, tags = labels_of_tags(outputs), cast("_TagLists", gold)
+        labels, tags = self.labels, cast("_TagLists", gold)
         try:
             unknown, useful = labels.unknown(tags), labels.can_learn_from(tags)
         except CorpusError as error:
@@ -109,10 +112,10 @@ class Tags(LabelOutputs):
 
     # ── features, network ───────────────────────────────────────────────────────────────────────────────────
 
-    def settle(self, settings: HeadSettings, outputs: Outputs, examples: int) -> HeadSettings:
+    def settle(self, settings: HeadSettings, examples: int) -> HeadSettings:
         """A CRF where tags stand for spans, unless the settings say it."""
-        crf = Scheme(outputs.scheme or "").has_spans if settings.crf is None else settings.crf
-        return super().settle(replace(settings, crf=crf), outputs, examples)
+        crf = self.labels.has_spans if settings.crf is None else settings.crf
+        return super().settle(replace(settings, crf=crf), examples)
 
     def lay_out(self, sets: Sequence[FeatureRows], table: ExampleTable, rows: NDArray[np.int64]) -> ExampleLayout:
         """The words of each sentence that has some."""
@@ -128,16 +131,16 @@ class Tags(LabelOutputs):
         """The words of a sentence."""
         return max(1, round(float(np.mean([len(words) for words in texts.others]))))
 
-    def make_network(self, shape: HeadShape, outputs: Outputs) -> HeadNetwork:
+    def make_network(self, shape: HeadShape) -> HeadNetwork:
         """A network whose CRF allows what the scheme of spans does."""
-        spans = Scheme(outputs.scheme or "").has_spans
-        return HeadNetwork(shape, allowed_transitions(outputs.labels) if spans else None)
+        allowed = allowed_transitions(self.labels.names) if self.labels.has_spans else None
+        return HeadNetwork(shape, allowed)
 
     # ── learning ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def make_targets(self, gold: GoldExamples, outputs: Outputs) -> NDArray[np.generic]:
+    def make_targets(self, gold: GoldExamples) -> NDArray[np.generic]:
         """The number of each word's label: ``[N]`` int64."""
-        numbers = labels_of_tags(outputs).numbers(cast("_TagLists", gold.values))
+        numbers = self.labels.numbers(cast("_TagLists", gold.values))
         return np.fromiter((number for listed in numbers for number in listed), np.int64)
 
     def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
@@ -153,30 +156,21 @@ class Tags(LabelOutputs):
 
     # ── predictions ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def guesses(self, scores: Scores, offsets: Offsets, outputs: Outputs, spans: PassageSpans | None) -> list[Guess]:
+    def guesses(self, scores: Scores, offsets: Offsets, spans: PassageSpans | None) -> list[Guess]:
         """The tags of each sentence, BIO for spans: scores of all words ``[N, K]``."""
-        labels, best = labels_of_tags(outputs), scores.argmax(1).tolist()
-        return [Guess(tuple(labels.tags(best[first:last]))) for first, last in pairwise(offsets.tolist())]
-
-    def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs) -> float | None:
-        """None: there is a single candidate."""
-        return None
+        best = scores.argmax(1).tolist()
+        return [Guess(tuple(self.labels.tags(best[first:last]))) for first, last in pairwise(offsets.tolist())]
 
     def score(
-        self, gold: Sequence[Gold], guesses: Sequence[Guess], outputs: Outputs, passages: Sequence[str], at: Threshold
+        self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str], at: Threshold
     ) -> TagScores:
         """Precision, recall and F1 of spans, or the accuracy of plain tags."""
         return score_tagger(cast("_TagLists", gold), [cast("tuple[str, ...]", guess.value) for guess in guesses])
-
-    def measure_of(self, outputs: Outputs) -> str:
-        """F1 of spans, accuracy of plain tags."""
-        return self.measure if Scheme(outputs.scheme or "").has_spans else "accuracy"
 
     def predictions(
         self,
         table: ExampleTable,
         guesses: Sequence[Guess],
-        outputs: Outputs,
         threshold: Threshold,
         passages: Sequence[str],
         gold: Sequence[Gold],
@@ -188,11 +182,10 @@ class Tags(LabelOutputs):
             yield replace(sentence, tags=tags, gold=sentence.gold if gold else None)
 
     def writer(
-        self, to: PredictionForm | None, outputs: Outputs, choices: tuple[str, ...], mark: MarkSpan | None
+        self, to: PredictionForm | None, choices: tuple[str, ...], mark: MarkSpan | None
     ) -> Callable[[Prediction], str]:
         """CoNLL (the default), JSON, or the text with its spans marked."""
-        spans = Scheme(outputs.scheme or "").has_spans
-        write = choose_writer(to or "conll", has_spans=spans, mark=mark or bracket_span)
+        write = choose_writer(to or "conll", has_spans=self.labels.has_spans, mark=mark or bracket_span)
         return lambda row: write(cast("TaggedText", row))
 
     # ── texts, fine-tuning ──────────────────────────────────────────────────────────────────────────────────
@@ -204,7 +197,7 @@ class Tags(LabelOutputs):
             raise HeadError("it holds no texts", where=table.where, remedy="give the corpus")
         words = tuple(sentence.words or () for sentence in sentences)
         texts = tuple(" ".join(listed) for listed in words)
-        return HeadTexts(self, tuple(sentence.id for sentence in sentences), texts, words, tuple(gold))
+        return HeadTexts(tuple(sentence.id for sentence in sentences), texts, words, tuple(gold))
 
     def example_ids(self, table: ExampleTable) -> tuple[str, ...]:
         """The id of each sentence that has words."""
@@ -214,9 +207,9 @@ class Tags(LabelOutputs):
         """Windows of each sentence, cut between words."""
         return sequencer.read_words(texts)
 
-    def with_targets(self, train: HeadTexts, read: "HeadSequences", outputs: Outputs) -> list[Example]:
+    def with_targets(self, train: HeadTexts, read: "HeadSequences") -> list[Example]:
         """The windows with the number of each word's label at the word's first piece."""
-        numbers = list(labels_of_tags(outputs).numbers(cast("_TagLists", train.gold)))
+        numbers = list(self.labels.numbers(cast("_TagLists", train.gold)))
         return [
             {**example, "labels": window.labels(numbers[window.sentence])}
             for example, window in zip(read.examples, read.words, strict=True)
@@ -227,18 +220,11 @@ class Tags(LabelOutputs):
         texts: HeadTexts,
         read: "HeadSequences",
         scores: Sequence[NDArray[np.float32]],
-        outputs: Outputs,
         max_answer: int,
     ) -> list[Guess]:
         """The best label at each word's first piece, ``[T, K]`` a window; a word without pieces has the usual one."""
-        labels = labels_of_tags(outputs)
-        numbers = [[outputs.usual] * len(words) for words in texts.others]
+        numbers = [[self.outputs.usual] * len(words) for words in texts.others]
         for window, row in zip(read.words, scores, strict=True):
             for word, place in zip(window.words.tolist(), window.places.tolist(), strict=True):
                 numbers[window.sentence][word] = int(row[place].argmax())
-        return [Guess(tuple(labels.tags(listed))) for listed in numbers]
-
-
-def labels_of_tags(outputs: Outputs) -> LabelSet:
-    """The labels of a tagger with their scheme."""
-    return LabelSet(outputs.labels, Scheme(outputs.scheme or ""))
+        return [Guess(tuple(self.labels.tags(listed))) for listed in numbers]

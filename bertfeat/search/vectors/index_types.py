@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from bertfeat.display import format_size
 from bertfeat.errors import UsageError
 from bertfeat.io import physical_memory
 
@@ -91,11 +92,11 @@ def _choose_automatically(count: int, width: int, budget: int, recall: float) ->
     overhead = count * 8 + clusters * width * 4
     whole, bytewise = flat + overhead, count * width + overhead
     why = (
-        f"{vectors}: comparing all reads {_gigabytes(flat)} a query, so a search reads the nearest of {clusters:,} "
+        f"{vectors}: comparing all reads {format_size(flat)} a query, so a search reads the nearest of {clusters:,} "
         f"clusters"
     )
     if whole <= budget:
-        fits = f"{why}; whole vectors fit the memory of {_gigabytes(budget)}"
+        fits = f"{why}; whole vectors fit the memory of {format_size(budget)}"
         return IndexChoice(f"{lists},Flat", fits, whole, clusters)
     if bytewise <= budget and recall < 1.0:
         reason = f"{why}; a byte a value, for {_over_budget(whole, budget)}"
@@ -116,7 +117,7 @@ def _choose_codes(lists: str, clusters: int, count: int, width: int, budget: int
             break
     else:
         values, size = 1, count * (width + 8) + clusters * width * 4
-    reason = f"{why}; a byte for {values} values, the best that fits {_gigabytes(budget)}"
+    reason = f"{why}; a byte for {values} values, the best that fits {format_size(budget)}"
     if size > budget:
         reason = f"{why}; a byte a value, and its lists on disk: {_over_budget(size, budget)}"
     return IndexChoice(f"{lists},PQ{width // values}np", reason, size, clusters, on_disk=size > budget)
@@ -165,8 +166,4 @@ def _factory_bytes(factory: str, count: int, width: int) -> int:
 
 
 def _over_budget(size: int, budget: int) -> str:
-    return f"{_gigabytes(size)} pass the memory of {_gigabytes(budget)}"
-
-
-def _gigabytes(number: float) -> str:
-    return f"{number / 1e9:.1f} GB" if number >= 1e8 else f"{number / 1e6:.0f} MB"
+    return f"{format_size(size)} pass the memory of {format_size(budget)}"

@@ -12,8 +12,9 @@ from bertfeat import CorpusSettings, FeatureSet, HeadSettings
 from bertfeat.errors import HeadError, UsageError
 from bertfeat.learning import (
     DatasetReport,
+    Epoch,
     GridPoint,
-    HeadRun,
+    TableRun,
     Tagger,
     estimate_head_table7,
     evaluate_head,
@@ -25,6 +26,7 @@ from bertfeat.learning import (
     verify_head_table7,
     write_predictions,
 )
+from bertfeat.progress import AnyProgress
 from tests.support.tagging_toy import sentences, tag_scores, tagged, write_conll
 from tests.support.tiny_models import Tiny
 
@@ -44,7 +46,7 @@ def home(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, size in SIZES.items():
         write_conll(home / f"{name}.conll", sentences(size, size + len(name)))
     (home / "news.txt").write_text("the bank of the river, below\n\nthey ran to the café.\n", "utf-8")
-    heard: list[DatasetReport] = []
+    told: list[AnyProgress] = []
     report = train_head(
         "tag",
         home / "train.conll",
@@ -52,12 +54,15 @@ def home(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         home / "ner.tagger",
         layers="mix4",
         settings=QUICK,
-        on_dataset=heard.append,
+        progress=told.append,
         model=model,
         precision="fp32",
     )
-    assert [Path(each.source).name for each in heard] == ["train.conll", "dev.conll"]
-    assert [each.extraction is not None for each in heard] == [True, True]
+    made = [each for each in told if isinstance(each, DatasetReport)]
+    assert [Path(each.source).name for each in made] == ["train.conll", "dev.conll"]
+    assert str(made[0]).startswith(f"{made[0].features.folder}: 60 sentences, ")
+    assert [each.number for each in told if isinstance(each, Epoch)] == [1, 2]
+    assert {0.0 <= each.fraction <= 1.0 for each in told} == {True}
     assert report.warnings == ()
     assert report.resumed == 0
     return home
@@ -134,8 +139,7 @@ def test_evaluation(home: Path, tmp_path: Path) -> None:
 
 def test_table7_from_corpora(home: Path, model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     corpora = (home / "train.conll", home / "dev.conll", home / "test.conll")
-    runs: list[HeadRun] = []
-    heard: list[DatasetReport] = []
+    told: list[AnyProgress] = []
     with caplog.at_level(logging.WARNING, "bertfeat"):
         report = train_head_table7(
             "tag",
@@ -144,13 +148,17 @@ def test_table7_from_corpora(home: Path, model: Path, tmp_path: Path, caplog: py
             rows=("last", "mix4"),
             seeds=(1, 2),
             settings=QUICK,
-            on_run=lambda _row, run, _stored: runs.append(run),
-            on_dataset=heard.append,
+            progress=told.append,
             model=model,
             precision="fp32",
         )
-    assert [Path(each.source).name for each in heard] == ["train.conll", "dev.conll", "test.conll"]
-    assert [(run.row, run.seed) for run in runs] == [("last", 1), ("last", 2), ("mix4", 1), ("mix4", 2)]
+    made = [Path(each.source).name for each in told if isinstance(each, DatasetReport)]
+    assert made == ["train.conll", "dev.conll", "test.conll"]
+    runs = [each for each in told if isinstance(each, TableRun)]
+    found = [(each.run.row, each.run.seed, each.done, each.total) for each in runs]
+    assert found == [("last", 1, 1, 4), ("last", 2, 2, 4), ("mix4", 1, 3, 4), ("mix4", 2, 4, 4)]
+    assert str(runs[0]).startswith("Last Hidden, seed 1: dev ")
+    assert runs[-1].fraction == 1.0
     assert [result.name for result in report.table.rows] == ["last", "mix4"]
     assert report.warnings == ()
     for name in ("table7.json", "table7.md", "table7.png"):

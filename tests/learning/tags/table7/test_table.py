@@ -34,7 +34,7 @@ def test_what_is_made_is_sound_and_not_made_again(sets: Sets, table: Path) -> No
     assert {str(state) for state in report.features.values()} == {"the same"}
     told: list[bool] = []
     before = {path: path.read_bytes() for path in table.rglob("*") if path.is_file()}
-    again = made_table(sets, table, on_run=lambda _row, _run, there: told.append(there))
+    again = made_table(sets, table, progress=lambda run: told.append(run.stored))
     assert told == [True] * 4
     assert {path: path.read_bytes() for path in table.rglob("*") if path.is_file()} == before
     assert (table / "table7.md").read_text() == format_head_table(again)
@@ -83,7 +83,7 @@ def test_a_begun_training_that_does_not_fit_is_begun_anew(
 
     settings = replace(QUICK, hidden=5) if left == "another training" else QUICK
     with pytest.raises(Killed):
-        train(others["train"], others["dev"], begun, layers="last", settings=settings, on_epoch=kill)
+        train(others["train"], others["dev"], begun, layers="last", settings=settings, progress=kill)
     if left == "of another version":
         rewritten(begun, put("format_version", to=2), "checkpoint.json")
     if left == "damaged":
@@ -160,7 +160,7 @@ def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str],
             fine_tune=True,
             model=tiny("bert").folder,
             grid=points,
-            on_run=lambda _row, run, there: told.append((run, there)),
+            progress=lambda done: told.append((done.run, done.stored)),
         )
 
     table = run()

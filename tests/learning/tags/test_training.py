@@ -16,10 +16,11 @@ from bertfeat.features import FeatureSet
 from bertfeat.learning import Epoch, HeadSettings, Tagger
 from bertfeat.learning.example_store import batches_by_length, pack_examples, shuffled_batches
 from bertfeat.learning.examples import HeadExamples, open_examples
-from bertfeat.learning.inputs import parse_input
+from bertfeat.learning.inputs import extraction_of, parse_input
 from bertfeat.learning.loop import HeadLoop
 from bertfeat.learning.networks import feature_scale
-from bertfeat.learning.tasks.table import TASKS
+from bertfeat.learning.record import HeadInput
+from bertfeat.learning.tasks import TASKS
 from bertfeat.recipe import Pooling
 from tests.support.tagging_toy import feature_set, scored, tag_scores, train, write_conll
 from tests.support.tiny_models import Tiny
@@ -106,7 +107,7 @@ def test_a_killed_training_goes_on_to_the_same_result(
     train(*sets, tmp_path / "whole", layers="mix4", settings=settings)
     for number in (1, 3):
         with pytest.raises(Killed):
-            train(*sets, tmp_path / "killed", layers="mix4", settings=settings, on_epoch=killing_after(number))
+            train(*sets, tmp_path / "killed", layers="mix4", settings=settings, progress=killing_after(number))
     assert not (tmp_path / "killed" / "head.json").exists()
     done = train(*sets, tmp_path / "killed", layers="mix4", settings=settings)
     assert done.resumed == 3
@@ -156,7 +157,7 @@ def test_a_linear_schedule_learns_every_epoch_and_keeps_the_last(
     monkeypatch.setattr(HeadLoop, "judge", lambda _: next(told))
     settings = replace(QUICK, epochs=4, schedule="linear", learning_rate=0.008)
     with pytest.raises(Killed):
-        train(*sets, tmp_path / "a", layers="last", settings=settings, on_epoch=killing_after(2))
+        train(*sets, tmp_path / "a", layers="last", settings=settings, progress=killing_after(2))
     done = train(*sets, tmp_path / "a", layers="last", settings=settings).record
     assert [epoch["rate"] for epoch in done.history] == pytest.approx([0.008, 0.006, 0.004, 0.002])
     assert (done.best_epoch, done.score) == (4, 0.0)
@@ -171,7 +172,7 @@ def test_patience_beside_a_linear_schedule_and_an_unknown_one() -> None:
 
 def test_another_training_is_not_mixed_in(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
     with pytest.raises(Killed):
-        train(*sets, tmp_path / "a", layers="last", settings=QUICK, on_epoch=killing_after(1))
+        train(*sets, tmp_path / "a", layers="last", settings=QUICK, progress=killing_after(1))
     with pytest.raises(TrainingError, match=r"begun in another way \(they differ in: layers, hidden"):
         train(*sets, tmp_path / "a", layers="-2", settings=replace(QUICK, hidden=8))
     train(*sets, tmp_path / "a", layers="last", settings=QUICK)
@@ -202,7 +203,9 @@ def test_a_folder_with_files_of_others_is_left_alone(sets: tuple[FeatureSet, Fea
 
 def opened(features: FeatureSet, spec: str, budget: int) -> HeadExamples:
     """The tagged sentences of a set, of whose features so many bytes are held."""
-    return open_examples(TASKS["tags"], [features], parse_input(spec, 5), Pooling.WORD, budget=budget)
+    extraction, layers = extraction_of(features, Pooling.WORD), parse_input(spec, 5)
+    reads = HeadInput(features.header.model, extraction, Pooling.WORD, layers, None)
+    return open_examples(TASKS["tags"], [features], reads, budget=budget)
 
 
 def everything(examples: HeadExamples, seed: tuple[int, ...] | None) -> list[tuple[bytes, object]]:
@@ -244,7 +247,7 @@ def test_training_from_chunks(sets: tuple[FeatureSet, FeatureSet], tmp_path: Pat
     done = train(*sets, tmp_path / "a", layers="concat4", settings=settings)
     assert done.record.score > 0.6
     with pytest.raises(Killed):
-        train(*sets, tmp_path / "b", layers="concat4", settings=settings, on_epoch=killing_after(2))
+        train(*sets, tmp_path / "b", layers="concat4", settings=settings, progress=killing_after(2))
     train(*sets, tmp_path / "b", layers="concat4", settings=settings)
     weights = [(tmp_path / name / "head.safetensors").read_bytes() for name in "ab"]
     assert weights[0] == weights[1]

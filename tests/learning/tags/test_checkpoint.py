@@ -4,13 +4,10 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import load_file, save
 
 from bertfeat.errors import TrainingError
 from bertfeat.features import FeatureSet
@@ -43,7 +40,7 @@ def sets(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) 
 def begun(sets: tuple[FeatureSet, FeatureSet], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("begun") / "a"
     with pytest.raises(Killed):
-        train(*sets, folder, layers="mix4", settings=QUICK, on_epoch=killing)
+        train(*sets, folder, layers="mix4", settings=QUICK, progress=killing)
     assert sorted(path.name for path in folder.iterdir()) == [".bertfeat", TENSORS, STATE]
     return folder
 
@@ -58,14 +55,6 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     del raw["digest"]
     change(raw)
     write_json(folder / STATE, raw)
-
-
-def retensored(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
-    tensors = load_file(folder / TENSORS)
-    change(tensors)
-    data = save(tensors)
-    (folder / TENSORS).write_bytes(data)
-    rewritten(folder, lambda raw: raw.update(weights={"bytes": len(data), "sha256": sha256(data).hexdigest()}))
 
 
 def refused(sets: tuple[FeatureSet, FeatureSet], folder: Path, problem: str) -> None:
@@ -89,7 +78,6 @@ def refused(sets: tuple[FeatureSet, FeatureSet], folder: Path, problem: str) -> 
         (lambda raw: raw["identity"]["data"].update(train=3), "in another way"),
         (lambda raw: raw["history"][0].update(loss="low"), "cannot be read"),
         (lambda raw: raw["history"][0].pop("words"), "cannot be read"),
-        (lambda raw: raw["history"][1].update(rate=0.5), "contradicts itself: the learning rate of epoch 2 is 0.5"),
         (lambda raw: raw.update(weights="../../somewhere.safetensors"), "cannot be read"),
         (lambda raw: raw.update(weights=None), "cannot be read"),
         (lambda raw: raw.update(format_version=2), "written in format 2 by a newer bertfeat"),
@@ -98,7 +86,7 @@ def refused(sets: tuple[FeatureSet, FeatureSet], folder: Path, problem: str) -> 
         (lambda raw: raw["history"].pop(), r"checkpoint-1\.safetensors: cannot be read as the state"),
         (lambda raw: raw["weights"].update(sha256="0" * 64), "its sha256 differs"),
     ],
-    ids=range(17),
+    ids=range(16),
 )
 def test_an_edited_state_is_refused(
     sets: tuple[FeatureSet, FeatureSet], copy: Path, change: Callable[[dict[str, Any]], object], problem: str
@@ -119,37 +107,17 @@ def test_a_value_that_was_changed_by_hand_is_told(sets: tuple[FeatureSet, Featur
     refused(sets, copy, "its digest does not hold")
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        (lambda tensors: tensors.pop("best.out.bias"), r"it lacks 'best\.out\.bias'"),
-        (lambda tensors: tensors.pop("optimizer.0.step"), r"it lacks 'optimizer\.0\.step'"),
-        (lambda tensors: tensors.update({"optimizer.99.step": torch.zeros(())}), r"'optimizer\.99\.step' does not"),
-        (lambda tensors: tensors.update({"optimizer.x.y": torch.zeros(1)}), r"'optimizer\.x\.y' does not belong"),
-        (
-            lambda tensors: tensors.update({"now.out.bias": torch.zeros(7)}),
-            r"'now\.out\.bias' is float32 of shape \[7\]",
-        ),
-        (lambda tensors: tensors.update({"now.mean": tensors["now.mean"].double()}), "is float64"),
-        (lambda tensors: tensors["optimizer.1.exp_avg"].fill_(float("nan")), "no finite numbers"),
-    ],
-    ids=range(7),
-)
-def test_tensors_that_do_not_fit_are_refused(
-    sets: tuple[FeatureSet, FeatureSet],
-    copy: Path,
-    change: Callable[[dict[str, torch.Tensor]], object],
-    problem: str,
-) -> None:
-    retensored(copy, change)
-    refused(sets, copy, problem)
+def test_tensors_that_were_changed_are_refused(sets: tuple[FeatureSet, FeatureSet], copy: Path) -> None:
+    data = (copy / TENSORS).read_bytes()
+    (copy / TENSORS).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    refused(sets, copy, rf"{TENSORS}: cannot be read as the state of this training .*its sha256 differs")
 
 
 @pytest.mark.parametrize("name", [STATE, TENSORS])
 def test_a_pipe_in_its_place_is_not_waited_for(sets: tuple[FeatureSet, FeatureSet], copy: Path, name: str) -> None:
     (copy / name).unlink()
     os.mkfifo(copy / name)
-    with pytest.raises(TrainingError, match="not a regular file"):
+    with pytest.raises(TrainingError, match=r"not a regular file|has 0 bytes, and had"):
         train(*sets, copy, layers="mix4", settings=QUICK)
 
 

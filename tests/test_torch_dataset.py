@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from bertfeat.adapters.pytorch import TensorBatch, VectorDataset
 from bertfeat.errors import UsageError
 from bertfeat.features import FeatureSet, StreamBatch, VectorStream, part as part_module
-from bertfeat.learning import TensorBatch, VectorDataset
 from tests.support.features_toy import toy_parts, toy_set
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -61,7 +61,7 @@ def test_any_start_with_any_number_of_workers(
         workers = []
         for number in range(count):
             info = SimpleNamespace(id=number, num_workers=count)
-            monkeypatch.setattr("bertfeat.learning.vector_dataset.get_worker_info", lambda info=info: info)
+            monkeypatch.setattr("bertfeat.adapters.pytorch.get_worker_info", lambda info=info: info)
             dataset = VectorDataset(stream)
             dataset.set_epoch(0, start)
             workers.append(iter(dataset))

@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score as plain_accuracy, confusion_matrix, 
 
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.learning.spans import TagScores, TagSpan, score_tagger, score_tags
-from tests.tagging.test_schemes import REAL, bilou, bio, iob1, random_spans
+from tests.learning.tags.test_schemes import REAL, bilou, bio, iob1, random_spans
 from tests.test_house import loaded_by
 
 # WNUT 2017's validation data begins so

@@ -15,7 +15,8 @@ from bertfeat.errors import CorpusError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.learning import HeadSettings, Scheme, Tagger, verify_head
-from bertfeat.learning.crf import allowed_transitions, refuse_large_crf
+from bertfeat.learning.crf import allowed_transitions
+from bertfeat.learning.networks import refuse_large_crf
 from bertfeat.learning.spans import LabelSet, read_spans
 from tests.support.tagging_toy import feature_set, scored, tag_scores, tagged, train
 from tests.support.tiny_models import Tiny
@@ -182,6 +183,6 @@ def test_features_that_were_replaced_are_told(bert: Tiny, tmp_path: Path) -> Non
         extractor.extract(tmp_path / "train.conll", tmp_path / "train", overwrite=True)
 
     with pytest.raises(TrainingError, match="train was changed while it was read; run the same command again"):
-        train(features, dev, tmp_path / "t", layers="last", settings=replace(QUICK, epochs=3), on_epoch=replaced)
+        train(features, dev, tmp_path / "t", layers="last", settings=replace(QUICK, epochs=3), progress=replaced)
     assert seen == [1]
     assert not (tmp_path / "t" / "head.json").exists()
