@@ -124,7 +124,7 @@ def _as_html(self: object) -> str:
 
 
 def _own_cells(value: object) -> Cells:
-    """What the value's method ``cells`` gives; without one, its fields, or its entries."""
+    """The facts of a value: those of its method ``cells``; without one, its fields, or its entries."""
     if isinstance(value, Mapping):
         return value
     own: Callable[[], Cells] | None = getattr(value, "cells", None)

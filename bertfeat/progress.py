@@ -12,7 +12,7 @@ _SECONDS_BETWEEN = 0.2  # two pictures of a bar
 
 
 class AnyProgress(Protocol):
-    """How far a call has come; as a text, what a bar says beside it."""
+    """The progress of a call; as a text, what a bar says beside it."""
 
     @property
     def fraction(self) -> float:
@@ -22,7 +22,7 @@ class AnyProgress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StepProgress:
-    """How far a step of a call has come; of some calls it is the only one."""
+    """The progress of a step of a call; of some calls it is the only one."""
 
     step: str  # such as train; empty where there is only one
     done: int
@@ -49,7 +49,7 @@ ProgressT = TypeVar("ProgressT", bound=AnyProgress)
 OnStep = Callable[[StepProgress], None]
 
 ProgressOption = Callable[[ProgressT], None] | bool | None
-"""Who hears of the progress of a call: a function; True: a bar; False: nobody; None: a bar in notebooks alone."""
+"""The listener to the progress of a call: a function; True: a bar; False: nobody; None: a bar in notebooks alone."""
 
 
 def ignore_progress(_: object) -> None:

@@ -10,6 +10,7 @@
 | `mteb` | `MtebEncoder` | `mteb.evaluate(…, tasks)` |
 | `txtai` | `txtai_transform` | `Embeddings(transform=…)` |
 | `hugging_face` | `stream_dataset`, of a stream of vectors | what takes an `IterableDataset` |
+| `pytorch` | `VectorDataset`, of a stream of vectors | torch's `DataLoader` |
 
 sentence-transformers' own functions and SetFit take an ``Extractor`` itself, scikit-learn a
 :class:`bertfeat.estimator.FeatureTransformer`. Each takes ``normalize_embeddings=True``, which is what a model's

@@ -31,7 +31,12 @@ class TensorBatch(NamedTuple):
 
 @checked
 class VectorDataset(IterableDataset[TensorBatch]):
-    """The batches of a stream, for ``DataLoader(VectorDataset(stream), batch_size=None, num_workers=4)``.
+    """The batches of a stream, for torch's DataLoader, and shared out among its workers and among ranks.
+
+    ::
+
+        from bertfeat.adapters.pytorch import VectorDataset
+        loader = DataLoader(VectorDataset(features.vectors("last", "token")), batch_size=None, num_workers=4)
 
     Each vector goes to one rank of ``torch.distributed``, if that is initialised when the dataset is made and the
     stream is no shard already, and there to one worker, which holds the stream's ``memory``. ``start`` counts the

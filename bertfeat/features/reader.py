@@ -217,8 +217,11 @@ class FeatureSet:
 
         Raises:
             NotDerivableError: see :meth:`find`.
-            FeatureSetError: it is larger than this machine's memory.
+            FeatureSetError: it holds no vectors, or is larger than this machine's memory.
         """
+        if column in self.names and column not in {stored.name for stored in self.columns}:
+            remedy = f"to_arrow([{column!r}]) reads it"
+            raise FeatureSetError(f"the column {column!r} holds no vectors", where=self.folder, remedy=remedy)
         feature = self.find(column, pooling, weights=weights)
         count = len(self) if feature.pooling.per_document else len(self._count_blocks(feature.pooling, True))
         if (needed := 4 * count * feature.width) > physical_memory():

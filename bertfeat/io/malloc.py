@@ -1,4 +1,4 @@
-"""How much memory the machine has, and how the C library, where it is glibc, keeps and gives back what is freed.
+"""The memory of the machine, and the way in which the C library, where it is glibc, keeps and returns freed blocks.
 
 Keeping is a setting of the whole process. Loading an encoder or training a tagger makes it, since fp32 is 1.2 times as
 fast with it on a CPU (docs/speed.md); the environment variable ``BERTFEAT_MALLOC=0`` forbids it.

@@ -80,7 +80,7 @@ def _gather_scores(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def allowed_transitions(labels: Sequence[str]) -> Tensor:
-    """Which BIO or IOBES label may follow which, ``[L+2, L+2]`` as :class:`Crf` takes it.
+    """A table of which BIO or IOBES label may follow which, ``[L+2, L+2]`` as :class:`Crf` takes it.
 
     A span that was begun goes on under its own name: I and E follow B or I of the same type; under IOBES, B and I must
     be followed by them.

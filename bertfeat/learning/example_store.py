@@ -41,7 +41,7 @@ class ExampleChunk:
 
 @dataclass(frozen=True, slots=True)
 class PackedExamples:
-    """Where the vectors of a batch are, time by time: all first ones, then all second ones, and so on."""
+    """The places of a batch's vectors, time by time: all first ones, then all second ones, and so on."""
 
     sizes: tuple[int, ...]  # [T] how many examples have a vector at each time
     vectors: NDArray[np.int64]  # [N] number of each vector in the chunk
@@ -166,7 +166,7 @@ class ExampleStore:
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """Where each example's vectors begin among all of them, ``[E+1]``."""
+        """The place among all vectors at which those of each example begin, ``[E+1]``."""
         return np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
 
     def vectors_of(self, chunk: ExampleChunk, packed: PackedExamples) -> NDArray[np.int64]:

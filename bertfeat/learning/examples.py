@@ -38,7 +38,7 @@ class HeadExamples:
 
     @property
     def origin(self) -> str:
-        """Where the examples are from, for messages."""
+        """The feature set of the examples and its corpus, for messages."""
         return describe_source(self.sets[0])
 
     @property
@@ -48,7 +48,7 @@ class HeadExamples:
 
     @property
     def folders(self) -> tuple[Location, ...]:
-        """Where the features are."""
+        """The folders of the features."""
         return tuple(features.folder for features in self.sets if isinstance(features, FeatureSet))
 
 

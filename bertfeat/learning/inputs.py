@@ -22,7 +22,7 @@ from bertfeat.errors import (
     TrainingError,
     parameter,
 )
-from bertfeat.features import FeatureSet, FeatureSettings, MemoryFeatures, ModelIdentity
+from bertfeat.features import FeatureSet, FeatureSettings, MemoryFeatures, ModelIdentity, find_column
 from bertfeat.io import Address, JsonError, Location, as_location, from_plain, is_address, real_path, to_plain
 from bertfeat.learning.example_store import parts_digest
 from bertfeat.recipe import BEST_LAYERS, FeatureColumn, Operation, Pooling, Recipe, parse_recipes
@@ -97,14 +97,15 @@ def parse_input(spec: str, num_layers: int) -> LayerInput:
 
 
 def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layers: int, pooling: Pooling) -> LayerInput:
-    """Parse ``spec``; without one, take the only stored column of the pooling, else concat4."""
-    pooled = [column for column in columns if column.pooling is pooling]
-    if spec is None and len(pooled) == 1:
-        recipe = pooled[0].recipe
-        name = recipe.name.replace("_", "-")
-        known = _CALLED.fullmatch(name) is not None
-        return LayerInput(recipe, spelling=name if known else recipe.spec)
-    return parse_input(spec or BEST_LAYERS["heads"], num_layers)
+    """Parse ``spec``; without one, take concat4 where it can be read, else the only stored column of the pooling."""
+    if spec is not None:
+        return parse_input(spec, num_layers)
+    try:
+        recipe = find_column(columns, num_layers, None, pooling, task="heads").recipe
+    except NotDerivableError:  # derive_input says how to extract what is lacking
+        return parse_input(BEST_LAYERS["heads"], num_layers)
+    name = recipe.name.replace("_", "-")
+    return LayerInput(recipe, spelling=name if _CALLED.fullmatch(name) else recipe.spec)
 
 
 def derive_input(layer_input: LayerInput, features: FeatureSet | MemoryFeatures, pooling: Pooling) -> Derivation:
@@ -122,7 +123,7 @@ def derive_input(layer_input: LayerInput, features: FeatureSet | MemoryFeatures,
 
 
 def record_place(features: Location, folder: Path) -> str:
-    """Where features are, seen from a folder, so that both may be moved together; an address is as it is."""
+    """The path of features as seen from a folder, so that both may be moved together; an address is as it is."""
     return str(features) if isinstance(features, Address) else os.path.relpath(real_path(features), real_path(folder))
 
 
@@ -174,13 +175,10 @@ def extraction_of(features: FeatureSet, pooling: Pooling) -> Extraction:
         raise TrainingError(problem, where=features.folder, remedy="extract it again") from error
 
 
-def count_failed_rows(sources: Mapping[str, object], sets: Mapping[str, FeatureSet | tuple[FeatureSet, ...]]) -> int:
+def count_failed_rows(sources: Mapping[str, object], sets: Mapping[str, tuple[FeatureSet, ...]]) -> int:
     """The number of rows that failed in the corpora (paths) among the sources, whose feature sets are ``sets``."""
-    failed: set[tuple[str, int]] = set()
-    for name in (name for name, source in sources.items() if isinstance(source, Path)):
-        made = sets[name]
-        for features in made if isinstance(made, tuple) else (made,):
-            failed |= {(name, failure.row) for failure in features.failures()}
+    corpora = [name for name, source in sources.items() if isinstance(source, Path)]
+    failed = {(name, failure.row) for name in corpora for features in sets[name] for failure in features.failures()}
     return len(failed)
 
 

@@ -121,7 +121,7 @@ class HeadLoop:
             resumed = self._learn_epochs(tell)
             self.seconds += sum(epoch["seconds"] for epoch in self.history)
             widest = max(self.shape.input_groups, key=self.shape.input_groups.__getitem__)
-            network = self._judged(
+            network = self._scored(
                 self.network, Candidate(self.shape.hidden, widest, settings.weight_decay or 0.0, 0.0)
             )
             networks[replace(network, score=self.best_score)] = self.network
@@ -135,7 +135,7 @@ class HeadLoop:
             if self.history:
                 both = self._with_linear(replace(self.shape, averaged=True), self.solved.weights)
                 both.load_state_dict(self.network.state_dict(), strict=False)
-                averaged = self._judged(both, replace(linear, hidden=self.shape.hidden, averaged=True))
+                averaged = self._scored(both, replace(linear, hidden=self.shape.hidden, averaged=True))
                 networks[averaged] = both
                 self.candidates.append(averaged)
         self.network = networks[best_candidate(networks)]
@@ -143,13 +143,13 @@ class HeadLoop:
 
     # ── scores ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def judge(self) -> float:
-        """The score that chooses the best epoch, on the development set."""
-        return self.evaluate()[0].value
-
     def evaluate(self) -> tuple[HeadScores, Threshold]:
         """Score the head on the development set, by the threshold that is best for it."""
         return self._scores(self._guesses(self.network))
+
+    def dev_score(self) -> float:
+        """The score on the development set that chooses the best epoch."""
+        return self.evaluate()[0].value
 
     def _scores(self, guesses: Sequence[Guess]) -> tuple[HeadScores, Threshold]:
         return self.task.best_scores(self.dev.gold, guesses, self.dev.passages)
@@ -162,7 +162,7 @@ class HeadLoop:
         self.store.check_unchanged()
         self.dev.store.check_unchanged()
 
-    def _judged(self, network: HeadNetwork, candidate: Candidate) -> Candidate:
+    def _scored(self, network: HeadNetwork, candidate: Candidate) -> Candidate:
         """The candidate with score and loss of its network on the development set."""
         guesses = self._guesses(network)
         loss = self.task.guess_loss(self.dev.gold, guesses)
@@ -223,7 +223,7 @@ class HeadLoop:
                 remedy=f"give a lower one with {parameter('learning_rate')}",
             )
         self.network.eval()
-        value = self.judge()
+        value = self.dev_score()
         self.check_unchanged()
         self.history.append({"loss": loss, "score": value, "rate": rate, "words": count, "seconds": seconds})
         best = best_epoch(self.history, self.settings)
@@ -301,7 +301,7 @@ class HeadLoop:
             for decay in self.settings.decays:
                 weights = solve_linear(self._first(inputs, width), self.task.mean_loss, len(self.store), decay, weights)
                 self._put_linear(network.out, weights)
-                candidate = self._judged(network, Candidate(0, group, decay, 0.0))
+                candidate = self._scored(network, Candidate(0, group, decay, 0.0))
                 found[candidate] = weights
                 assert candidate.loss is not None
                 if candidate.loss > least:

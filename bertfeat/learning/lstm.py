@@ -24,7 +24,7 @@ _ROWS = 128  # the number of words is rounded up to a multiple of it
 
 
 def reversed_order(sizes: Sequence[int]) -> Tensor:
-    """Where the word lies that is as far from its sentence's end as a word is from its beginning: ``[N]``.
+    """The place of the word that is as far from its sentence's end as a word is from its beginning: ``[N]``.
 
     Reading packed words in this order is reading each sentence backwards; doing it twice restores them.
     """

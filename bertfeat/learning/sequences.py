@@ -75,7 +75,7 @@ def _cut_sentence(
 
 
 def _window_end(starts: NDArray[np.int64], begin: int, total: int, room: int) -> int:
-    """Where a window that begins at a piece ends: with the sentence, before a word, or where it is full."""
+    """The end of a window that begins at a piece: that of the sentence, before a word, or where it is full."""
     full = begin + room
     if full >= total:
         return total

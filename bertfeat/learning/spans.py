@@ -26,7 +26,7 @@ _SAME = {"L": "E", "U": "S"}  # BILOU's names for what IOBES calls E and S
 
 
 class Scheme(StrEnum):
-    """How tags stand for spans."""
+    """A way in which tags stand for spans."""
 
     BIO = "BIO"  # B- begins a span, I- continues it; also called IOB2
     IOB1 = "IOB1"  # I- throughout; B- only where a span follows one of its own label
@@ -296,7 +296,7 @@ TagSequences = Sequence[Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class LabelScores:
-    """The counts and scores of one label: of spans, words or examples. TagScores are 0 to 1."""
+    """The counts and scores of one label: of spans, words or examples. Scores are 0 to 1."""
 
     precision: float
     recall: float
@@ -364,7 +364,7 @@ def score_tagger(gold: TagSequences, predicted: TagSequences) -> TagScores:
     So accuracy, too, does not depend on the scheme of the file.
 
     Raises:
-        UsageError, CorpusError: see :func:`score`.
+        UsageError, CorpusError: see :func:`score_tags`.
     """
     if detect_scheme(gold).has_spans:
         gold = [to_bio(tags) for tags in gold]

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,41 +31,6 @@ FeatureRows = FeatureSet | MemoryFeatures
 
 TextRow = tuple[str, str, str | None]
 """Id, text, and second text of a row."""
-
-
-class ExampleTable(Protocol):
-    """Rows, in order, as labels and texts are read of them."""
-
-    @property
-    def where(self) -> str:
-        """The origin of the rows, for messages."""
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """The names of the kept columns."""
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """Rows that are not among them, since they could not be read or embedded."""
-
-    @property
-    def has_tags(self) -> bool:
-        """Whether the words have tags."""
-
-    def ids(self) -> Iterator[str]:
-        """The id of each row."""
-
-    def column(self, name: str) -> Iterator[tuple[int, object]]:
-        """The values of a kept column, each after its row."""
-
-    def tags(self) -> Iterator[tuple[str, ...]]:
-        """The tags of each row's words, which the source has."""
-
-    def sentences(self) -> Iterator[TaggedText]:
-        """Each row with its words, and with the tags that the source has for them."""
-
-    def texts(self) -> Iterator[TextRow]:
-        """The texts of each row."""
 
 
 class FeatureTable:
@@ -161,6 +125,10 @@ class CorpusTable:
         """The texts of each row."""
         for document in self._documents:
             yield document.id, document.text, document.pair
+
+
+ExampleTable = FeatureTable | CorpusTable
+"""Rows, in order, as labels and texts are read of them."""
 
 
 def _sentence(

@@ -70,7 +70,7 @@ UNLABELLED = -100
 _EVALUATED = 64  # sequences of a batch where nothing is learnt
 
 Example = Mapping[str, NDArray[np.generic]]
-"""What is read of an example: token ids and types ``[T]``, labels ``[T]`` or a number; of choices ``[C, T]``."""
+"""The tensors of an example: token ids and types ``[T]``, labels ``[T]`` or a number; of choices ``[C, T]``."""
 
 
 def load_to_fine_tune(model: Model, kind: str, **config: object) -> "PreTrainedModel":
@@ -222,7 +222,7 @@ def _training_arguments(
 def model_outputs(
     module: "PreTrainedModel", examples: Sequence[Example], take: Callable[["ModelOutput"], Tensor]
 ) -> list[Tensor]:
-    """What ``take`` makes of the model's output, ``[…]`` of each example, in order; with padding at its end.
+    """The tensor that ``take`` makes of the model's output, ``[…]`` of each example, in order; with padding at its end.
 
     Computed in float32, sequences of similar length together, the longest first.
     """

@@ -164,8 +164,8 @@ def _dev_warnings(task: Task, dev: HeadExamples) -> tuple[str, ...]:
     """A warning of labels of the development set that no head can predict."""
     unknown = task.unknown(dev.gold)
     noun = "tags" if task.per_vector else "labels"
-    told = f"the development set has {noun} that the training set lacks: {list_labels(unknown)}"
-    return (told,) if unknown else ()
+    warning = f"the development set has {noun} that the training set lacks: {list_labels(unknown)}"
+    return (warning,) if unknown else ()
 
 
 def head_input(sets: tuple[FeatureSet, ...], options: HeadOptions) -> HeadInput:

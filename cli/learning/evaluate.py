@@ -117,7 +117,7 @@ def _score_file(predictions: Path, others: tuple[object, ...], reading: "CorpusS
 
 
 def head_score_lines(scores: "HeadScores") -> Iterator[str]:
-    """TagScores for people: single numbers, then one line a label; of tags what was taken for what, too."""
+    """Scores for people: single numbers, then one line a label; of tags what was taken for what, too."""
     from bertfeat.learning import TagScores
 
     if isinstance(scores, TagScores):
@@ -152,7 +152,7 @@ def _score_text(value: object) -> str:
 
 
 def tag_score_lines(scores: "TagScores") -> Iterator[str]:
-    """TagScores for people: by label, over all, and what was taken for what."""
+    """Scores of tags for people: by label, over all, and what was taken for what."""
     yield from _label_lines(scores)
     yield ""
     words = f"{pluralize(scores.words, 'word')} in {pluralize(scores.sentences, 'sentence')}"

@@ -33,7 +33,7 @@ _HIDDEN = {
     "answer": ("128, a BiLSTM", None),
     "choose": ("none, 256, or the mean of both, as is best on dev", None),
 }
-"""Of each kind the width of the hidden layer that ``--hidden`` stands for if it is not given, and its help."""
+"""The width that ``--hidden`` stands for if it is not given, by kind, and its help."""
 _FURTHER = {"tag": ("task", "hidden", "fine_tune", "text_columns"), "classify": ()}
 """Options of a kind that come after those that matter more; of kinds that are not here, only ``task``."""
 
@@ -43,7 +43,7 @@ EXAMPLES = {
     "answer": ("--train train.json --dev dev.json", "test.json"),
     "choose": ("--train train.csv --dev dev.csv --text-column context --choices a,b,c,d --label right", "test.csv"),
 }
-"""What follows ``train``, and what is predicted, in the help of a kind."""
+"""The examples in the help of a kind: the options of ``train``, and the file that is predicted."""
 
 
 def head_command(

@@ -130,6 +130,15 @@ def test_a_column_by_its_name_is_its_matrix(features: FeatureSet, documents: lis
     np.testing.assert_array_equal(batch.matrix, found)
 
 
+@pytest.mark.parametrize("column", ["text", "id", "words"])
+def test_a_column_without_vectors_is_told(features: FeatureSet, column: str) -> None:
+    with pytest.raises(
+        FeatureSetError, match=rf"the column '{column}' holds no vectors; to_arrow\(\['{column}'\]\) reads"
+    ):
+        features[column]
+    assert features.to_arrow([column]).num_rows == len(features)
+
+
 def test_a_column_larger_than_the_memory_is_refused(features: FeatureSet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertfeat.features.reader.physical_memory", lambda: 100)
     with pytest.raises(FeatureSetError, match=r"last_word take .* more than this machine's memory; .*batches"):

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from bertfeat.encoder import has_native_bf16
 from bertfeat.errors import BertfeatError, HeadError, ModelError, UsageError
-from bertfeat.learning import Example, GridPoint, HeadSettings, make_collator, trainer
+from bertfeat.learning import Example, GridPoint, Guess, HeadSettings, Task, make_collator, trainer
 from bertfeat.learning.fine_tuning import TunedHead, fine_tuned_head, load_tuned_head
 from bertfeat.learning.tables import GoldAnswer
-from bertfeat.learning.task import Guess, HeadTexts, Task
+from bertfeat.learning.task import HeadTexts
 from bertfeat.learning.tasks.answers import NEVER
 from bertfeat.learning.trainer import FineTuned
 from bertfeat.models import Model

@@ -378,7 +378,7 @@ def test_scores_below_zero_choose_the_weights_that_the_record_names(
     sets = [extracted(f"{name}.csv", keep=("topic",)) for name in ("train", "dev")]
     told = [0.0, 0.0, -0.2, -0.1, -0.3, -0.2]
     scores, kept = iter(told), []
-    monkeypatch.setattr(HeadLoop, "judge", lambda loop: next(scores))
+    monkeypatch.setattr(HeadLoop, "dev_score", lambda loop: next(scores))
 
     def on_epoch(epoch: Epoch) -> None:
         kept.append(epoch.best)

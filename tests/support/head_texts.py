@@ -3,9 +3,9 @@
 import random
 from dataclasses import replace
 
-from bertfeat.learning.record import Outputs
+from bertfeat.learning import Outputs, Task
 from bertfeat.learning.tables import Gold, GoldAnswer
-from bertfeat.learning.task import HeadTexts, Task
+from bertfeat.learning.task import HeadTexts
 from bertfeat.learning.tasks import TASKS
 
 WORDS = ("bank", "the", "unbelievable", "walked", "to", "Straße", "mill", ".", "은행에서", "didn't")

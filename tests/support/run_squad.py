@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bertfeat.learning.task import Guess
+from bertfeat.learning import Guess
 
 
 def best_of(windows: list[Any], max_answer: int) -> Guess:

@@ -108,7 +108,7 @@ class HeadRun:
 
     @property
     def place(self) -> str:
-        """Where it is kept below the folder of runs, without the file's ending."""
+        """The path of its file below the folder of runs, without the ending."""
         if self.grid is None:
             return f"{TableRow(self.row, '').folder}/seed-{self.seed}"
         point = self.grid

@@ -220,7 +220,7 @@ class HeadTableTraining:
         if folder.exists():
             with storage_errors(folder):
                 shutil.rmtree(folder)
-        return self._told(row.title, stored or run, stored is not None)
+        return self._report(row.title, stored or run, stored is not None)
 
     def _learn(self, row: TableRow, seed: int, folder: Path, opened: OpenSources, solved: list[SolvedHeads]) -> HeadRun:
         """A training; ``solved`` holds the linear heads of one before it, or gets those of this one."""
@@ -248,7 +248,7 @@ class HeadTableTraining:
         place = HeadRun(FINE_TUNING, seed, 0.0, None, {}, grid=point, precision=tuning.precision).place
         stored = self._runs.read(place)
         if stored is not None:
-            return self._told(FINE_TUNED_ROW.title, stored, True)
+            return self._report(FINE_TUNED_ROW.title, stored, True)
         settings, device = replace(self._settings, seed=seed), self._options.extractor.get("device")
         with fine_tuned_head(
             tuning.model, self._task, texts["train"], point, settings, device=device, precision=tuning.precision
@@ -257,7 +257,7 @@ class HeadTableTraining:
         run = _scored_run(FINE_TUNING, seed, scores, epochs=point.epochs, seconds=tuned.seconds)
         run = replace(run, grid=point, precision=tuning.precision)
         self._runs.write(run)
-        return self._told(FINE_TUNED_ROW.title, run, False)
+        return self._report(FINE_TUNED_ROW.title, run, False)
 
     # ── baselines, scores ───────────────────────────────────────────────────────────────────────────────────
 
@@ -289,15 +289,15 @@ class HeadTableTraining:
         """The paper's score of a row, which it has for tags alone."""
         return row.paper if self._task.kind is HeadKind.TAG else None
 
-    def _told(self, title: str, run: HeadRun, stored: bool) -> HeadRun:
+    def _report(self, title: str, run: HeadRun, stored: bool) -> HeadRun:
         self._done += 1
         self._options.tell(TableRun(title, run, stored, self._done, self._total))
         return run
 
-    def _tell_pace(self, told: Epoch | Pace) -> None:
-        if isinstance(told, Pace) and not self._paced:
+    def _tell_pace(self, progress: Epoch | Pace) -> None:
+        if isinstance(progress, Pace) and not self._paced:
             self._paced = True
-            self._options.tell(told)
+            self._options.tell(progress)
 
 
 def _scored_run(

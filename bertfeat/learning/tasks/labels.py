@@ -76,9 +76,9 @@ def merged_labels_warnings(
         return ()
     firsts = [source[0] for source in sources if not isinstance(source, Path)]
     merging = dict.fromkeys(features.folder for features in firsts if _stores_numbers(features, column))
-    told = "the labels are stored as numbers, so that texts such as 1.1 and 1.10 are one label"
+    problem = "the labels are stored as numbers, so that texts such as 1.1 and 1.10 are one label"
     remedy = parameter("keep", (f"{column}:string",))
-    return tuple(f"{folder}: {told}; extract with {remedy} to keep texts" for folder in merging)
+    return tuple(f"{folder}: {problem}; extract with {remedy} to keep texts" for folder in merging)
 
 
 def _stores_numbers(features: FeatureSet, column: str | None) -> bool:

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from seqeval.metrics import f1_score
 
 from bertfeat.cli import main
-from bertfeat.learning.tag_files import read_predictions
+from bertfeat.learning import read_predictions
 from tests.support.tiny_models import Tiny
 
 LINES = """-DOCSTART- -X- O O

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from bertfeat.learning import to_bio, to_iobes
 from bertfeat.learning.crf import Crf, allowed_transitions
-from bertfeat.learning.spans import to_bio, to_iobes
 
 BIO = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
 IOBES = ("O", "B-PER", "E-PER", "I-PER", "S-PER")

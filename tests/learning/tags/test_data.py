@@ -9,8 +9,8 @@ import pytest
 from bertfeat.errors import BertfeatError, NotDerivableError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.learning import HeadSettings
-from bertfeat.learning.inputs import choose_input, derive_input, parse_input
+from bertfeat.learning import HeadSettings, parse_input
+from bertfeat.learning.inputs import choose_input, derive_input
 from bertfeat.recipe import Pooling
 from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny

@@ -14,10 +14,9 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import CorpusError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.learning import HeadSettings, Scheme, Tagger, verify_head
+from bertfeat.learning import HeadSettings, LabelSet, Scheme, Tagger, read_spans, verify_head
 from bertfeat.learning.crf import allowed_transitions
 from bertfeat.learning.networks import refuse_large_crf
-from bertfeat.learning.spans import LabelSet, read_spans
 from tests.support.tagging_toy import feature_set, scored, tag_scores, tagged, train
 from tests.support.tiny_models import Tiny
 

@@ -7,7 +7,7 @@ import pytest
 from seqeval.metrics.sequence_labeling import get_entities
 
 from bertfeat.errors import CorpusError
-from bertfeat.learning.spans import Scheme, TagSpan, detect_scheme, read_spans, to_bio, to_iobes
+from bertfeat.learning import Scheme, TagSpan, detect_scheme, read_spans, to_bio, to_iobes
 
 TAGS = ("O", *(f"{prefix}-{label}" for prefix in "BIES" for label in ("A", "B-2")))
 # as CoNLL 2003 is tagged

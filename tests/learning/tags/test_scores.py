@@ -8,7 +8,7 @@ from seqeval.metrics import accuracy_score, classification_report
 from sklearn.metrics import accuracy_score as plain_accuracy, confusion_matrix, precision_recall_fscore_support
 
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.learning.spans import TagScores, TagSpan, score_tagger, score_tags
+from bertfeat.learning import TagScores, TagSpan, score_tagger, score_tags
 from tests.learning.tags.test_schemes import REAL, bilou, bio, iob1, random_spans
 from tests.test_house import loaded_by
 

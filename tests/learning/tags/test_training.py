@@ -13,10 +13,10 @@ from safetensors.torch import load_file
 from bertfeat.errors import StorageError, TrainingError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.learning import Epoch, HeadSettings, Tagger
+from bertfeat.learning import Epoch, HeadSettings, Tagger, parse_input
 from bertfeat.learning.example_store import batches_by_length, pack_examples, shuffled_batches
 from bertfeat.learning.examples import HeadExamples, open_examples
-from bertfeat.learning.inputs import extraction_of, parse_input
+from bertfeat.learning.inputs import extraction_of
 from bertfeat.learning.loop import HeadLoop
 from bertfeat.learning.networks import feature_scale
 from bertfeat.learning.record import HeadInput
@@ -142,7 +142,7 @@ def test_patience_and_the_learning_rate_go_by_the_best_epoch(
 ) -> None:
     """And epochs in which nothing was found yet do not count."""
     told = iter([0.0, 0.0, 0.0, 0.0, 0.5, 0.4, 0.5, 0.6, 0.1, 0.1, 0.1, 0.1, 0.1])
-    monkeypatch.setattr(HeadLoop, "judge", lambda _: next(told))
+    monkeypatch.setattr(HeadLoop, "dev_score", lambda _: next(told))
     settings = replace(QUICK, epochs=40, patience=4, learning_rate=0.008)
     done = train(*sets, tmp_path / "a", layers="last", settings=settings).record
     assert [epoch["rate"] for epoch in done.history] == [0.008] * 7 + [0.004] * 3 + [0.002] * 2
@@ -154,7 +154,7 @@ def test_a_linear_schedule_learns_every_epoch_and_keeps_the_last(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = iter([0.5, 0.9, 0.1, 0.0, 0.0])
-    monkeypatch.setattr(HeadLoop, "judge", lambda _: next(told))
+    monkeypatch.setattr(HeadLoop, "dev_score", lambda _: next(told))
     settings = replace(QUICK, epochs=4, schedule="linear", learning_rate=0.008)
     with pytest.raises(Killed):
         train(*sets, tmp_path / "a", layers="last", settings=settings, progress=killing_after(2))
@@ -296,7 +296,7 @@ def test_epochs_of_few_updates_are_waited_for_longer(
     rate_halved_after: int,
 ) -> None:
     """A span of luck in the first epoch does not end a training on few sentences."""
-    monkeypatch.setattr(HeadLoop, "judge", lambda loop: 0.0 if loop.history else 0.1)
+    monkeypatch.setattr(HeadLoop, "dev_score", lambda loop: 0.0 if loop.history else 0.1)
     settings = HeadSettings(hidden=4, epochs=40, batch_size=batch_size)
     done = train(*sets, tmp_path / "a", layers="last", settings=settings).record
     assert (done.training.patience, len(done.history)) == (patience, min(40, 1 + patience))
