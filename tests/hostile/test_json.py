@@ -38,6 +38,7 @@ class Target:
     told: tuple[str, ...] = ()  # patterns of paths
     claimed: tuple[str, ...] = ()  # patterns of paths
     digest: bool = True
+    believed: bool = False  # a digest that holds is believed: who forges one has made a file of his own
 
 
 _INDEX = (
@@ -45,12 +46,8 @@ _INDEX = (
     *("query_prompt", "column/recipe/name", "effort", "evaluation"),
 )
 _INDEX_CLAIMS = ("format_version", "skipped", "has_text", "effort/*", "tokens/count")
-_TRAINING_CLAIMS = tuple(f"training/{name}" for name in ("batch_size", "patience", "seed", "memory", "weight_decay"))
-# history: epochs of one score and rate may stand in any order, since nothing says how long one took, or its loss
-_HEAD_CLAIMS = ("format_version", "extraction/special_tokens", "history", "history/*/words", *_TRAINING_CLAIMS)
+_HEADS = {"plain.tagger": PLAIN, "crf.tagger": CRF, "classify.head": CLASSIFY}
 _MODEL = ("model/name", "model/revision", "model/num_layers")
-_EPOCHS = ("history/*/seconds", "history/*/loss", "history/*/score")
-_HEAD = ("versions*", "places*", "data/*", "seconds", "extraction/document_context", *_EPOCHS, *_MODEL)
 TARGETS = (
     Target(
         "docs.features/.bertfeat/manifest.json",
@@ -69,20 +66,15 @@ TARGETS = (
     ),
     Target("word.index/.bertfeat/index.json", WORD, (*_INDEX, *_MODEL), _INDEX_CLAIMS),
     Target("kept.index/.bertfeat/index.json", KEPT, (*_INDEX, *_MODEL), _INDEX_CLAIMS),
-    Target("plain.tagger/head.json", PLAIN, _HEAD, (*_HEAD_CLAIMS, "columns/texts")),
-    Target("crf.tagger/head.json", CRF, _HEAD, (*_HEAD_CLAIMS, "columns/texts")),
-    Target(
-        "classify.head/head.json",
-        CLASSIFY,
-        ("candidates/*/loss", *_HEAD),
-        _HEAD_CLAIMS,
+    *(Target(f"{name}/head.json", uses, believed=True) for name, uses in _HEADS.items()),
+    Target("begun.tagger/checkpoint.json", BEGUN, believed=True),
+    *(
+        Target(f"paper.table7/{name}.json", TABLE, believed=True)
+        for name in ("_settings", "runs/last/seed-1", "table7")
     ),
-    Target("begun.tagger/checkpoint.json", BEGUN, ("history/*",)),
-    Target("paper.table7/_settings.json", TABLE, ("places*",)),
-    Target("paper.table7/runs/last/seed-1.json", TABLE, ("run/seconds",)),
-    Target("paper.table7/table7.json", TABLE, ("rows/*/runs/*/seconds",)),
     Target("probe.json", PROBE, digest=False),
 )
+FORGED = [target for target in TARGETS if target.digest and not target.believed]
 EACH = 2  # uses beside verify
 
 
@@ -100,7 +92,7 @@ def test_a_digest_tells_every_change(yard: Yard, tell: Tell, target: Target, new
 
 @pytest.mark.hostile
 @pytest.mark.parametrize("new", WRONG, ids=lambda new: new.name)
-@pytest.mark.parametrize("target", [target for target in TARGETS if target.digest], ids=_id)
+@pytest.mark.parametrize("target", FORGED, ids=_id)
 def test_wrong_types_with_a_digest_that_holds(yard: Yard, tell: Tell, target: Target, new: Replacement) -> None:
     value = json.loads((yard.world / target.path).read_text("utf-8"))
     found = [place for place in places(value) if place != ("digest",)]
@@ -108,7 +100,7 @@ def test_wrong_types_with_a_digest_that_holds(yard: Yard, tell: Tell, target: Ta
 
 
 @pytest.mark.hostile
-@pytest.mark.parametrize("target", [target for target in TARGETS if target.digest], ids=_id)
+@pytest.mark.parametrize("target", FORGED, ids=_id)
 def test_false_values_with_a_digest_that_holds(yard: Yard, tell: Tell, target: Target) -> None:
     """Counts off by one, texts with another last letter, lists that lack their last item.
 
@@ -132,7 +124,9 @@ def test_some_values(yard: Yard, tell: Tell, number: int) -> None:
     value = json.loads((yard.world / target.path).read_text("utf-8"))
     found = [place for place in places(value) if place != ("digest",)]
     place, new = found[number % len(found)], WRONG[number % len(WRONG)]
-    tell([*_raw(yard, target, value, place, new), *_forged(yard, target, value, place, json.loads(new.text), new.name)])
+    tell(_raw(yard, target, value, place, new))
+    if target in FORGED:
+        tell(_forged(yard, target, value, place, json.loads(new.text), new.name))
 
 
 def _near(value: Any) -> list[Any]:
