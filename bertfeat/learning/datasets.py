@@ -306,7 +306,7 @@ def check_examples(
     """
     options.task.check_settings(options.settings)
     if tuning and options.task.architecture is None:
-        problem = f"{options.task.name} are learnt from stored features alone: transformers has no model for them"
+        problem = f"the task {options.task.name} is learnt from stored features alone: transformers has no model for it"
         raise UsageError(problem, where=parameter("fine_tune", True), remedy="leave it out")
     pairs = options.pair_form is not None
     predicted = options.kind.predicted

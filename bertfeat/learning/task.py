@@ -54,7 +54,7 @@ class Guess:
     """The prediction of a head for one example."""
 
     value: str | float | int | tuple[str, ...]  # a label, a number, a choice's number, tags; of an answer see below
-    scores: tuple[float, ...] = ()  # probability of each label or choice
+    scores: tuple[float, ...] = ()  # probability of each label or choice, the highest of which is told; or none
     start: int = 0  # of an answer, in characters of the passage
     end: int = 0
     no_answer: float = 0.0  # score of [CLS] less that of the best span: higher where an answer is less likely
@@ -160,6 +160,7 @@ class Task(ABC):
     per_vector: ClassVar[bool] = False  # what is learnt is of each vector, and not of each example
     row_noun: ClassVar[str] = "row"  # the word for a row of its corpora
     noun: ClassVar[str] = "examples"  # the word for what is learnt from
+    baseline: ClassVar[str] = "Most frequent answer"  # the title of :meth:`frequent` in a table
 
     def __init__(self, outputs: Outputs | None = None) -> None:
         self.outputs = outputs or Outputs()

@@ -27,7 +27,7 @@ from bertfeat.learning.table7.results import (
     format_head_table,
     read_table_settings,
 )
-from bertfeat.learning.table7.training import TITLES
+from bertfeat.learning.table7.training import BASELINES
 
 # ── heads ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -134,7 +134,7 @@ def _read_table(folder: Path) -> HeadTable | None:
 
 def _check_table(folder: Path, table: HeadTable, runs: HeadRuns) -> None:
     """Compare a table with the runs that are kept (baselines are not), and with its Markdown."""
-    for run in (run for row in table.rows if row.name not in TITLES for run in row.runs):
+    for run in (run for row in table.rows if row.name not in BASELINES for run in row.runs):
         kept = runs.read(run.place)
         if kept != run:
             problem = f"the run {run.place} is {'not there' if kept is None else 'another one'}"

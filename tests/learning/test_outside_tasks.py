@@ -145,7 +145,9 @@ def test_a_task_of_its_own_loss(home: Path, tmp_path: Path, packages: Packages) 
     made = head.joinpath("head.json").read_bytes()
     refused = bertfeat("classify", "train", *files, *options, "--fine-tune", "--overwrite")
     assert refused.exit_code == 2
-    assert "--fine-tune: counts are learnt from stored features alone: transformers has no model" in refused.stderr
+    assert (
+        "--fine-tune: the task counts is learnt from stored features alone: transformers has no model" in refused.stderr
+    )
     assert head.joinpath("head.json").read_bytes() == made
 
 

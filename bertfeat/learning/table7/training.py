@@ -152,7 +152,8 @@ def _rows_have_epochs(rows: Sequence[str | TableRow], task: Task, settings: Head
 
 MOST_FREQUENT = "most-frequent"
 COSINE = "cosine"
-TITLES = {MOST_FREQUENT: "Most frequent answer", COSINE: "Cosine of the two vectors (last layer)"}
+BASELINES = (MOST_FREQUENT, COSINE)
+COSINE_TITLE = "Cosine of the two vectors (last layer)"
 
 
 def cosine_guesses(examples: HeadExamples) -> list[Guess]:
@@ -271,7 +272,8 @@ class HeadTableTraining:
         rows = []
         for name, guess in guesses.items():
             scores = self._scores(self._last, lambda which, guess=guess: guess(self._last[which]))  # type: ignore[misc]
-            rows.append(HeadRow.of(name, TITLES[name], [_scored_run(name, 0, scores)]))
+            title = self._task.baseline if name == MOST_FREQUENT else COSINE_TITLE
+            rows.append(HeadRow.of(name, title, [_scored_run(name, 0, scores)]))
         return rows
 
     def _scores(

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -19,10 +19,6 @@ from bertfeat.learning.scores import ClassScores, score_classes
 from bertfeat.learning.settings import HeadSettings
 from bertfeat.learning.tables import ExampleTable, Gold, gold_values
 from bertfeat.learning.task import GoldExamples, Guess, HeadPrediction, Offsets, PassageSpans, Scores, Task, Threshold
-
-if TYPE_CHECKING:
-    pass
-
 
 # ── labels as texts and as values ─────────────────────────────────────────────────────────────────────────
 

@@ -29,6 +29,7 @@ class MultiLabels(Task):
     name = "multi-labels"
     measure = "micro F1"
     problem_type = "multi_label_classification"
+    baseline = "Each label's share of the training set"
 
     def gold_columns(self, label: str | None, known: Collection[str]) -> tuple[str, ...]:
         """The column of lists, or the columns of yes and no."""

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +15,6 @@ from bertfeat.learning.settings import HeadSettings
 from bertfeat.learning.tables import ExampleTable, Gold, gold_values
 from bertfeat.learning.task import GoldExamples, Guess, Offsets, PassageSpans, Scores, Task, Threshold
 
-if TYPE_CHECKING:
-    pass
-
 
 class Numbers(Task):
     """A number a text or pair, learnt at mean 0 and spread 1."""
@@ -27,6 +23,7 @@ class Numbers(Task):
     measure = "Spearman"
     compares = True
     problem_type = "regression"
+    baseline = "Mean of the training set"
 
     def read_gold(self, table: ExampleTable, label: str | None) -> tuple[Gold, ...]:
         """The number of each row."""

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bertfeat.errors import StorageError, TrainingError, UsageError
+from bertfeat.errors import StorageError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.learning import Epoch, HeadSettings, Tagger, parse_input
@@ -60,15 +60,6 @@ def test_it_learns(
     if weights is not None:
         assert list(weights) == [1, 2, 3, 4, 5]
         assert sum(weights.values()) == pytest.approx(1.0)
-
-
-def test_equal_seeds_give_equal_taggers_and_others_others(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        state = torch.random.get_rng_state()
-        train(*sets, tmp_path / name, layers="last", settings=replace(QUICK, epochs=2, seed=seed))
-        assert torch.equal(torch.random.get_rng_state(), state), "a caller's random numbers are not touched"
-    weights = [(tmp_path / name / "head.safetensors").read_bytes() for name in "abc"]
-    assert weights[0] == weights[1] != weights[2]
 
 
 def test_plain_tags(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
@@ -168,18 +159,6 @@ def test_patience_beside_a_linear_schedule_and_an_unknown_one() -> None:
         replace(QUICK, schedule="linear", patience=9)
     with pytest.raises(UsageError, match="schedule='cosine': must be one of 'plateau', 'linear'"):
         replace(QUICK, schedule="cosine")  # type: ignore[arg-type]
-
-
-def test_another_training_is_not_mixed_in(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
-    with pytest.raises(Killed):
-        train(*sets, tmp_path / "a", layers="last", settings=QUICK, progress=killing_after(1))
-    with pytest.raises(TrainingError, match=r"begun in another way \(they differ in: layers, hidden"):
-        train(*sets, tmp_path / "a", layers="-2", settings=replace(QUICK, hidden=8))
-    train(*sets, tmp_path / "a", layers="last", settings=QUICK)
-    with pytest.raises(TrainingError, match="a head that was trained in another way"):
-        train(*sets, tmp_path / "a", layers="last", settings=replace(QUICK, seed=9))
-    done = train(*sets, tmp_path / "a", layers="last", settings=replace(QUICK, seed=9, epochs=1), overwrite=True)
-    assert done.record.training.seed == 9
 
 
 def test_a_folder_with_files_of_others_is_left_alone(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
