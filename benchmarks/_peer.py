@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -251,9 +252,43 @@ def parquet_sentence_transformers(model: str, length: int, precision: str, devic
     return _in_parquet(_encode(loaded, length, _batch_size(device)))
 
 
+def parquet_ours_concat4_tokens(model: str, length: int, precision: str, device: str) -> Run:
+    """Every token's last four layers, from texts to Parquet."""
+    return _stored(_ours(model, length, precision, layers="concat4", pooling="token", device=device))
+
+
 def parquet_sentence_transformers_flash(model: str, length: int, precision: str, device: str) -> Run:
-    """With Flash Attention, for which sentence-transformers leaves padding out, where the package is installed."""
+    """With FlashAttention-2, for which sentence-transformers leaves padding out.
+
+    The package flash-attn is built for few versions of torch; where it is not installed, torch's own copy of the same
+    kernels takes its place.
+    """
+    if find_spec("flash_attn") is None:
+        folder = tempfile.mkdtemp()  # for as long as the process runs
+        Path(folder, "flash_attn").mkdir()
+        Path(folder, "flash_attn", "__init__.py").write_text(_FLASH_ATTN)
+        Path(folder, "flash_attn", "bert_padding.py").write_text("pad_input = unpad_input = None\n")
+        (information := Path(folder, "flash_attn-2.8.3.dist-info")).mkdir()
+        (information / "METADATA").write_text("Metadata-Version: 2.1\nName: flash-attn\nVersion: 2.8.3\n")
+        (information / "top_level.txt").write_text("flash_attn\n")
+        sys.path.insert(0, folder)
     return parquet_sentence_transformers(model, length, precision, device, "flash_attention_2")
+
+
+_FLASH_ATTN = """
+from torch.nn.attention.varlen import varlen_attn
+
+__version__ = "2.8.3"
+flash_attn_func = flash_attn_with_kvcache = None
+
+
+def flash_attn_varlen_func(
+    q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None, causal=False,
+    deterministic=False,
+):
+    assert not causal and not dropout_p and softmax_scale in (None, q.shape[-1] ** -0.5)
+    return varlen_attn(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+"""
 
 
 def parquet_transformers(model: str, length: int, precision: str, device: str) -> Run:

@@ -17,11 +17,10 @@ import pytest
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
-from torch.nn.attention import varlen
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
-from bertfeat.encoder import Precision, load_encoder
+from bertfeat.encoder import Precision, attention, load_encoder
 from bertfeat.encoder.weights import read_weights
 from bertfeat.extraction.compute import FeatureMatrices, compute_features
 from bertfeat.recipe import FeatureColumn, Pooling
@@ -69,8 +68,8 @@ def test_flash_attention_is_used_where_it_serves(
     tiny = Tiny.load(bert_folder)
     columns = tiny.columns("last", Pooling.MEAN)
     tokenized = tokenized_texts(tiny, columns)
-    flash = Mock(wraps=varlen.varlen_attn)
-    monkeypatch.setattr(varlen, "varlen_attn", flash)
+    flash = Mock(wraps=attention.flash_attention)
+    monkeypatch.setattr(attention, "flash_attention", flash)
     on_a_fake_gpu(tiny, precision, tokenized, columns, capability)
     assert flash.called is is_flash
 

@@ -1,13 +1,12 @@
-"""Self-attention over packed sequences: our own kernel on CPU, Flash Attention's varlen form on CUDA, or else torch's
+"""Self-attention over packed sequences: our own kernel on CPU, Flash Attention 2 on CUDA, or else torch's
 attention over groups of like length.
 
 Shapes: ``T`` tokens of a batch, ``S`` sequences, ``A`` heads, ``d`` head width, ``H = A·d``.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -40,9 +39,9 @@ def make_attention(
     """
     if kernels := find_attention_kernels(device, dtype, width):
         return KernelAttention(lengths, kernels, bias)
-    if bias is None and (varlen := find_varlen(device, dtype, width)):
+    if bias is None and has_flash_attention(device, dtype, width):
         bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-        return VarlenAttention(move_to_device(bounds, device), int(lengths.max()), varlen)
+        return VarlenAttention(move_to_device(bounds, device), int(lengths.max()))
     return GroupedAttention(lengths, device, bias)
 
 
@@ -138,45 +137,62 @@ def _make_group(
 
 # ── Flash Attention over sequences of any length (CUDA) ─────────────────────────────────────────────────────
 
-Varlen = Callable[..., Tensor]
-"""torch.nn.attention.varlen.varlen_attn."""
-
-
 _WIDEST_HEAD = 256
 _HEAD_STEP = 8
 
 
-def find_varlen(device: torch.device, dtype: torch.dtype, width: int) -> Varlen | None:
-    """Find torch's attention over packed sequences; None where Flash Attention 2 does not serve the device, the format
-    or the width of a head.
-    """
+def has_flash_attention(device: torch.device, dtype: torch.dtype, width: int) -> bool:
+    """Whether Flash Attention 2 serves the device, the format and the width of a head."""
     if device.type != "cuda" or dtype is torch.float32 or width > _WIDEST_HEAD or width % _HEAD_STEP:
-        return None
-    if torch.cuda.get_device_capability(device) < (8, 0):
-        return None
-    try:
-        from torch.nn.attention.varlen import varlen_attn
-    except ImportError:  # torch < 2.10
-        return None
-    return cast(Varlen, varlen_attn)  # a pair only where more than the result is asked for
+        return False
+    return torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def flash_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bounds: tuple[Tensor, Tensor],
+    longest: tuple[int, int],
+    *,
+    scale: float | None = None,
+    window: tuple[int, int] = (-1, -1),
+) -> Tensor:
+    """Attend within each sequence. Shape: ``[T, A, d]``, ``[U, B, d]``, ``[U, B, d]`` → ``[T, A, d]``.
+
+    The operator below :func:`torch.nn.attention.varlen.varlen_attn`, whose first call imports torch's compiler for some
+    4 seconds.
+
+    Args:
+        bounds: Where each sequence begins among the queries and among the keys, and the end of the last one.
+        longest: The largest number of queries, and of keys, in a sequence.
+        scale: Of scores; by default ``1 / sqrt(d)``.
+        window: The number of keys that a query sees before and after its own place; -1 for all.
+    """
+    before, after = window
+    arguments = (query, key, value, *bounds, *longest, 0.0, False, False)  # no dropout, not causal, no mask to debug
+    out: Tensor = torch.ops.aten._flash_attention_forward(
+        *arguments, scale=scale, window_size_left=before, window_size_right=after
+    )[0]
+    return out
 
 
 class VarlenAttention:
     """Attention over sequences of any length side by side, without padding; rows after the last one hold anything."""
 
-    def __init__(self, bounds: Tensor, longest: int, varlen: Varlen) -> None:
-        self._bounds, self._longest, self._varlen = bounds, longest, varlen
+    def __init__(self, bounds: Tensor, longest: int) -> None:
+        self._bounds, self._longest = bounds, longest
         self._singles = torch.arange(len(bounds), dtype=torch.int32, device=bounds.device)
 
     def __call__(self, qkv: Tensor, heads: int) -> Tensor:
         """Attend. Shape: ``qkv [T, 3H]`` → ``[T, H]``."""
         query, key, value = qkv.view(qkv.shape[0], 3, heads, -1).unbind(1)
-        out = self._varlen(query, key, value, self._bounds, self._bounds, self._longest, self._longest)
+        out = flash_attention(query, key, value, (self._bounds, self._bounds), (self._longest, self._longest))
         return out.reshape(qkv.shape[0], -1)
 
     def for_first_tokens(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
         """Attend for the first token of each sequence only. Shape: ``[S, H]``, ``[T, 2H]`` → ``[S, H]``."""
         key, value = key_value.view(key_value.shape[0], 2, heads, -1).unbind(1)
         asked = query.view(query.shape[0], heads, -1)
-        out = self._varlen(asked, key, value, self._singles, self._bounds, 1, self._longest)
+        out = flash_attention(asked, key, value, (self._singles, self._bounds), (1, self._longest))
         return out.reshape(query.shape)

@@ -1,7 +1,7 @@
 """Attention within each text of a packed batch, as families other than BERT's have it.
 
 Fewer heads of keys and values than of queries, windows, no sight of what follows, biases by distance, soft caps, sinks.
-Three forms: our own kernel on CPUs, Flash Attention's varlen form on CUDA, and torch's products over texts of one
+Three forms: our own kernel on CPUs, Flash Attention 2 on CUDA, and torch's products over texts of one
 length at a time, for whatever those two do not know. None of them lets a text know of its batch mates.
 
 Shapes: ``T`` tokens of a batch, ``S`` texts of one length ``n``, ``A`` heads of queries, ``B`` of keys and values,
@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder.attention import Varlen, find_varlen
+from bertfeat.encoder.attention import flash_attention, has_flash_attention
 from bertfeat.encoder.kernels import KernelAttention, find_attention_kernels
 from bertfeat.encoder.transfer import move_to_device
 
@@ -57,28 +57,24 @@ class TextAttention:
                 kernel = KernelAttention(self.lengths, kernels, terms.bias)
                 mixed = kernel.of_heads(query, key, value, terms.scale, terms.before, terms.after)
                 return mixed.view(query.shape)
-            varlen = find_varlen(query.device, query.dtype, width) if terms.plain else None
-            if varlen:
-                return self._by_varlen(varlen, query, key, value, terms)
+            if terms.plain and has_flash_attention(query.device, query.dtype, width):
+                return self._by_flash_attention(query, key, value, terms)
         return self._by_torch(query, key, value, terms)
 
-    def _by_varlen(self, varlen: Varlen, query: Tensor, key: Tensor, value: Tensor, terms: AttentionTerms) -> Tensor:
+    def _by_flash_attention(self, query: Tensor, key: Tensor, value: Tensor, terms: AttentionTerms) -> Tensor:
         if self._on_device is None:
             self._on_device = move_to_device(self._bounds.astype(np.int32), self._device)
         bounds, tokens = self._on_device, int(self._bounds[-1])
-        window = tuple(-1 if each >= self.longest - 1 else each for each in (terms.before, terms.after))
+        before, after = (-1 if each >= self.longest - 1 else each for each in (terms.before, terms.after))
         out = torch.zeros_like(query)
-        out[:tokens] = varlen(
+        out[:tokens] = flash_attention(
             query[:tokens],
             key[:tokens],
             value[:tokens],
-            bounds,
-            bounds,
-            self.longest,
-            self.longest,
+            (bounds, bounds),
+            (self.longest, self.longest),
             scale=terms.scale,
-            window_size=window,
-            enable_gqa=key.shape[1] != query.shape[1],
+            window=(before, after),
         )
         return out
 

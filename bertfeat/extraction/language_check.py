@@ -16,7 +16,7 @@ from bertfeat.words import count_words
 MOST_UNKNOWN = 0.05  # share of [UNK] among the tokens of a corpus
 MOST_PIECES = 4.0  # a word
 MULTILINGUAL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
-_SAMPLE = 1000
+_SAMPLE = 200  # texts of a part, at even distances
 _COUNTED = 10_000  # characters of a text whose words are counted
 _LEAST_WORDS = 20  # fewer say nothing about a corpus
 
@@ -37,7 +37,7 @@ _CHARACTERS_OF_A_WORD = 2  # in these
 
 
 def corpus_warnings(documents: Sequence[Document], tokenized: TokenizedDocuments) -> list[str]:
-    """Warn of a tokenizer that does not know the language of a part's first 1,000 texts, or of some of all.
+    """Warn of a tokenizer that does not know the language of a part, or of some of its texts.
 
     Sequences of nucleotides among proteins are warned of, too.
     """
@@ -47,10 +47,9 @@ def corpus_warnings(documents: Sequence[Document], tokenized: TokenizedDocuments
             "the letters of nucleotides (A, C, G, T, U, N), which a model of proteins reads as amino acids; "
             "translate them"
         ]
-    sample = documents[:_SAMPLE]
-    tokens = int(tokenized.n_tokens[: len(sample)].sum())
-    unknown = int(tokenized.n_unknown[: len(sample)].sum())
-    words = sum(map(_estimate_words, sample))
+    sample = slice(0, len(documents), -(-len(documents) // _SAMPLE) or 1)
+    tokens, unknown = int(tokenized.n_tokens[sample].sum()), int(tokenized.n_unknown[sample].sum())
+    words = sum(map(_estimate_words, documents[sample]))
     problems = []
     if words >= _LEAST_WORDS and tokens:
         if unknown / tokens > MOST_UNKNOWN:

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
+from bertfeat.io import use_huge_pages
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import Layout, TokenGroups
 
@@ -74,6 +75,8 @@ def keep_extreme(result: Tensor, rows: Tensor, segments: Tensor, *, which: Liter
 
 def set_rows(result: Tensor, rows: Tensor, segments: Tensor) -> None:
     """Write each segment to its row, which has no other."""
+    if result.shape[1] * result.element_size() % 8 == 0:  # eight bytes at a time take half the time of two
+        result, segments = result.view(torch.int64), segments.contiguous().view(torch.int64)
     result.index_copy_(0, rows, segments)
 
 
@@ -100,6 +103,7 @@ class PoolingMethod:
     def new_result(self, rows: int, width: int, dtype: torch.dtype) -> Tensor:
         """Make the result, before any segment is merged. Shape: ``[rows, width]``."""
         result = torch.empty((rows, width), dtype=dtype)
+        use_huge_pages(result.data_ptr(), result.nbytes)
         return result if self.initial is None else result.fill_(self.initial)
 
     def finish(self, result: Tensor) -> None:

@@ -34,6 +34,7 @@ class _TokenizedPart:
 
     planned: PlannedPart
     tokenized: TokenizedRows
+    warnings: tuple[str, ...]  # of its language
     damage: str
 
 
@@ -106,7 +107,9 @@ class PartWorker:
         if header is not None:
             return MadePart(header, kept=True)
         rows = task.rows if task.rows is not None else read_part(self._job.files, task)
-        return _TokenizedPart(task.task, self._embedder.tokenize_rows(rows), damage)
+        tokenized = self._embedder.tokenize_rows(rows)
+        warnings = () if self._progress.warnings else tuple(corpus_warnings(tokenized.rows.unique, tokenized.tokens))
+        return _TokenizedPart(task.task, tokenized, warnings, damage)
 
     def _find_existing(self, planned: PlannedPart) -> tuple[PartHeader | None, str]:
         """The header of an earlier run's part, if it is whole and from the same rows; else what is wrong with it.
@@ -132,8 +135,7 @@ class PartWorker:
         result = self._compute(part)
         header = self._part_header(part, result)
         self._check_failures(header.failures, final=True)
-        warnings = tuple(corpus_warnings(part.tokenized.rows.unique, part.tokenized.tokens))
-        made = MadePart(header, False, result.computed_tokens, result.padded_tokens, warnings, part.damage)
+        made = MadePart(header, False, result.computed_tokens, result.padded_tokens, part.warnings, part.damage)
         planned = part.planned
         self._writer.write(header, result.content, lambda: done(planned, made))
 

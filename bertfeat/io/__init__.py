@@ -14,7 +14,13 @@ from bertfeat.io.json_codec import (
 from bertfeat.io.json_file import JsonFormat, write_json
 from bertfeat.io.lock import FolderLock, folder_lock, lock_holder
 from bertfeat.io.lock_owner import LockOwner
-from bertfeat.io.malloc import give_back_memory, keep_freed_memory, physical_memory, use_one_arena
+from bertfeat.io.malloc import (
+    give_back_memory,
+    keep_freed_memory,
+    physical_memory,
+    use_huge_pages,
+    use_one_arena,
+)
 from bertfeat.io.messages import quote_names, shorten
 from bertfeat.io.output import is_special, output_file, output_target, replaces_nothing, unfinished_outputs
 from bertfeat.io.prefetch import prefetched
@@ -146,6 +152,7 @@ __all__ = [
     "sync",
     "to_plain",
     "unfinished_outputs",
+    "use_huge_pages",
     "use_one_arena",
     "user_cache",
     "write_json",

@@ -5,6 +5,7 @@ fast with it on a CPU (docs/speed.md); the environment variable ``BERTFEAT_MALLO
 """
 
 import ctypes
+import mmap
 import os
 from contextlib import suppress
 
@@ -37,6 +38,18 @@ def keep_freed_memory() -> None:
         # 32 MiB is the most that glibc took before 2.35
         library.mallopt(_MMAP_THRESHOLD, 1 << 30) or library.mallopt(_MMAP_THRESHOLD, 1 << 25)
         library.mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+def use_huge_pages(address: int, size: int) -> None:
+    """Have the operating system give a fresh block of memory in pages of 2 MiB, where it has such (Linux).
+
+    The first write to a block of hundreds of MiB takes a third of the time so.
+    """
+    first, end = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE, (address + size) // mmap.PAGESIZE * mmap.PAGESIZE
+    if end > first:
+        with suppress(AttributeError, OSError):
+            advise = ctypes.CDLL(None).madvise
+            advise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), mmap.MADV_HUGEPAGE)
 
 
 def use_one_arena() -> None:

@@ -18,10 +18,12 @@ from bertfeat.errors import UsageError
 from tests.support.runs import lines
 from tests.support.sentence_models import oracle, peer, sentence_folder
 from tests.support.tiny_models import Tiny
+from tests.support.tiny_tokenizers import SENTENCES
 
 LEFT, RIGHT = lines(30), lines(30, first=17)
 OTHER = lines(30, first=50)
-GRADES = [(7 * at % 11) / 10 for at in range(30)]
+GRADES = [(7 * (at % len(SENTENCES)) % 11) / 10 for at in range(30)]
+"""Equal for pairs that differ in their numbers alone, whose scores are equal but for the last bit."""
 QUERIES: dict[str, Any] = {f"q{at}": text for at, text in enumerate(LEFT[:8])}
 CORPUS: dict[str, Any] = {f"d{at}": text for at, text in enumerate(RIGHT + OTHER)}
 RELEVANT = {query: {f"d{at}", f"d{at + 9}"} for at, query in enumerate(QUERIES)}
