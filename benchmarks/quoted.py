@@ -72,6 +72,11 @@ def shares(precision: str) -> list[float]:
     return [100 * POOLED[corpus]["share_of_ceiling"][precision] for corpus in CORPORA]
 
 
+def on_gpu_to(peer: str) -> list[float]:
+    """How many times as fast as a peer, by shape."""
+    return [each["ratios"][f"parquet_ours:bf16:cuda to parquet_{peer}:bf16:cuda"] for each in GPU]
+
+
 def on_gpu(way: str) -> list[float]:
     """Tokens a second from text to Parquet on a GPU, by shape."""
     return [each["tokens_per_second"][f"parquet_{way}:bf16:cuda"] for each in GPU]
@@ -358,10 +363,11 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         {
             "bertfeat, text to Parquet": on_gpu("ours"),
             "sentence-transformers, and one call of pyarrow": on_gpu("sentence_transformers"),
+            "the same with FlashAttention-2, without padding": on_gpu("sentence_transformers_flash"),
             "a loop over transformers, by length, and one call of pyarrow": on_gpu("transformers"),
-            "bertfeat to sentence-transformers": [
-                each["ratios"]["parquet_ours:bf16:cuda to parquet_sentence_transformers:bf16:cuda"] for each in GPU
-            ],
+            "bertfeat to sentence-transformers": on_gpu_to("sentence_transformers"),
+            "bertfeat to sentence-transformers without padding": on_gpu_to("sentence_transformers_flash"),
+            "concat4 of every token, text to Parquet": on_gpu("ours_concat4_tokens"),
             "texts to token ids alone, on 16 cores": [
                 each["steps_alone_tokens_per_second"]["tokenize"] for each in GPU
             ],
@@ -376,7 +382,7 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         {
             "paragraphs to vectors in Parquet on an H100, bert-base's shape, bf16, tokens/s": [
                 on_gpu("ours")[0],
-                on_gpu("sentence_transformers")[0],
+                on_gpu("sentence_transformers_flash")[0],
             ],
         },
     ),
