@@ -4,14 +4,15 @@
     python benchmarks/processors.py --data NOVELS --peers .venv-peers/bin/python [--cpu avx2|avx2_vnni]
 
 Pooled mean vectors of the default model, from texts to a float32 matrix in memory, every way in a process of its own,
-in turn, and the share of the ceiling of the same minutes (see pooled.py). With ``--cpu`` all of them are held to AVX2,
-or to that and AVX-VNNI: ours by BERTFEAT_CPU, oneDNN's products by ONEDNN_MAX_CPU_ISA, torch's other operators by
-ATEN_CPU_CAPABILITY; ONNX Runtime and OpenVINO know no such limit and are left out. What comes out of int8 is measured
-by int8_quality.py.
+in turn, and the shares of the ceiling (see pooled.py) and of the processor's peak in the same minutes. With ``--cpu``
+all of them are held to AVX2, or to that and AVX-VNNI: ours by BERTFEAT_CPU, oneDNN's products by ONEDNN_MAX_CPU_ISA,
+torch's other operators by ATEN_CPU_CAPABILITY; ONNX Runtime and OpenVINO know no such limit and are left out. What
+comes out of int8 is measured by int8_quality.py.
 """
 
 import argparse
 import json
+import math
 import os
 from pathlib import Path
 from statistics import median
@@ -21,7 +22,7 @@ import torch
 from _duel import Way, corpora, duel, ratio
 from _machine import machine, microarchitecture
 
-from bertfeat.encoder import Precision, block_flop, kernels_in_use, product_rate
+from bertfeat.encoder import Precision, block_flop, kernels_in_use, peak_rate, product_rate
 from bertfeat.models import find_model
 
 LENGTH = 256
@@ -46,13 +47,17 @@ def main() -> None:
     for name, texts in corpora(arguments.data, arguments.tokens).items():
         if name == "mix":
             continue
-        ceilings = {precision: ceiling(Precision(precision)) for precision in precisions(family)}
-        found = duel(ways, texts, find_model().folder, LENGTH, arguments.repeats)
-        found["ceiling_tokens_per_second"] = {precision: round(each) for precision, each in ceilings.items()}
-        found["share_of_ceiling"] = {
-            way.name: round(found["tokens_per_second"][way.name] / ceilings[way.name.partition(":")[2]], 3)
-            for way in our_ways(family)
+        bounds = {
+            name: {precision: bound(Precision(precision)) for precision in precisions(family)}
+            for name, bound in (("ceiling", ceiling), ("peak", peak))
         }
+        found = duel(ways, texts, find_model().folder, LENGTH, arguments.repeats)
+        for bound, rates in bounds.items():
+            found[f"{bound}_tokens_per_second"] = {precision: round(each) for precision, each in rates.items()}
+            found[f"share_of_{bound}"] = {
+                way.name: round(found["tokens_per_second"][way.name] / rates[way.name.partition(":")[2]], 3)
+                for way in our_ways(family)
+            }
         found["ratios"] = {
             f"{ours.name} to {other.name}": ratio(found, ours.name, other.name)
             for ours in ways
@@ -88,9 +93,20 @@ def peers(family: str, python: str | None) -> list[Way]:
 def ceiling(precision: Precision) -> float:
     """Tokens a second if the model's own products were all there is, the median of three measurements."""
     model = find_model()
-    flop = model.num_layers * block_flop(model.hidden_size, model.inner_size)
     rates = [product_rate(model.hidden_size, model.inner_size, precision, CPU, rows=8192) for _ in range(3)]
-    return median(rates) / flop
+    return median(rates) / token_flop()
+
+
+def peak(precision: Precision) -> float:
+    """Tokens a second if all were multiply-adds in registers, the median of three measurements."""
+    rates = (peak_rate(precision, CPU) for _ in range(3))
+    return median(rate or math.nan for rate in rates) / token_flop()
+
+
+def token_flop() -> int:
+    """Operations of a token's products."""
+    model = find_model()
+    return model.num_layers * block_flop(model.hidden_size, model.inner_size)
 
 
 def family_of_processor() -> str:

@@ -16,7 +16,7 @@ import torch
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.corpus import Corpus, CorpusSettings, Document, memory_corpus
 from bertfeat.display import displayed
-from bertfeat.encoder import block_flop, is_packable, kernels_in_use, product_rate, synchronize
+from bertfeat.encoder import block_flop, is_packable, kernels_in_use, peak_rate, product_rate, synchronize
 from bertfeat.errors import CorpusError
 from bertfeat.extraction import (
     CorpusSource,
@@ -57,6 +57,8 @@ class Speed:
     waited_for_disk: float
     ceiling_tokens_per_second: float | None  # None for an encoder that transformers computes
     share_of_ceiling: float | None
+    peak_tokens_per_second: float | None  # None on a GPU, and where a ceiling or kernels for x86-64 are missing
+    share_of_peak: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +157,10 @@ def measure_speed(
     """Extract the first ``documents`` of a corpus several times, into a temporary folder, and measure the time.
 
     Without a corpus, sentences are made up. ``folder`` is where the temporary folder is made, and ``on_start`` gets the
-    number of documents. The ceiling is the rate at which this hardware multiplies the model's own four products at a
-    batch's number of rows, measured between the runs; the share counts those products alone, ``24·H²`` operations a
-    token and block for BERT's proportions.
+    number of documents. Two bounds are measured between the runs: the ceiling, the rate at which this hardware
+    multiplies the model's own four products one by one, at a batch's number of rows; and the peak, the rate of
+    multiply-adds in registers. The shares count those products alone, ``24·H²`` operations a token and block for BERT's
+    proportions.
 
     Raises:
         CorpusError: there is no document.
@@ -166,11 +169,11 @@ def measure_speed(
     sample = _take_documents(extractor, corpus, documents, corpus_settings or CorpusSettings())
     if on_start:
         on_start(len(sample))
-    timings, rates, stages_timing = _time_runs(extractor, sample, repeats, folder)
+    timings, ceilings, peaks, stages_timing = _time_runs(extractor, sample, repeats, folder)
     timing = timings[len(timings) // 2]
     stages_timing = stages_timing or timing
     speeds = tuple(timing.report.tokens_per_second for timing in timings)
-    rate, flop = median(rates), _token_flop(extractor)
+    ceiling, peak = _as_tokens(ceilings, extractor), _as_tokens(peaks, extractor)
     return Speed(
         model=extractor.model.name,
         device=str(extractor.device),
@@ -188,8 +191,10 @@ def measure_speed(
         overlapped={name: stages_timing.stages.get(name, 0.0) for name in OVERLAPPED},
         waited_for_tokens=timing.report.waited_for_tokens,
         waited_for_disk=timing.report.waited_for_disk,
-        ceiling_tokens_per_second=rate / flop if rate and flop else None,
-        share_of_ceiling=median(speeds) * flop / rate if rate and flop else None,
+        ceiling_tokens_per_second=ceiling,
+        share_of_ceiling=median(speeds) / ceiling if ceiling else None,
+        peak_tokens_per_second=peak,
+        share_of_peak=median(speeds) / peak if peak else None,
     )
 
 
@@ -210,22 +215,23 @@ class _Timing:
 
 def _time_runs(
     extractor: Extractor, documents: Sequence[Document], repeats: int, folder: Path | None
-) -> tuple[list[_Timing], list[float], _Timing | None]:
-    """The runs in order of speed, the hardware's rate before each, and one more run for the stages on a GPU.
+) -> tuple[list[_Timing], list[float | None], list[float | None], _Timing | None]:
+    """The runs in order of speed, the hardware's ceiling and peak before each, and one more run for stages on a GPU.
 
     On a GPU, timing the stages waits for the device after each, so it would slow the runs.
     """
     corpus = memory_corpus(list(documents))
     on_cpu = extractor.device.type == "cpu"
-    timings, rates = list[_Timing](), list[float]()
+    timings, ceilings, peaks = list[_Timing](), list[float | None](), list[float | None]()
     with _timing_folder(folder) as work:
         warm_up = memory_corpus(list(documents[: max(1, len(documents) // 8)]))
         _time_extraction(extractor, warm_up, Path(work) / "warm-up")
         for run in range(repeats):
-            rates.append(_measure_ceiling(extractor) or 0.0)
+            ceilings.append(_measure_ceiling(extractor))
+            peaks.append(_measure_peak(extractor))
             timings.append(_time_extraction(extractor, corpus, Path(work) / str(run), record=on_cpu))
         stages = None if on_cpu else _time_extraction(extractor, corpus, Path(work) / "stages")
-    return sorted(timings, key=lambda timing: timing.report.tokens_per_second), rates, stages
+    return sorted(timings, key=lambda timing: timing.report.tokens_per_second), ceilings, peaks, stages
 
 
 def _take_documents(
@@ -277,7 +283,12 @@ def _measure_ceiling(extractor: Extractor) -> float | None:
     return product_rate(hidden, inner, extractor.precision, extractor.device, rows=extractor.batch_tokens)
 
 
-def _token_flop(extractor: Extractor) -> int:
-    """Operations of the products a token, up to the deepest layer that the columns need."""
-    deepest = needed_layers(extractor.columns)[-1]
-    return deepest * block_flop(extractor.model.hidden_size, extractor.model.inner_size)
+def _measure_peak(extractor: Extractor) -> float | None:
+    return peak_rate(extractor.precision, extractor.device) if is_packable(extractor.model) else None
+
+
+def _as_tokens(rates: Sequence[float | None], extractor: Extractor) -> float | None:
+    """Tokens a second at the median of rates, of all products up to the deepest layer that the columns need."""
+    known = [rate for rate in rates if rate is not None]
+    flop = needed_layers(extractor.columns)[-1] * block_flop(extractor.model.hidden_size, extractor.model.inner_size)
+    return median(known) / flop if known and flop else None

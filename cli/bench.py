@@ -144,6 +144,9 @@ def _speed_lines(speed: "Speed") -> list[str]:
     if speed.ceiling_tokens_per_second and speed.share_of_ceiling:
         ceiling = f"{speed.ceiling_tokens_per_second:,.0f} tokens/s if products were all"
         rows.append(("ceiling", f"{ceiling}, of which {speed.share_of_ceiling:.0%} are reached"))
+    if speed.peak_tokens_per_second and speed.share_of_peak:
+        peak = f"{speed.peak_tokens_per_second:,.0f} tokens/s if all were multiply-adds in registers"
+        rows.append(("peak", f"{peak}, of which {speed.share_of_peak:.0%} are reached"))
     on_thread = {**speed.stages, "wait for tokens": speed.waited_for_tokens, "wait for disk": speed.waited_for_disk}
     lines = [*two_columns(rows), "", f"{'stage':<16}  {'seconds':>8}  {'share':>6}"]
     for name, seconds in on_thread.items():

@@ -11,12 +11,13 @@ from click.testing import CliRunner, Result
 from bertfeat import Extractor
 from bertfeat.cli import main
 from bertfeat.corpus import memory_corpus
-from bertfeat.encoder import Precision, block_flop, product_rate
+from bertfeat.encoder import Precision, block_flop, kernels_in_use, peak_rate, product_rate
 from bertfeat.errors import CorpusError
 from bertfeat.io.timing import recorded_stages, stage
 from bertfeat.speed import compare_precisions, made_up_documents, measure_speed
 from tests.support.tiny_models import build
 
+CPU = torch.device("cpu")
 TEXTS = ["a river", "", "the bank of the river", "money in the bank", "a heron"]
 
 
@@ -39,8 +40,18 @@ def steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("steady_clock")
 def test_the_rate_is_the_operations_of_all_rows_a_second() -> None:
-    rate = product_rate(32, 64, Precision.FP32, torch.device("cpu"), rows=10, repeats=2)
+    rate = product_rate(32, 64, Precision.FP32, CPU, rows=10, repeats=2)
     assert rate == 10 * 2 * (32 * 96 + 32 * 32 + 32 * 64 + 64 * 32)
+
+
+@pytest.mark.usefixtures("steady_clock")
+@pytest.mark.parametrize("precision", Precision)
+def test_the_peak_is_the_operations_of_all_threads_a_second(precision: Precision) -> None:
+    rate = peak_rate(precision, CPU)
+    if kernels_in_use(CPU, precision) in ("none", "neon"):
+        assert rate is None
+    else:
+        assert rate == 50_000_000 * torch.get_num_threads()  # a tenth of what the first, probing loop does in a second
 
 
 @pytest.mark.usefixtures("steady_clock")
@@ -72,6 +83,8 @@ def test_speed_of_a_small_corpus(tmp_path: Path, layers: str) -> None:
     assert sum(found.stages.values()) + waited == pytest.approx(found.seconds, abs=0.05)
     assert found.ceiling_tokens_per_second is not None
     assert found.share_of_ceiling == pytest.approx(found.tokens_per_second / found.ceiling_tokens_per_second)
+    if found.peak_tokens_per_second is not None:
+        assert found.share_of_peak == pytest.approx(found.tokens_per_second / found.peak_tokens_per_second)
     assert not list(tmp_path.glob("bertfeat-bench-*")), "what was written is deleted"
 
 
@@ -79,6 +92,7 @@ def test_an_encoder_of_transformers_has_no_ceiling(tmp_path: Path) -> None:
     extractor = Extractor(build("albert", tmp_path / "albert"), pooling="mean")
     found = measure_speed(extractor, memory_corpus(TEXTS), documents=9, repeats=1)
     assert (found.ceiling_tokens_per_second, found.share_of_ceiling) == (None, None)
+    assert (found.peak_tokens_per_second, found.share_of_peak) == (None, None)
     assert "forward" in found.stages
 
 

@@ -1,5 +1,10 @@
 from .architectures import is_packable as is_packable
-from .ceiling import block_flop as block_flop, product_rate as product_rate, synchronize as synchronize
+from .ceiling import (
+    block_flop as block_flop,
+    peak_rate as peak_rate,
+    product_rate as product_rate,
+    synchronize as synchronize,
+)
 from .forward import is_out_of_memory as is_out_of_memory
 from .kernels import kernels_in_use as kernels_in_use, kernels_problem as kernels_problem
 from .load import load_encoder as load_encoder

@@ -1,4 +1,4 @@
-"""How fast this hardware multiplies: the ceiling that an encoder's speed is measured against."""
+"""How fast this hardware multiplies: the ceiling and the peak that an encoder's speed is measured against."""
 
 import time
 from collections.abc import Callable
@@ -8,10 +8,14 @@ from statistics import median
 import torch
 
 from bertfeat.encoder.int8 import make_int8_product
+from bertfeat.encoder.kernels import find_kernels, kernels_in_use
 from bertfeat.encoder.linear import make_linear_product
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.weights import Affine
 from bertfeat.io import keep_freed_memory
+
+_PROBED = 500_000_000  # operations by which the time of a longer loop is estimated
+_PEAK_SECONDS = 0.1  # of that loop
 
 
 def block_flop(hidden: int, inner: int) -> int:
@@ -52,6 +56,25 @@ def product_rate(
             synchronize(device)
             seconds.append(time.perf_counter() - begin)
     return rows * block_flop(hidden, inner) / median(seconds[1:])
+
+
+def peak_rate(precision: Precision, device: torch.device) -> float | None:
+    """Measure the rate of multiply-adds in registers, on all threads at once, which no product can pass.
+
+    Operations a second, by the instructions that kernels use in this precision; None on a GPU, and where there are no
+    kernels for x86-64.
+    """
+    kernels, instructions = find_kernels(), kernels_in_use(device, precision)
+    if kernels is None or instructions in ("none", "neon"):
+        return None
+    loop = f"int8_{instructions}" if precision is Precision.INT8 else instructions.removeprefix("avx512_")
+
+    def rate(operations: int) -> float:
+        begin = time.perf_counter()
+        kernels.multiply_in_registers(loop, operations)
+        return operations * torch.get_num_threads() / (time.perf_counter() - begin)
+
+    return rate(int(rate(_PROBED) / torch.get_num_threads() * _PEAK_SECONDS))
 
 
 def synchronize(device: torch.device) -> None:

@@ -22,9 +22,10 @@ from torch import Tensor
 from bertfeat.encoder.native import JOBS, AttentionStruct
 from bertfeat.encoder.precision import Precision
 from bertfeat.errors import UsageError
+from bertfeat.io import use_huge_pages
 
 _log = logging.getLogger(__name__)
-_ABI = 11  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
+_ABI = 12  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
 _AVX512, _AMX, _VNNI, _VECTOR, _BF16, _AVX2_VNNI, _AMD = 1, 2, 4, 8, 16, 32, 64  # HAS_… and IS_AMD of csrc/support.c
 _FORMS = ("", "avx512", "bf16", "amx")  # of attention, by their instructions; the first one is of plain vectors
 _VECTOR_FORM, _AVX512_FORM, _BF16_FORM, _AMX_FORM = range(4)
@@ -38,8 +39,7 @@ ATTENTION_STEP = 16  # widths of heads are multiples of this
 _AMX_HEADS = (32, 64)
 _BF16_HEADS = 32  # widths of heads that AVX512-BF16 takes are multiples of this
 _ALIGNMENT = 64
-_HUGE_PAGE, _MADV_HUGEPAGE = 1 << 21, 14
-_C_LIBRARY = ctypes.CDLL(None)
+_HUGE_PAGE = 1 << 21
 
 
 class Kernels:
@@ -82,6 +82,17 @@ class Kernels:
         if kernel(ctypes.byref(job), self._parallel, torch.get_num_threads()):
             raise RuntimeError("not enough memory for a kernel's buffers")
 
+    def multiply_in_registers(self, instructions: str, operations: int) -> None:
+        """Multiply and add what is in registers, by instructions of the name of a loop in ``csrc/peak.c``.
+
+        So many operations on each of torch's threads.
+
+        Raises:
+            NotImplementedError: this processor lacks the instructions.
+        """
+        loop = self._function(f"bertfeat_peak_{instructions}", [_own_instructions(instructions)])
+        loop(ctypes.c_int64(operations), self._parallel, torch.get_num_threads())
+
     def _function(self, name: str, needed: Iterable[str]) -> Callable[..., int]:
         """A function of the library, where all instructions that it executes are here."""
         if missing := [instructions for instructions in needed if not getattr(self, f"has_{instructions}")]:
@@ -120,7 +131,7 @@ class Kernels:
         room = torch.empty(values + _HUGE_PAGE // size, dtype=dtype)
         begin = -room.data_ptr() % _HUGE_PAGE // size
         aligned = room[begin : begin + values]
-        _C_LIBRARY.madvise(ctypes.c_void_p(aligned.data_ptr()), ctypes.c_size_t(size * values), _MADV_HUGEPAGE)
+        use_huge_pages(aligned.data_ptr(), size * values)
         return aligned
 
     def pack(self, weight: Tensor, room: Tensor | None = None) -> Tensor:
@@ -148,8 +159,7 @@ def _needed_instructions(name: str, job: ctypes.Structure) -> Iterator[str]:
     Raises:
         NotImplementedError: the kernel, or its form of attention, does not take values of the job's type.
     """
-    suffixes = ("amx", "avx2_vnni", "vnni", "bf16", "avx512", "avx2")
-    own = "amx" if name == "bertfeat_post_attention" else next(filter(name.endswith, suffixes), "")
+    own = "amx" if name == "bertfeat_post_attention" else _own_instructions(name)
     form = _FORMS[job.form] if hasattr(job, "form") else None
     fp32, bf16 = TYPES[torch.float32], TYPES[torch.bfloat16]
     taken = {fp32, bf16}
@@ -166,6 +176,11 @@ def _needed_instructions(name: str, job: ctypes.Structure) -> Iterator[str]:
     yield from filter(None, {own, form})
     if name.startswith("bertfeat_int8") and job.type == bf16:
         yield "bf16"
+
+
+def _own_instructions(name: str) -> str:
+    """The instructions that a name ends with; empty if none."""
+    return next(filter(name.endswith, ("amx", "avx2_vnni", "vnni", "bf16", "avx512", "avx2")), "")
 
 
 def find_kernels() -> Kernels | None:

@@ -40,7 +40,7 @@ from bertfeat.encoder.transfer import usual_size
 from bertfeat.errors import UsageError
 from bertfeat.installation import kernels_note
 from bertfeat.tokens import TokenBatch, cut_batches, tokenize
-from tests.encoder.support import BF16, FP32, HALF_STEP, random
+from tests.encoder.support import BF16, FP32, HALF_STEP, held_to, random
 from tests.support.tiny_models import CPU, Tiny, build, documents, text_states
 
 STRUCTS = ", ".join(str(ctypes.sizeof(job)) for job in JOBS)
@@ -294,6 +294,25 @@ def test_which_attention_serves(built: Kernels) -> None:
     assert [chosen(BF16, width) for width in (16, 48, 64)] == [of_bf16] * 3
     assert [chosen(FP32, 8), chosen(BF16, 24), chosen(torch.float16, 64)] == [GroupedAttention] * 3
     assert find_attention_kernels(torch.device("cuda"), BF16, 64) is None
+
+
+PEAK_LOOPS = ("avx2", "avx512", "bf16", "amx", "int8_avx2", "int8_avx2_vnni", "int8_vnni", "int8_amx")
+
+
+@pytest.mark.parametrize("loop", PEAK_LOOPS)
+@pytest.mark.parametrize("operations", [0, 1, 1_000_003])
+def test_every_loop_of_the_peak_ends(loop: str, operations: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    held_to(loop.removeprefix("int8_"), monkeypatch).multiply_in_registers(loop, operations)
+
+
+@pytest.mark.parametrize("loop", PEAK_LOOPS)
+def test_a_loop_of_the_peak_is_refused_without_its_instructions(
+    built: Kernels, monkeypatch: pytest.MonkeyPatch, loop: str
+) -> None:
+    needed = loop.removeprefix("int8_")
+    monkeypatch.setattr(built, f"has_{needed}", False)
+    with pytest.raises(NotImplementedError, match=rf"^bertfeat_peak_{loop} needs {needed}, which this processor lacks"):
+        built.multiply_in_registers(loop, 1)
 
 
 def test_names_for_records(each: Kernels) -> None:

@@ -17,7 +17,7 @@ typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned); /* the O
    Raise BERTFEAT_ABI with every change of a struct or a function below, here and in kernels.py, which compares the
    number and the sizes of the structs when it loads the library. */
 
-#define BERTFEAT_ABI 11
+#define BERTFEAT_ABI 12
 
 /* Types of values. */
 enum { FP32, BF16 };
@@ -144,6 +144,17 @@ INT8_KERNELS(vnni);
 INT8_KERNELS(avx2_vnni);
 INT8_KERNELS(avx2);
 void bertfeat_pack_int8(const int8_t *weight, int8_t *strips, int64_t in, int64_t out);
+/* Multiply-adds in registers, of so many operations in each thread. */
+#define PEAK_LOOP(instructions)                                                                                        \
+    void bertfeat_peak_##instructions(int64_t operations, Parallel parallel, unsigned threads)
+PEAK_LOOP(avx2);
+PEAK_LOOP(avx512);
+PEAK_LOOP(bf16);
+PEAK_LOOP(amx);
+PEAK_LOOP(int8_avx2);
+PEAK_LOOP(int8_avx2_vnni);
+PEAK_LOOP(int8_vnni);
+PEAK_LOOP(int8_amx);
 
 #if defined(__GNUC__) && defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
 #define BERTFEAT_KERNELS 1
