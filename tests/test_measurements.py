@@ -10,7 +10,7 @@ from benchmarks.provenance import BEGIN, MARK, machines, pages
 from benchmarks.quoted import ROWS, SOURCES, TABLES, UNRECORDED, result
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMIT = re.compile(r"`([0-9a-f]{7})`")
+COMMIT = re.compile(r"`([0-9a-f]{7}\+?)`")  # with a plus where files had changed since
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 
 
