@@ -40,6 +40,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "factory_strings": ("search",),
     "from_scratch": ("pretraining",),
     "gpu": _STORING,
+    "guard": _ENCODING,
     "growth": (*_STORING, "corpus"),
     "heads": _LEARNING,
     "heads_page": _LEARNING,
