@@ -1,4 +1,4 @@
-"""How fast this hardware multiplies: the ceiling and the peak that an encoder's speed is measured against."""
+"""Rates at which this hardware multiplies: the ceiling and the peak that an encoder's speed is measured against."""
 
 import time
 from collections.abc import Callable

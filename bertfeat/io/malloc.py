@@ -9,6 +9,7 @@ import mmap
 import os
 from contextlib import suppress
 
+_LEAST_HUGE = 1 << 22  # bytes of a block that has whole pages of 2 MiB, wherever it begins
 _MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENA_MAX = -3, -1, -8  # as mallopt numbers them
 
 
@@ -43,13 +44,14 @@ def keep_freed_memory() -> None:
 def use_huge_pages(address: int, size: int) -> None:
     """Have the operating system give a fresh block of memory in pages of 2 MiB, where it has such (Linux).
 
-    The first write to a block of hundreds of MiB takes a third of the time so.
+    The first write to a block of hundreds of MiB takes a third of the time so. A small block is left as it is.
     """
+    if size < _LEAST_HUGE:
+        return
     first, end = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE, (address + size) // mmap.PAGESIZE * mmap.PAGESIZE
-    if end > first:
-        with suppress(AttributeError, OSError):
-            advise = ctypes.CDLL(None).madvise
-            advise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), mmap.MADV_HUGEPAGE)
+    with suppress(AttributeError, OSError):
+        advise = ctypes.CDLL(None).madvise
+        advise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), mmap.MADV_HUGEPAGE)
 
 
 def use_one_arena() -> None:

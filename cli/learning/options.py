@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -72,6 +73,17 @@ def head_command(
 def source_option(name: str, help_text: str, *, required: bool = False) -> Decorator:
     """Declare an option that takes examples; ``--train`` reaches its command as ``train``."""
     return option(name, required=required, metavar="FILE|FEATURES", help=help_text)
+
+
+def folder_option(default: str, help_text: str) -> Decorator:
+    """Declare ``--output``, the folder of what is learnt, whose default is shown as such."""
+    path = click.Path(path_type=Path)
+    return option("-o", "--output", type=path, metavar="DIR", show_default=default, help=help_text)
+
+
+def grid_option(metavar: str, default: str, help_text: str) -> Decorator:
+    """Declare ``--grid``, the settings of fine-tuning."""
+    return option("--grid", type=_GridPoints(), further=True, metavar=metavar, show_default=default, help=help_text)
 
 
 def column_options(function: Callback) -> Callback:
@@ -152,7 +164,7 @@ def _learning_arguments(
     }
 
 
-class GridPoints(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
+class _GridPoints(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
     """Settings that fine-tuning tries: points ``batch:rate:epochs`` separated by commas."""
 
     name = "grid"

@@ -15,7 +15,7 @@ from ..console import Console, two_columns
 from ..option_types import listed_option
 from ..options import output_options
 from ..paths import default_output
-from .options import GridPoints, head_command, learning_options, source_option
+from .options import folder_option, grid_option, head_command, learning_options, source_option
 from .training_display import exit_for_failed_rows, training_display
 
 if TYPE_CHECKING:
@@ -27,14 +27,7 @@ _OPTIONS = (
     source_option("--dev", "Examples that choose the best epoch.", required=True),
     source_option("--test", "Scored, never chosen by."),
     learning_options(
-        option(
-            "-o",
-            "--output",
-            type=click.Path(path_type=Path),
-            metavar="DIR",
-            show_default="train.table7",
-            help="Where the table and its runs go.",
-        ),
+        folder_option("train.table7", "Where the table and its runs go."),
         listed_option(
             "--rows",
             metavar="ROW[,ROW]",
@@ -44,13 +37,10 @@ _OPTIONS = (
         option("--seeds", type=click.IntRange(1, 1000), default=5, metavar="N", help="Trainings of each row."),
         option("--fine-tune", is_flag=True, help="Fine-tune the model itself, too, with the paper's grid of settings."),
         option("--dry-run", is_flag=True, help="Say the hours, and write nothing."),
-        option(
-            "--grid",
-            type=GridPoints(),
-            further=True,
-            metavar="B:RATE:E,…",
-            show_default="the paper's 18",
-            help="Batch sizes, learning rates and epochs that --fine-tune tries, such as 32:5e-5:3.",
+        grid_option(
+            "B:RATE:E,…",
+            "the paper's 18",
+            "Batch sizes, learning rates and epochs that --fine-tune tries, such as 32:5e-5:3.",
         ),
     ),
     output_options,

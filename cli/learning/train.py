@@ -12,7 +12,7 @@ from ..console import Console, fields_of, two_columns
 from ..info_head import kept_line
 from ..options import output_options
 from ..paths import default_output
-from .options import GridPoints, head_command, learning_options, source_option
+from .options import folder_option, grid_option, head_command, learning_options, source_option
 from .training_display import exit_for_failed_rows, training_display
 
 if TYPE_CHECKING:
@@ -23,14 +23,7 @@ _OPTIONS = (
     source_option("--train", "Examples to learn from: a corpus with labels or tags, or features.", required=True),
     source_option("--dev", "Examples that choose the best epoch and head.", required=True),
     learning_options(
-        option(
-            "-o",
-            "--output",
-            type=click.Path(path_type=Path),
-            metavar="DIR",
-            show_default="train.head",
-            help="Where the head goes.",
-        ),
+        folder_option("train.head", "Where the head goes."),
         option(
             "--layers",
             metavar="SPEC",
@@ -40,14 +33,7 @@ _OPTIONS = (
         option(
             "--fine-tune", is_flag=True, help="Fine-tune the whole model on the texts, instead of a head on features."
         ),
-        option(
-            "--grid",
-            type=GridPoints(),
-            further=True,
-            metavar="B:RATE:E",
-            show_default="32:3e-5:3",
-            help="Batch size, learning rate and epochs of --fine-tune.",
-        ),
+        grid_option("B:RATE:E", "32:3e-5:3", "Batch size, learning rate and epochs of --fine-tune."),
     ),
     option("--overwrite", is_flag=True, further=True, help="Start anew where another training's folder is."),
     output_options,

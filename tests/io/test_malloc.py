@@ -39,6 +39,11 @@ def test_a_block_in_huge_pages_holds_what_is_written(offset: int, size: int) -> 
     assert (block[offset:] == 9).all()
 
 
+def test_a_small_block_costs_no_call_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: pytest.fail("the C library was asked"))
+    use_huge_pages(0, 1_000_000)
+
+
 def test_no_huge_pages_where_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(mmap, "MADV_HUGEPAGE", raising=False)
-    use_huge_pages(np.empty(1 << 20, np.uint8).ctypes.data, 1 << 20)
+    use_huge_pages(np.empty(1 << 24, np.uint8).ctypes.data, 1 << 24)

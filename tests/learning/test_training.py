@@ -42,6 +42,7 @@ from tests.support.heads_toy import (
     write_questions,
     write_records,
 )
+from tests.support.killed_training import Killed, killing_after
 
 Extract = Callable[..., FeatureSet]
 PAIRS = CorpusSettings(text_columns=("a",), pair_column="b")
@@ -302,18 +303,6 @@ def test_choices_of_which_none_is_known_to_be_right(home: Path, tmp_path: Path) 
 
 
 # ── the same again, and going on ────────────────────────────────────────────────────────────────────────────
-
-
-class Killed(BaseException):
-    """What no part of the training may catch."""
-
-
-def killing_after(number: int) -> Callable[[Epoch], None]:
-    def on_epoch(epoch: Epoch) -> None:
-        if epoch.number == number:
-            raise Killed
-
-    return on_epoch
 
 
 def timeless(head: Path) -> dict[str, Any]:

@@ -12,21 +12,13 @@ import pytest
 from bertfeat.errors import TrainingError
 from bertfeat.features import FeatureSet
 from bertfeat.io import write_json
-from bertfeat.learning import Epoch, HeadSettings
+from bertfeat.learning import HeadSettings
+from tests.support.killed_training import Killed, killing_after
 from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny
 
 QUICK = HeadSettings(hidden=4, epochs=4, dropout=0.1, learning_rate=0.01, batch_size=8)
 STATE, TENSORS = "checkpoint.json", "checkpoint-2.safetensors"
-
-
-class Killed(BaseException):
-    """What no part of the training may catch."""
-
-
-def killing(epoch: Epoch) -> None:
-    if epoch.number == 2:
-        raise Killed
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +32,7 @@ def sets(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) 
 def begun(sets: tuple[FeatureSet, FeatureSet], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("begun") / "a"
     with pytest.raises(Killed):
-        train(*sets, folder, layers="mix4", settings=QUICK, progress=killing)
+        train(*sets, folder, layers="mix4", settings=QUICK, progress=killing_after(2))
     assert sorted(path.name for path in folder.iterdir()) == [".bertfeat", TENSORS, STATE]
     return folder
 

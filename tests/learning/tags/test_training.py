@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from bertfeat.errors import StorageError, UsageError
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.learning import Epoch, HeadSettings, Tagger, parse_input
+from bertfeat.learning import HeadSettings, Tagger, parse_input
 from bertfeat.learning.example_store import batches_by_length, pack_examples, shuffled_batches
 from bertfeat.learning.examples import HeadExamples, open_examples
 from bertfeat.learning.inputs import extraction_of
@@ -22,6 +22,7 @@ from bertfeat.learning.networks import feature_scale
 from bertfeat.learning.record import HeadInput
 from bertfeat.learning.tasks import TASKS
 from bertfeat.recipe import Pooling
+from tests.support.killed_training import Killed, killing_after
 from tests.support.tagging_toy import feature_set, scored, tag_scores, train, write_conll
 from tests.support.tiny_models import Tiny
 
@@ -75,18 +76,6 @@ def test_plain_tags(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
 
 
 # ── resuming ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Killed(BaseException):
-    """What no part of the training may catch."""
-
-
-def killing_after(number: int) -> Callable[[Epoch], None]:
-    def on_epoch(epoch: Epoch) -> None:
-        if epoch.number == number:
-            raise Killed
-
-    return on_epoch
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from bertfeat.features import FeatureSet
 from bertfeat.io import ResultKind, result_kind
 from bertfeat.learning import HeadRun, TableRow, format_head_table, verify_head_table7
 from bertfeat.learning.head_files import FORMAT_VERSION
+from tests.support.killed_training import Killed, killing_after
 from tests.support.tagging_golden import GOLDEN, put, rewritten
 from tests.support.tagging_tables import QUICK, RUN, SEEDS, Sets, edited, made_sets, made_table
 from tests.support.tagging_toy import feature_set, sentences, train, write_conll
@@ -75,15 +76,9 @@ def test_a_begun_training_that_does_not_fit_is_begun_anew(
     begun = table / "runs" / "last" / "seed-1.head"
     others = made_sets(tiny("bert").folder, tmp_path, layers="last") if left == "of other features" else sets
 
-    class Killed(BaseException):
-        pass
-
-    def kill(_epoch: object) -> None:
-        raise Killed
-
     settings = replace(QUICK, hidden=5) if left == "another training" else QUICK
     with pytest.raises(Killed):
-        train(others["train"], others["dev"], begun, layers="last", settings=settings, progress=kill)
+        train(others["train"], others["dev"], begun, layers="last", settings=settings, progress=killing_after(1))
     if left == "of another version":
         rewritten(begun, put("format_version", to=2), "checkpoint.json")
     if left == "damaged":
