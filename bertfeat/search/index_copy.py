@@ -1,4 +1,4 @@
-"""Indexes at addresses: downloaded once into the user's cache folder, and opened from there.
+"""Indexes at addresses: written in the user's cache folder, downloaded once into it, and opened from there.
 
 FAISS and Arrow map files into memory, so they need them on this machine. A copy has the index's record and its current
 version, and is named after the address and the content of the record: as long as that stays, it is used again.
@@ -12,22 +12,30 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-from bertfeat.errors import IndexFolderError
+from bertfeat.errors import FolderLockedError, IndexFolderError
 from bertfeat.io import (
     Address,
+    Location,
     as_location,
     canonical_json,
+    make_state_folder,
     open_file,
     storage_errors,
     sync,
     user_cache,
 )
-from bertfeat.search.settings import COPY_OR_REBUILD, SETTINGS_NAME, IndexSettings, read_index_settings
+from bertfeat.search.settings import (
+    COPY_OR_REBUILD,
+    SETTINGS_NAME,
+    IndexSettings,
+    read_index_settings,
+    write_index_settings,
+)
 
 _FOLDER = "indexes"
 _FETCHED = 16 << 20  # bytes of a file that are fetched at once
@@ -44,15 +52,62 @@ def index_on_disk(folder: str | Path | Address) -> Path:
     place = as_location(folder)
     if not isinstance(place, Address):
         return place
-    home = (user_cache() or _process_folder()) / _FOLDER / hashlib.sha256(str(place).encode()).hexdigest()[:32]
+    home = _home(place)
     with _held(home):
         for _ in range(_MOST_TRIES):
             settings = read_index_settings(place)
-            copy = home / hashlib.sha256(canonical_json(settings)).hexdigest()[:32]
+            copy = home / _digest(canonical_json(settings))
             if _is_whole(copy, settings) or _download(place, settings, copy):
                 _remove_others(home, copy)
                 return copy
     raise IndexFolderError("other runs replace it without a pause", where=place, remedy="try again when they are done")
+
+
+@contextmanager
+def writing_room(place: Location) -> Iterator[Path]:
+    """The folder of this machine in which the next version of an index is made.
+
+    It is that of the index; for one at an address an empty one, which is removed at the end. It is for who holds the
+    lock of the index; what a killed run left there is removed.
+
+    Raises:
+        FolderLockedError: a run of this machine that has lost that lock, since it was stopped, is still at work there.
+        StorageError: it cannot be made.
+    """
+    if not isinstance(place, Address):
+        yield place
+        return
+    home = _home(place).with_suffix(".new")
+    with _held(home, place):
+        room = home / "room"
+        shutil.rmtree(room, ignore_errors=True)
+        with storage_errors(home):
+            room.mkdir()
+        try:
+            yield room
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def keep_as_copy(place: Address, settings: IndexSettings, room: Path) -> None:
+    """Make the version that was written in a room, and is now at its address, the copy that is opened from here on."""
+    home = _home(place)
+    with _held(home):
+        copy = home / _digest(canonical_json(settings))
+        with storage_errors(home):
+            make_state_folder(room)
+            write_index_settings(settings, room)
+            os.rename(room, copy)
+        _remove_others(home, copy)
+
+
+def _home(place: Address) -> Path:
+    """The folder of the copies of an index."""
+    return (user_cache() or _process_folder()) / _FOLDER / _digest(str(place).encode())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
 
 
 @cache
@@ -64,14 +119,18 @@ def _process_folder() -> Path:
 
 
 @contextmanager
-def _held(home: Path) -> Iterator[None]:
-    """Make a folder, and let one process at a time download into it; the others wait."""
+def _held(home: Path, place: Address | None = None) -> Iterator[None]:
+    """Make a folder, and let one process at a time work in it; the others wait, or with ``place`` are refused."""
     with storage_errors(home.parent):
         home.mkdir(parents=True, exist_ok=True)
         handle = os.open(home, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with suppress(OSError):  # a file system without locks: a copy gets its name when it is whole
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if place else 0))
+        except BlockingIOError:
+            raise FolderLockedError("another run of this machine is at work on it", where=place) from None
+        except OSError:  # a file system without locks: a copy gets its name when it is whole
+            pass
         yield
     finally:
         os.close(handle)

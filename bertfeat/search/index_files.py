@@ -1,4 +1,4 @@
-"""The files of a version: opened together and checked against the record of the index; published after a build."""
+"""The files of a version: opened together and checked against the record of the index; sealed after a build."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,6 @@ from bertfeat.search.settings import (
     REBUILD,
     REMOVED_NAME,
     IndexSettings,
-    write_index_settings,
 )
 from bertfeat.search.vectors import faiss_index
 from bertfeat.search.vectors.faiss_import import FaissIndex, faiss_message
@@ -114,8 +113,8 @@ def _check_contents(folder: Path, contents: IndexContents) -> None:
             )
 
 
-def publish_version(settings: IndexSettings, version: Path) -> IndexSettings:
-    """Bring the files of a new version onto the disk, check that they can be opened, and make it the current one.
+def seal_version(settings: IndexSettings, version: Path) -> IndexSettings:
+    """Bring the files of a new version onto the disk, and check that they can be opened.
 
     Returns:
         The settings with the name of the version, and the sizes and digests of its files.
@@ -138,5 +137,4 @@ def publish_version(settings: IndexSettings, version: Path) -> IndexSettings:
             raise
         problem = f"FAISS cannot make {settings.factory!r}: what it wrote it cannot read again"
         raise UsageError(f"{problem} ({faiss_message(error.__cause__)})", remedy="choose another type") from error
-    write_index_settings(settings, version.parent)
     return settings

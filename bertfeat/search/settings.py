@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
@@ -186,11 +185,11 @@ class IndexSettings:
 _FORMAT = JsonFormat(IndexSettings, FORMAT_VERSION, error=IndexFolderError, remedy=REBUILD)
 
 
-def write_index_settings(settings: IndexSettings, folder: Path) -> None:
+def write_index_settings(settings: IndexSettings, folder: Location) -> None:
     """Write the record of an index, in the place of an older one.
 
     Raises:
-        StorageError: the folder cannot be written.
+        StorageError: the place cannot be written.
     """
     write_json(folder / SETTINGS_NAME, settings)
 

@@ -293,13 +293,19 @@ def test_without_obstore_it_is_told_what_to_install() -> None:
     )
 
 
-def test_an_object_too_large_for_one_request_is_refused(
-    bucket: Address, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+def test_an_object_too_large_for_one_request_goes_in_pieces_unless_it_must_be_the_first(
+    bucket: Address, s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("bertfeat.io.storage.bucket.MOST_OBJECT", 1000)
     with pytest.raises(StorageError, match=r"more than the .* that one request may bring; write smaller parts"):
-        put_file(bucket / "x", bytes(1001))
+        put_file(bucket / "x", bytes(1001), if_absent=True)
     assert s3.count() == 0
+    monkeypatch.setattr("bertfeat.io.storage.bucket._PIECE", 5 << 20)  # the least that S3 takes
+    content = np.random.default_rng(0).bytes((12 << 20) + 7)
+    (tmp_path / "x").write_bytes(content)
+    put_file(bucket / "x", tmp_path / "x")
+    assert read_file(bucket / "x") == content
+    assert s3.count("put") == 0
 
 
 _WAITING = """

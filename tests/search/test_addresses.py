@@ -1,18 +1,24 @@
 """Indexes of feature sets at addresses, and indexes that are at addresses themselves."""
 
 import re
+import signal
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from bertfeat.corpus import KeptColumn
-from bertfeat.errors import IndexFolderError, StorageError, UsageError
-from bertfeat.io import Address, Place, list_files, put_file, read_file, remove_stored
+from bertfeat.errors import FolderLockedError, IndexFolderError, StorageError
+from bertfeat.io import Address, Location, Place, list_files, put_file, read_file, remove_stored
+from bertfeat.progress import StepProgress
 from bertfeat.search import (
     BuildOptions,
     Index,
+    IndexSettings,
     VectorIndex,
     append_features,
     build_index,
@@ -23,8 +29,9 @@ from bertfeat.search import (
 )
 from bertfeat.search.source_sets import unchanged_sources
 from tests.search.test_index import Stand
-from tests.support.index_toy import RECORD, clustered, files_of, vector_set, version_of
-from tests.support.s3_server import Faults, S3Server
+from tests.support.index_toy import RECORD, clustered, files_of, ids_of, vector_set, version_of
+from tests.support.s3_server import STORED, Faults, S3Server
+from tests.support.steps import Stop, start, steps
 
 COUNT = 60
 KEPT = {KeptColumn("year", "int64"): [1900 + row for row in range(COUNT)]}
@@ -199,15 +206,133 @@ def test_an_address_without_an_index_and_storage_that_is_down(
     assert len(copies(cache)) == 1
 
 
-def test_an_index_is_built_and_changed_on_this_machine(memory: Address, tmp_path: Path) -> None:
-    features = feature_set(tmp_path / "toy.features")
+# ── built and changed at addresses ──────────────────────────────────────────────────────────────────────────
+
+
+def names_at(place: Address) -> list[str]:
+    return [file.name for file in list_files(place)]
+
+
+def test_an_index_is_built_and_changed_at_an_address_as_in_a_folder(
+    address: Address, tmp_path: Path, cache: Path
+) -> None:
+    old, new = feature_set(tmp_path / "old.features"), tmp_path / "new.features"
+    vector_set(new, clustered(5, seed=3), ids=["2", "a", "b", "c", "d"], kept={KeptColumn("year", "int64"): [1] * 5})
+    here, there = tmp_path / "here.index", address / "there.index"
+    updates: tuple[Callable[[Location], IndexSettings], ...] = (
+        lambda place: build_index(old, place, options=BuildOptions(evaluate=False)),
+        lambda place: append_features(place, new).settings,
+        lambda place: remove_documents(place, ["1", "a"]).settings,
+    )
+    for update in updates:
+        before = VectorIndex(there) if names_at(there) else None
+        found = None if before is None else before.reconstruct(np.arange(before.settings.count))
+        settings = update(there)
+        assert replace(settings, seconds={}) == replace(update(here), seconds={})
+        assert names_at(there) == [name for name in files_of(here) if name != ".bertfeat/lock"]
+        assert {name: read_file(there / name) for name in names_at(there) if name != RECORD} == {
+            name: data for name, data in files_of(here).items() if name != RECORD
+        }
+        if before is not None and found is not None:  # who has the old one open goes on with it
+            assert np.array_equal(before.reconstruct(np.arange(before.settings.count)), found)
+        verify_index(there)
+        assert len(copies(cache)) == 1
+    assert ids_of(there) == {str(row + 1) for row in range(1, COUNT)} | {"b", "c", "d"}
+
+
+def test_what_was_built_is_not_downloaded_again(bucket: Address, s3: S3Server, tmp_path: Path, cache: Path) -> None:
+    there = bucket / "toy.index"
+    build_index(feature_set(tmp_path / "toy.features"), there, options=BuildOptions(evaluate=False))
+    s3.forget()
+    assert len(VectorIndex(there)) == COUNT
+    assert [request.kind for request in s3.requests] == ["get"]
+    (copy,) = copies(cache)
+    assert version_of(copy).name == "version-1"
+
+
+def test_a_failed_build_leaves_the_old_index_at_its_address(memory: Address, tmp_path: Path, cache: Path) -> None:
     there = upload(local_index(tmp_path, "old"), memory / "toy.index")
     before = {file.name: file.stamp for file in list_files(there)}
-    for use in (
-        lambda: build_index(features, there),
-        lambda: append_features(str(there), features),
-        lambda: remove_documents(there, ["1"]),
-    ):
-        with pytest.raises(UsageError, match="built and changed on this machine only; build or change it in a folder"):
-            use()
+    wrong = clustered(COUNT, seed=1)
+    wrong[7, 3] = np.nan
+    with pytest.raises(IndexFolderError, match="is not finite"):
+        build_index(vector_set(tmp_path / "wrong.features", wrong), there)
     assert {file.name: file.stamp for file in list_files(there)} == before
+    with pytest.raises(IndexFolderError, match="is not finite"):
+        build_index(tmp_path / "wrong.features", memory / "first.index")
+    assert names_at(memory / "first.index") == [".bertfeat/kind"]  # others may have claimed it meanwhile
+    assert list(cache.glob("*.new")) == []
+
+
+def test_an_address_with_other_things_is_left_alone(memory: Address, tmp_path: Path) -> None:
+    features = feature_set(tmp_path / "toy.features")
+    put_file(memory / "mine/notes.txt", b"mine")
+    with pytest.raises(IndexFolderError, match=r"notes\.txt is no file of an index"):
+        build_index(features, memory / "mine")
+    with pytest.raises(IndexFolderError, match="holds a feature set, no index"):
+        build_index(features, upload(features, memory / "toy.features"))
+    with pytest.raises(IndexFolderError, match="this is no index"):
+        append_features(memory / "nothing", features)
+    assert names_at(memory / "mine") == ["notes.txt"]
+    there = upload(local_index(tmp_path, "old"), memory / "toy.index")
+    put_file(there / "version-1/notes.txt", b"mine")
+    with pytest.raises(IndexFolderError, match=r"version-1/notes\.txt is no file of an index"):
+        build_index(features, there)
+
+
+def test_two_at_once_at_an_address(bucket: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTFEAT_LEASE", "0.6")
+    features = feature_set(tmp_path / "toy.features")
+    there = bucket / "toy.index"
+
+    def second(progress: StepProgress) -> None:
+        if progress.step == "write" and not progress.done:
+            with pytest.raises(FolderLockedError, match="another run is at work on it"):
+                append_features(there, features)
+
+    build_index(features, there, options=BuildOptions(evaluate=False))
+    build_index(features, there, options=BuildOptions(evaluate=False), progress=second)
+    assert ids_of(there) == {str(row + 1) for row in range(COUNT)}
+
+
+@pytest.mark.parametrize("steps_killed", ["record", pytest.param("all", marks=pytest.mark.slow)])
+def test_killed_at_a_step_the_old_index_or_the_new_one_is_at_the_address(
+    steps_killed: str, bucket: Address, s3: S3Server, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features, there = feature_set(tmp_path / "old.features"), bucket / "toy.index"
+    vector_set(
+        tmp_path / "new.features", clustered(5, seed=3), ids=list("abcde"), kept={KeptColumn("year", "int64"): [1] * 5}
+    )
+    build_index(features, there, options=BuildOptions(evaluate=False))
+    whole = {name: read_file(there / name) for name in names_at(there)}
+    reader, old = VectorIndex(there), ids_of(there)
+    vectors = reader.reconstruct(np.arange(COUNT))
+    command = ["index", str(tmp_path / "new.features"), "-o", str(there), "--append", "--quiet"]
+    options: dict[str, Any] = {
+        "folders": [STORED],
+        "prepare": "tests.support.s3_server:announce_stored_files",
+        "environment": {**s3.environment, "BERTFEAT_CACHE": str(cache.parent)},
+    }
+    events = steps(command, **options)
+    done, new = names_at(there), ids_of(there)
+    assert new == old | set("abcde")
+    record = [number for number, event in enumerate(events, 1) if event.endswith(RECORD)]
+    assert len(record) == 2
+    monkeypatch.setenv("BERTFEAT_LEASE", "0.3")  # of the run after the killed one
+    for step in record if steps_killed == "record" else range(1, len(events) + 1):
+        for name in {*names_at(there)} - {*whole}:
+            remove_stored(there / name)
+        for name, data in whole.items():
+            put_file(there / name, data)
+        with start(command, stop=Stop(step, signal.SIGKILL), **options) as run:
+            assert run.wait().exit_code == -signal.SIGKILL
+        found = ids_of(there)
+        assert found == (new if step > record[0] else old), events[step - 1]
+        verify_index(there)
+        append_features(there, tmp_path / "new.features")
+        assert ids_of(there) == new
+        assert len(names_at(there)) == len(done)  # no file of a version before
+        assert len({name.partition("/")[0] for name in names_at(there)}) == 2
+        assert len(copies(cache)) == 1
+        assert list(cache.glob("*.new")) == []
+    assert np.array_equal(reader.reconstruct(np.arange(COUNT)), vectors)

@@ -13,7 +13,7 @@ import pytest
 
 from bertfeat.errors import BertfeatError, IndexFolderError
 from bertfeat.search import BuildOptions, VectorIndex, build_index, remove_documents, verify_index
-from bertfeat.search.index_files import publish_version
+from bertfeat.search.index_files import seal_version
 from bertfeat.search.settings import FORMAT_VERSION, IndexSettings, read_index_settings, write_index_settings
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, vector_set, version_of
@@ -119,7 +119,7 @@ def rewritten(folder: Path, **changes: Any) -> None:
 def finish_unchecked(settings: IndexSettings, folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bertfeat.search.index_files.open_contents", lambda *_, **__: None)
-        publish_version(settings, folder / settings.version)
+        write_index_settings(seal_version(settings, folder / settings.version), folder)
 
 
 def edit_store(folder: Path, name: str, **columns: Any) -> None:

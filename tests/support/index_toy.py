@@ -19,7 +19,7 @@ from bertfeat.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.io import Place
+from bertfeat.io import Location, Place
 from bertfeat.recipe import Pooling, feature_columns
 from bertfeat.search import VectorIndex, read_index_settings
 
@@ -157,7 +157,7 @@ def current_files(folder: Path) -> dict[str, bytes]:
     return files_of(version_of(folder))
 
 
-def ids_of(folder: Path) -> set[str]:
+def ids_of(folder: Location) -> set[str]:
     """The ids of the living documents of an index, each of which is found by its own vector alone."""
     index = VectorIndex(folder)
     every = [name for batch in index.documents.batches(["id"]) for name in batch.column("id").to_pylist()]

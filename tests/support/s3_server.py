@@ -20,13 +20,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 KEY, SECRET = "bertfeat-tests", "none"
@@ -275,3 +276,27 @@ class _Answer:
 
 def _error(status: int, code: str, problem: str) -> _Answer:
     return _Answer(status, [("Content-Type", "application/xml")], _ERROR.format(code, problem).encode())
+
+
+STORED = Path("/stored")
+"""The folder whose events :func:`announce_stored_files` raises; nothing is there."""
+
+
+def announce_stored_files() -> None:
+    """Raise the audit event of an opened file before and after each one that is written or removed in a bucket.
+
+    So they are steps of :mod:`tests.support.steps`, at which a process is stopped or killed.
+    """
+    from bertfeat.io.storage.bucket import Bucket
+
+    def announced(method: Callable[..., Any], kind: str) -> Callable[..., Any]:
+        def call(bucket: object, name: str, *arguments: object, **options: object) -> object:
+            sys.audit("open", str(STORED / kind / name), None, 0)
+            result = method(bucket, name, *arguments, **options)
+            sys.audit("open", str(STORED / f"{kind} done" / name), None, 0)
+            return result
+
+        return call
+
+    for kind in ("put", "replace", "remove"):
+        setattr(Bucket, kind, announced(getattr(Bucket, kind), kind))

@@ -27,7 +27,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,22 +112,38 @@ def start(
     log: Path | None = None,
     cwd: Path | None = None,
     prepare: str | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Running:
     """Start ``bertfeat`` with those arguments; ``folders`` are those whose events count, and what lies in them.
 
-    ``log`` is a file to which every event is written, a line each.
+    ``log`` is a file to which every event is written, a line each; ``environment`` are further variables.
     """
     output = Path(tempfile.mkdtemp(prefix="steps-"))
     listed = [str(argument) for argument in arguments]
     roots = [os.path.abspath(folder) for folder in folders]
-    told = (listed, roots, stop, None if log is None else str(log), str(cwd or Path.cwd()), str(output), prepare)
+    further = dict(environment or {})
+    told = (
+        listed,
+        roots,
+        stop,
+        None if log is None else str(log),
+        str(cwd or Path.cwd()),
+        str(output),
+        prepare,
+        further,
+    )
     process = _server().Process(target=_run, args=told)
     process.start()
     return Running(process, output)
 
 
 def steps(
-    arguments: Sequence[str | Path], folders: Sequence[Path], *, cwd: Path | None = None, prepare: str | None = None
+    arguments: Sequence[str | Path],
+    folders: Sequence[Path],
+    *,
+    cwd: Path | None = None,
+    prepare: str | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> list[str]:
     """The events of an undisturbed run that concern the folders, in order: ``os.rename …``.
 
@@ -136,7 +152,7 @@ def steps(
     """
     with tempfile.TemporaryDirectory(prefix="steps-") as work:
         log = Path(work) / "log"
-        with start(arguments, folders, log=log, cwd=cwd, prepare=prepare) as run:
+        with start(arguments, folders, log=log, cwd=cwd, prepare=prepare, environment=environment) as run:
             ended = run.wait()
         if ended.exit_code:
             raise RuntimeError(f"the undisturbed run ended with {ended.exit_code}: {ended.stderr}")
@@ -173,8 +189,10 @@ def _run(
     cwd: str,
     output: str,
     prepare: str | None,
+    environment: dict[str, str],
 ) -> None:
     """In the new process: hand stdout and stderr to files, install the hook, run the command."""
+    os.environ.update(environment)
     os.environ["OMP_NUM_THREADS"] = "1"  # FAISS's threads would be many processes' times many
     for number, name in ((1, "stdout"), (2, "stderr")):
         handle = os.open(Path(output) / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from obstore import Bytes, GetOptions, ObjectMeta, PutMode, UpdateVersion
 
 MOST_OBJECT = 5 * 10**9
+_PIECE = 64 << 20  # bytes of a request that brings a piece of a larger object
+_MOST_PIECES = 9_000  # of the 10,000 that an object may be made of
 """Bytes of the largest object: what one request may bring to S3."""
 
 _TAIL = 1 << 16  # bytes at the end of a file that come with its size: most footers fit into them
@@ -114,9 +116,9 @@ class Bucket:
             yield former
 
     def put(self, name: str, content: bytes | Path, *, if_absent: bool = False) -> Stamp | None:
-        """Write an object in one request."""
+        """Write an object, in one request where it is not too large for that."""
         size = len(content) if isinstance(content, bytes) else content.stat().st_size
-        if size > MOST_OBJECT:
+        if size > MOST_OBJECT and if_absent:
             problem = f"{size / 1e9:.1f} GB are more than the {MOST_OBJECT / 1e9:.0f} GB that one request may bring"
             raise StorageError(problem, where=self._place(name), remedy="write smaller parts, or fewer layers")
         for _ in range(_ATTEMPTS):
@@ -152,10 +154,19 @@ class Bucket:
     def _put(self, name: str, content: bytes | Path, size: int, mode: "PutMode") -> Stamp | None:
         """Write an object; None where the mode forbids it, even because of an earlier attempt without an answer."""
         client = self._clients.upload if size > _LARGE else self._clients.quick
+        piece = max(_PIECE, -(-size // _MOST_PIECES))
 
         def written() -> Stamp | None:
             try:
-                put = obstore.put(client, name, content, mode=mode, use_multipart=False)
+                put = obstore.put(
+                    client,
+                    name,
+                    content,
+                    mode=mode,
+                    use_multipart=size > MOST_OBJECT,
+                    chunk_size=piece,
+                    max_concurrency=4,
+                )
             except _REFUSED:
                 return None
             return Stamp(size, put["e_tag"] or put["version"] or "", put["version"] or "")

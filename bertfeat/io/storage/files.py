@@ -106,8 +106,8 @@ def list_files(folder: Location, prefix: str = "") -> list[StoredFile]:
     return sorted(store.list(name, prefix), key=lambda file: file.name)
 
 
-def put_file(place: Location, content: bytes, *, if_absent: bool = False) -> Stamp | None:
-    """Write a small file, whole or not at all, and its folder if need be.
+def put_file(place: Location, content: bytes | Path, *, if_absent: bool = False) -> Stamp | None:
+    """Write a file, whole or not at all, and its folder if need be; its content is given, or copied from a local file.
 
     With ``if_absent`` a file that is there stays, and None is returned if its content is another one.
 

@@ -26,7 +26,6 @@ from bertfeat.search.building.token_writer import keep_tokens, plan_tokens
 from bertfeat.search.document_store import IndexStoresWriter
 from bertfeat.search.evaluation import recall
 from bertfeat.search.evaluation.recall_queries import RecallQueries, disturbed_queries, given_queries
-from bertfeat.search.index_files import publish_version
 from bertfeat.search.options import BuildOptions
 from bertfeat.search.queries import query_texts
 from bertfeat.search.query_encoder import QueryEncoder, check_same_model, embed_queries, open_column_encoder
@@ -120,7 +119,7 @@ def build_index(
                 with clock.step("tokens", source.count):
                     tokens = keep_tokens(fresh, kept, sets, keep_text=options.keep_text)
                 settings = replace(settings, tokens=tokens)
-            return publish_version(settings, fresh)
+            return held.publish(settings, fresh)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,13 @@ from bertfeat.search.building.feature_source import FeatureSource, find_incompar
 from bertfeat.search.building.filling import check_complete, fill_index, kept_blocks
 from bertfeat.search.building.token_writer import KeptTokensWriter, check_token_sets
 from bertfeat.search.document_store import ArrowStore, IndexStoresWriter, document_schema
-from bertfeat.search.index_files import publish_version
 from bertfeat.search.settings import FAISS_NAME, REMOVED_NAME, IndexSettings, StoredTokens
 from bertfeat.search.source_sets import FeatureSets, merge_sources, open_feature_sets
 from bertfeat.search.vector_index import VectorIndex
 from bertfeat.search.vectors.faiss_import import FaissIndex
 from bertfeat.search.vectors.faiss_index import can_remove, has_lists_on_disk, remove_vectors, write_faiss_index
 from bertfeat.search.vectors.lists_on_disk import DiskListsBuilder
-from bertfeat.search.versions import hold_index_folder
+from bertfeat.search.versions import HeldFolder, hold_index_folder
 
 _RECONSTRUCTED = 16_384
 
@@ -91,7 +90,7 @@ def append_features(
                 tokens=remaining.copy_tokens(fresh, sets),
             )
             return UpdateReport(
-                _finish_update(settings, grown, stores, zero, fresh), sum(map(len, sets)), int(replaced.sum())
+                _finish_update(held, settings, grown, stores, zero, fresh), sum(map(len, sets)), int(replaced.sum())
             )
 
 
@@ -121,12 +120,12 @@ def remove_documents(folder: str | Path | Address, ids: Collection[str]) -> Upda
             if has_lists_on_disk(grown):
                 grown = DiskListsBuilder(grown, fresh, None).merged()
             changed = replace(remaining.settings(fresh, added=0), tokens=remaining.copy_tokens(fresh, []))
-            settings = _finish_update(changed, grown, stores, 0, fresh)
+            settings = _finish_update(held, changed, grown, stores, 0, fresh)
             return UpdateReport(settings, 0, int(removed.sum()), unknown)
 
 
 def _finish_update(
-    settings: IndexSettings, grown: FaissIndex, stores: IndexStoresWriter, zero: int, folder: Path
+    held: HeldFolder, settings: IndexSettings, grown: FaissIndex, stores: IndexStoresWriter, zero: int, folder: Path
 ) -> IndexSettings:
     """Write the FAISS index and the settings of an update that added ``zero`` zero vectors."""
     write_faiss_index(grown, folder / FAISS_NAME)
@@ -137,7 +136,7 @@ def _finish_update(
         zero_vectors=settings.zero_vectors + zero,
         updates=settings.updates + 1,
     )
-    return publish_version(settings, folder)
+    return held.publish(settings, folder)
 
 
 class _RemainingIndex:
