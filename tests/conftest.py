@@ -93,6 +93,12 @@ def shared_models_stay_as_they_are() -> Iterator[None]:
         assert _state(loaded.folder) == _BUILT[family], family
 
 
+@pytest.fixture(autouse=True)
+def new_threads_compute_as_the_first_one() -> None:
+    """Take back what a server said of its threads, which torch applies to all that begin later: manifests tell it."""
+    torch.set_num_threads(torch.get_num_threads())
+
+
 @pytest.fixture(scope="session", autouse=True)
 def shared_models_are_loaded_once() -> Iterator[None]:
     """Let extractors share an encoder of each model that all tests read: to load one takes longer than most tests."""
