@@ -12,12 +12,12 @@ from .app import Command, option
 from .console import Console
 from .errors import SigtermInterrupt
 from .extract_output import print_extraction, print_extraction_estimate
-from .extract_ways import WaysToWork
 from .option_types import LOCATION, FiniteRange
 from .options import FeatureOptions, ModelOptions, feature_options, model_options, output_options, reading_options
 from .paths import default_output
 from .progress import progress_display
 from .settings_options import settings_options
+from .workers import WaysToWork
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings

@@ -1,6 +1,5 @@
 """``bertfeat index``: build an index of a feature set, add to it, remove from it."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -8,84 +7,23 @@ import click
 from bertfeat.search import BuildOptions
 
 from .app import Command, option
-from .bundles import bundle
+from .bundles import leave_out
 from .command_line import on_command_line, options_on_command_line
 from .console import Console
 from .index_output import print_index, print_update
 from .option_types import LOCATION
-from .options import output_options
+from .options import output_options, recorded_model_option
 from .paths import default_output
 from .progress import progress_display
 from .settings_options import option_names, settings_options
+from .workers import WaysToWork
 
 if TYPE_CHECKING:
-    from bertfeat.engine import Engine
     from bertfeat.io import Location
 
 BUILD_OPTIONS = option_names(BuildOptions)
 WORKER_OPTIONS = ("workers", "engine", "address", "scratch")
 QUERY_OPTIONS = ("queries", "model")
-
-
-@dataclass(frozen=True, slots=True)
-class BuildWorkers:
-    """Who adds the vectors to an index, and where they put what they have done."""
-
-    workers: int | None
-    engine: str
-    address: str | None
-    scratch: "Location | None"
-
-    def make_engine(self) -> "Engine | None":
-        """The engine; None for this process alone.
-
-        Raises:
-            click.UsageError: an option that nobody would read.
-        """
-        if self.address is not None and self.engine != "ray":
-            raise click.UsageError("--address is for --engine ray")
-        if self.engine == "ray":
-            from bertfeat.distributed import RayCluster
-
-            return RayCluster(self.address, workers=self.workers, gpus_per_worker=0)
-        if self.workers is not None:
-            from bertfeat.distributed import Processes
-
-            return Processes(self.workers)
-        if self.scratch is not None:
-            raise click.UsageError("--scratch is for --workers and --engine ray")
-        return None
-
-
-worker_options = bundle(
-    "workers",
-    BuildWorkers,
-    WORKER_OPTIONS,
-    option(
-        "--workers",
-        type=click.IntRange(1, 10_000),
-        metavar="N",
-        further=True,
-        help="Processes that add the vectors, each with its share of the cores.",
-        show_default="this one",
-    ),
-    option(
-        "--engine",
-        type=click.Choice(["local", "ray"]),
-        default="local",
-        further=True,
-        help="Where they run: on this machine, or on a Ray cluster.",
-    ),
-    option("--address", metavar="ADDRESS", further=True, help="The Ray cluster's; auto for the one of this machine."),
-    option(
-        "--scratch",
-        type=LOCATION,
-        metavar="DIR",
-        further=True,
-        help="Folder or address for what they hand on, where they do not see this machine's disk.",
-        show_default="beside the index",
-    ),
-)
 
 
 @click.command(cls=Command, name="index")
@@ -95,7 +33,7 @@ worker_options = bundle(
     "--output",
     type=LOCATION,
     metavar="DIR",
-    help="The index's folder.",
+    help="The index's folder or address.",
     show_default="corpus.index for corpus.features",
 )
 @option(
@@ -114,8 +52,16 @@ worker_options = bundle(
     help="Questions to tune on: one a line, or BEIR's queries.jsonl; - is stdin.",
     show_default="disturbed vectors",
 )
-@option("--model", metavar="DIR", further=True, help="The model that embeds --queries, if it was moved.")
-@worker_options
+@recorded_model_option
+@settings_options("ways", WaysToWork)
+@option(
+    "--scratch",
+    type=LOCATION,
+    metavar="DIR",
+    further=True,
+    help="Folder or address for what workers hand on, where they do not see this machine's disk.",
+    show_default="beside the index",
+)
 @output_options
 def command(
     features: tuple["Location", ...],
@@ -126,7 +72,8 @@ def command(
     options: BuildOptions,
     queries: BinaryIO | None,
     model: str | None,
-    workers: BuildWorkers,
+    ways: WaysToWork,
+    scratch: "Location | None",
     console: Console,
 ) -> None:
     """Build a search index over a column of a feature set, or over several sets of one model.
@@ -142,7 +89,7 @@ def command(
     bertfeat index corpus.features --queries questions.txt
     bertfeat index corpus.features --with-tokens last_token
     bertfeat index corpus.features --column concat4_mean --transform half-whiten
-    bertfeat index s3://bucket/corpus.features -o corpus.index --workers 4
+    bertfeat index s3://bucket/corpus.features -o s3://bucket/corpus.index --workers 4
     bertfeat index more.features -o corpus.index --append
     bertfeat index -o corpus.index --remove ids.txt
     """
@@ -165,7 +112,10 @@ def command(
             raise click.UsageError("--token-dtype is for --with-tokens")
         if model is not None and queries is None:
             raise click.UsageError("--model is for embedding --queries; leave it out")
-        engine, scratch = workers.make_engine(), workers.scratch
+        ways.check(None)
+        engine = ways.make_engine(gpus_per_worker=0)
+        if scratch is not None and engine is None:
+            raise click.UsageError("--scratch is for --workers and --engine ray")
         texts = None if queries is None else _read_questions(queries)
         with progress_display(console) as progress:
             settings = build_index(
@@ -180,6 +130,9 @@ def command(
                 scratch=scratch,
             )
         print_index(settings, folder, console)
+
+
+leave_out(command, "devices", "gpus_per_worker", "shard", "join", "lease")
 
 
 def _check_index_arguments(features: tuple["Location", ...], append: bool, remove: BinaryIO | None) -> None:

@@ -41,6 +41,15 @@ width_option = option(
 """Of commands that print lines of text."""
 
 
+recorded_model_option = option(
+    "--model", metavar="DIR", further=True, help="Where the model of the features is, if it moved."
+)
+recorded_device_option = option(
+    "--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1.", show_default="a GPU if there is one"
+)
+"""Of commands that compute with the model that an index, a feature set or a head records."""
+
+
 PrecisionName = Literal["auto", "fp32", "bf16", "fp16", "int8"]
 PRECISIONS = tuple(name for name in get_args(PrecisionName) if name != "auto")
 

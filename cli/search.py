@@ -17,7 +17,7 @@ from .console import Console
 from .hit_output import hit_lines
 from .kept_columns import columns_to_show, json_values, show_option, unmet_in_index
 from .option_types import LOCATION
-from .options import output_options, width_option
+from .options import output_options, recorded_device_option, recorded_model_option, width_option
 from .rerank_options import rerank_options
 from .terminal import single_line, terminal_width
 
@@ -56,14 +56,8 @@ class SearchConditions:
 @rerank_options
 @width_option
 @option("--stale", is_flag=True, further=True, help="Search even if the features changed since the index was built.")
-@option("--model", metavar="DIR", further=True, help="The folder of the index's model, if it was moved.")
-@option(
-    "--device",
-    metavar="DEVICE",
-    further=True,
-    help="Device that embeds queries: cpu, cuda, cuda:1.",
-    show_default="a GPU if there is one",
-)
+@recorded_model_option
+@recorded_device_option
 @output_options
 def command(
     folder: "Location",

@@ -13,7 +13,7 @@ from .command_line import on_command_line
 from .console import Console
 from .kept_columns import show_option, unmet_in_index, unmet_line
 from .option_types import LOCAL_PATH, LOCATION
-from .options import output_options, width_option
+from .options import output_options, recorded_device_option, recorded_model_option, width_option
 from .settings_options import settings_options
 from .usage_output import UsageFormat, print_senses, print_sliced_usages, print_usages
 
@@ -88,14 +88,8 @@ class UsageQuery:
     help="Draw --senses over the slices of --by: .png, .pdf or .svg.",
 )
 @width_option
-@option("--model", metavar="DIR", further=True, help="The folder of the set's model, if it was moved.")
-@option(
-    "--device",
-    metavar="DEVICE",
-    further=True,
-    help="Device that embeds --like: cpu, cuda, cuda:1.",
-    show_default="a GPU if there is one",
-)
+@recorded_model_option
+@recorded_device_option
 @output_options
 def command(
     folder: "Location",

@@ -15,5 +15,5 @@ from .precision import (
     resolve_device as resolve_device,
     resolve_precision as resolve_precision,
 )
-from .states import Encoder as Encoder, HiddenState as HiddenState, LoadedEncoder as LoadedEncoder
+from .states import Encoder as Encoder, HiddenState as HiddenState
 from .transfer import PendingCopy as PendingCopy, move_to_device as move_to_device

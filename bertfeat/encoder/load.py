@@ -8,14 +8,14 @@ import torch
 from bertfeat.encoder.architectures import is_packable
 from bertfeat.encoder.forks import watch_forks
 from bertfeat.encoder.precision import Precision
-from bertfeat.encoder.states import LoadedEncoder
+from bertfeat.encoder.states import Encoder
 from bertfeat.errors import ModelError, parameter
 from bertfeat.models import Model
 
 _log = logging.getLogger(__name__)
 
 
-def load_encoder(model: Model, precision: Precision, device: torch.device) -> LoadedEncoder:
+def load_encoder(model: Model, precision: Precision, device: torch.device) -> Encoder:
     """Load a model's weights: BERT-family ones into the packed forward pass, any other through transformers.
 
     What a user should know about the model is logged as warnings, once a process. From the first call on, processes
@@ -31,13 +31,13 @@ def load_encoder(model: Model, precision: Precision, device: torch.device) -> Lo
     return encoder
 
 
-def _load_packed(model: Model, precision: Precision, device: torch.device) -> LoadedEncoder:
+def _load_packed(model: Model, precision: Precision, device: torch.device) -> Encoder:
     from bertfeat.encoder.packed import PackedEncoder  # here, because the other path does not need it
 
     return PackedEncoder(model, precision, device)
 
 
-def _load_other(model: Model, precision: Precision, device: torch.device) -> LoadedEncoder:
+def _load_other(model: Model, precision: Precision, device: torch.device) -> Encoder:
     if precision is Precision.INT8:
         raise ModelError(
             f"int8 is for BERT, RoBERTa, XLM-R, DistilBERT, ELECTRA and MPNet, and model_type "

@@ -33,6 +33,7 @@ class Encoder(Protocol):
     hidden_size: int
     precision: Precision
     device: torch.device
+    path: EncoderPath
 
     @property
     def padded(self) -> bool:
@@ -42,9 +43,3 @@ class Encoder(Protocol):
         self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
         """Yield the chosen layers, ascending, each valid until the next is requested."""
-
-
-class LoadedEncoder(Encoder, Protocol):
-    """An encoder with a model's weights."""
-
-    path: EncoderPath

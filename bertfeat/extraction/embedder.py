@@ -119,6 +119,8 @@ class Embedder:
         )
         self._check_first_tokens()
         self._check_context()
+        self.own_prompt = prompt is not None
+        """Whether it was made with a prompt, which goes before the model's."""
         self.given_batch_tokens = batch_tokens
         self.location: str = _location_of(model, self.model)
 
@@ -237,6 +239,12 @@ class Embedder:
         other.__dict__.update(self.__dict__)
         other.columns, other.token_settings = tuple(columns), token_settings
         return other
+
+    def of_columns(self, columns: Sequence[FeatureColumn]) -> Self:
+        """An embedder of the same weights, for other columns."""
+        units = {column.pooling.unit for column in columns}
+        with_units = replace(self.token_settings, with_tokens=Unit.TOKEN in units, with_words=Unit.WORD in units)
+        return self.variant(columns, with_units)
 
     # ── the two steps, which a run overlaps ─────────────────────────────────────────────────────────────────
 

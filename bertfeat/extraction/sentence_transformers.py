@@ -1,23 +1,35 @@
-"""``Extractor``: a peer of ``SentenceTransformer``, for the utilities, evaluators and losses that take a frozen model.
+"""``Extractor``: corpora and texts → features; a peer of ``SentenceTransformer``, for libraries that take one.
 
 The class stands in a module of this name because BERTopic and KeyBERT look for ``sentence_transformers`` in the name of
 a model's type: any other type they ignore, and load a model of their own in silence. So they refuse an Extractor, and
 :mod:`bertfeat.adapters` gives what they take.
 """
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.arguments import checked
-from bertfeat.corpus import CorpusItem
+from bertfeat.arguments import checked, require_at_least
+from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Document, Failure, KeptColumn, memory_corpus
+from bertfeat.encoder import resolve_device
+from bertfeat.engine import Engine
 from bertfeat.errors import UsageError
 from bertfeat.extraction.card import ModelCard
-from bertfeat.extraction.encode import Inputs, TextEncoder
+from bertfeat.extraction.embedder import Embedder, PartResult
+from bertfeat.extraction.options import AnyKeywords, EncodeOptions, EncodeResult, NumpyKeywords, TensorKeywords
+from bertfeat.extraction.report import ExtractionReport, Progress
+from bertfeat.extraction.run import ExtractionRun
+from bertfeat.extraction.run_options import ExtractionOptions
+from bertfeat.extraction.sharing import Sharing
 from bertfeat.extraction.similarity import (
     MEASURES,
     Vectors,
@@ -25,12 +37,17 @@ from bertfeat.extraction.similarity import (
     similarity_of_all,
     similarity_of_pairs,
 )
+from bertfeat.extraction.source import CorpusSource
 from bertfeat.extraction.texts import check_prompt, take_texts
-from bertfeat.io import decode_json
-from bertfeat.recipe import feature_columns
+from bertfeat.features import DocumentFeatures, MemoryFeatures, PartContent, content_documents
+from bertfeat.io import Address, as_location, decode_json, prefetched
+from bertfeat.progress import ProgressOption, telling
+from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
 
+Inputs = str | Iterable[CorpusItem]
 Metrics = TypeVar("Metrics")
 
+_CHUNK = 2048  # texts at a time that encode() and features() hold
 _TRAINING = (
     "an Extractor is frozen; train and save the model with sentence-transformers, then give Extractor its folder"
 )
@@ -49,7 +66,7 @@ _CACHED = ("tokenizer", "encoder", "batch_tokens", "model_card_data")  # made an
 
 
 @checked
-class Extractor(TextEncoder):
+class Extractor(Embedder):
     """Runs texts through a frozen encoder and gives its layers as features.
 
     ``layers`` and ``pooling`` are written as on the command line (``"concat4"``, ``"sum=-4..-1,cls"``;
@@ -66,6 +83,254 @@ class Extractor(TextEncoder):
         UsageError: a setting that cannot be right, such as a layer outside the model.
         ModelError: the model cannot be found or loaded.
     """
+
+    # ── features of texts and of corpora ────────────────────────────────────────────────────────────────────
+
+    def features(
+        self, texts: Iterable[CorpusItem], *, corpus_settings: CorpusSettings | None = None
+    ) -> list[DocumentFeatures]:
+        """Yield texts with their tokens or words, offsets and vectors, as a feature set would hold them.
+
+        Raises:
+            UsageError: an item that is no text, or a text that cannot be embedded.
+        """
+        items = texts if isinstance(texts, str) else take_texts(texts).items
+        corpus = memory_corpus(items, corpus_settings or CorpusSettings())
+        documents: list[DocumentFeatures] = []
+        for content in self.contents(corpus):
+            documents.extend(content_documents(content, self.columns, self.model.num_layers))
+        return documents
+
+    def contents(self, corpus: Corpus, *, batch_size: int | None = None) -> Iterator[PartContent]:
+        """Compute the documents of a corpus in memory, 2,048 at a time, and tokenize the next ones meanwhile.
+
+        Raises:
+            UsageError: a text that cannot be embedded.
+        """
+        for result in self._results(corpus, _CHUNK, (), batch_size):
+            _refuse_failures(result.failures)
+            yield result.content
+
+    def blocks(self, corpus: Corpus, rows: int) -> Iterator[MemoryFeatures]:
+        """Compute a corpus in memory, so many rows at a time; rows that fail are listed in their block.
+
+        Raises:
+            UsageError: fewer than one row.
+        """
+        require_at_least(1, rows=rows)
+        origin = ", ".join(corpus.sources[:3]) or "the list"
+        for result in self._results(corpus, rows, corpus.kept):
+            yield MemoryFeatures(result.content, self.columns, result.failures, origin)
+
+    def _results(
+        self, corpus: Corpus, rows: int, kept: Sequence[KeptColumn], batch_size: int | None = None
+    ) -> Iterator[PartResult]:
+        """Compute so many rows of a corpus at a time, and tokenize the next ones meanwhile."""
+        listed = corpus.rows()
+        first = list(islice(listed, rows))
+        chunks = chain([first] if first else [], iter(lambda: list(islice(listed, rows)), []))
+        tokenized_chunks = map(self.tokenize_rows, chunks)
+        pairs, tags = corpus.has_pairs, corpus.has_tags
+        # a thread that is ahead is for those who have several chunks: a query has one
+        for tokenized in tokenized_chunks if len(first) < rows else prefetched(tokenized_chunks):
+            yield self.compute_rows(tokenized, batch_size=batch_size, kept=kept, pairs=pairs, tags=tags)
+
+    def extract(
+        self,
+        corpus: CorpusSource,
+        folder: str | Path | Address,
+        *,
+        corpus_settings: CorpusSettings | None = None,
+        part_rows: int | None = None,
+        max_failures: int | None = None,
+        strict: bool = False,
+        overwrite: bool = False,
+        prune: bool = False,
+        keep_text: bool = True,
+        progress: ProgressOption[Progress] = None,
+        engine: Engine | None = None,
+        sharing: Sharing | None = None,
+    ) -> ExtractionReport:
+        """Extract a corpus into a feature set; in a folder of the same run, keep its finished parts and do the rest.
+
+        ``corpus`` is a corpus, a file, folder or pattern or several of them, or ``"-"`` for standard input. Rows that
+        fail are listed in the set; ``strict`` stops at the first, ``max_failures`` after so many. Finished parts whose
+        rows the corpus no longer has are not removed unasked: ``prune`` removes them and keeps the rest, ``overwrite``
+        starts anew. ``engine`` and ``sharing``, of :mod:`bertfeat.distributed`, have other processes and machines do
+        the work, or a share of it. ``progress``: see :data:`bertfeat.progress.ProgressOption`.
+
+        Raises:
+            CorpusError: the corpus cannot be read (:class:`WrongColumnsError`: its first rows all failed).
+            SettingsDifferError, AnotherCorpusError, FolderLockedError: the folder belongs to another run; nothing was
+                touched.
+            RemovalError: finished parts would be removed; nothing was touched.
+            RowFailedError: a row failed, and ``strict`` is set.
+        """
+        options = ExtractionOptions(
+            part_rows=part_rows,
+            max_failures=max_failures,
+            strict=strict,
+            overwrite=overwrite,
+            prune=prune,
+            keep_text=keep_text,
+        )
+        reading = corpus_settings or CorpusSettings()
+        with telling(progress) as tell:
+            run = ExtractionRun(self, corpus, as_location(folder), reading, options, tell, engine, sharing)
+            return run.execute()
+
+    # ── one vector a text, as sentence-transformers gives it ────────────────────────────────────────────────
+
+    @overload
+    def encode(self, inputs: Inputs = ..., **keywords: Unpack[NumpyKeywords]) -> NDArray[np.float32]: ...
+    @overload
+    def encode(self, inputs: Inputs = ..., **keywords: Unpack[TensorKeywords]) -> Tensor: ...
+    @overload
+    def encode(self, inputs: Inputs = ..., **keywords: Unpack[AnyKeywords]) -> EncodeResult: ...
+    def encode(self, inputs: Inputs | None = None, **sentence_transformers_kwargs: Unpack[AnyKeywords]) -> EncodeResult:
+        """Embed texts as one vector each, as sentence-transformers' ``encode`` does.
+
+        ``inputs`` is a string, or strings in a list, tuple, array, Series, column or generator; pairs are tuples. The
+        keywords are sentence-transformers' too: ``convert_to_tensor``, ``convert_to_numpy``, ``normalize_embeddings``,
+        ``truncate_dim``, ``prompt``, ``prompt_name``, ``precision``, ``batch_size`` and others that
+        :class:`~bertfeat.extraction.options.EncodeOptions` explains. With ``output_value="token_embeddings"`` each
+        text gives the matrix of its tokens, special ones and the prompt's included.
+
+        Shape: ``[n, width]`` float32, in the order of the texts; ``[width]`` for a single string; a list of
+        ``[tokens, width]`` for tokens.
+
+        Raises:
+            UsageError: several columns are asked for, or one of tokens or words; what is no text; or a keyword that is
+                unknown, or set when the Extractor is made.
+        """
+        return self._encode(inputs, sentence_transformers_kwargs)
+
+    @overload
+    def encode_query(self, inputs: Inputs = ..., **keywords: Unpack[NumpyKeywords]) -> NDArray[np.float32]: ...
+    @overload
+    def encode_query(self, inputs: Inputs = ..., **keywords: Unpack[TensorKeywords]) -> Tensor: ...
+    @overload
+    def encode_query(self, inputs: Inputs = ..., **keywords: Unpack[AnyKeywords]) -> EncodeResult: ...
+    def encode_query(
+        self, inputs: Inputs | None = None, **sentence_transformers_kwargs: Unpack[AnyKeywords]
+    ) -> EncodeResult:
+        """Embed queries: :meth:`encode` with the model's prompt ``query`` where none is given."""
+        return self._encode(inputs, self._with_named_prompt("query", sentence_transformers_kwargs))
+
+    @overload
+    def encode_document(self, inputs: Inputs = ..., **keywords: Unpack[NumpyKeywords]) -> NDArray[np.float32]: ...
+    @overload
+    def encode_document(self, inputs: Inputs = ..., **keywords: Unpack[TensorKeywords]) -> Tensor: ...
+    @overload
+    def encode_document(self, inputs: Inputs = ..., **keywords: Unpack[AnyKeywords]) -> EncodeResult: ...
+    def encode_document(
+        self, inputs: Inputs | None = None, **sentence_transformers_kwargs: Unpack[AnyKeywords]
+    ) -> EncodeResult:
+        """Embed documents: :meth:`encode` with the model's prompt ``document`` where none is given."""
+        return self._encode(inputs, self._with_named_prompt("document", sentence_transformers_kwargs))
+
+    # ── prompts ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The model's prompts by name; ``query`` and ``document`` are always there, empty if the model has none."""
+        return {"query": "", "document": "", **self.model.prompts}
+
+    def _prompt(self, options: EncodeOptions) -> str:
+        if options.prompt is not None:
+            return check_prompt(options.prompt)
+        if options.prompt_name is None:
+            return self.token_settings.prompt
+        if options.prompt_name not in list(self.prompts):
+            known = ", ".join(self.prompts)
+            raise UsageError(
+                f"the model has no prompt named {options.prompt_name!r}", remedy=f"its prompts are {known}"
+            )
+        return check_prompt(self.prompts[options.prompt_name])
+
+    def _with_named_prompt(self, name: str, keywords: AnyKeywords) -> AnyKeywords:
+        """Add the prompt ``name``, unless the call or the Extractor was given one of its own."""
+        if self.own_prompt or keywords.get("prompt") is not None or keywords.get("prompt_name") is not None:
+            return keywords
+        return {**keywords, "prompt_name": name}
+
+    # ── computing ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _encode(self, inputs: object, keywords: AnyKeywords) -> EncodeResult:
+        others = {name: value for name, value in keywords.items() if name != "sentences"}
+        options = EncodeOptions.of(others)
+        sentences = keywords.get("sentences")  # the name of inputs before sentence-transformers 6
+        if inputs is not None and sentences is not None:
+            raise UsageError("encode() was given texts twice, as inputs and as sentences", remedy="give them once")
+        inputs = sentences if inputs is None else inputs
+        if inputs is None:
+            raise UsageError(
+                "encode() needs texts", remedy="for a library that calls it without, see bertfeat.adapters"
+            )
+        self._refuse_another_device(options.device)
+        texts, prompt = take_texts(inputs), self._prompt(options)
+        result: EncodeResult
+        if options.output_value == "token_embeddings":
+            result = [matrix.to(self.device) for matrix in self._token_matrices(texts.items, prompt, options)]
+        else:
+            result = options.convert(self._vectors(texts.items, prompt, options), self.device)
+        return result[0] if texts.single else result
+
+    @property
+    def column(self) -> FeatureColumn:
+        """The one column, of one vector a text.
+
+        Raises:
+            UsageError: there are several columns, or the one is of tokens or words.
+        """
+        if len(self.columns) != 1 or not self.columns[0].pooling.per_document:
+            names = ", ".join(column.name for column in self.columns)
+            raise UsageError(f"encode() gives one vector a text, but the columns are {names}", remedy="use features()")
+        return self.columns[0]
+
+    def _vectors(self, items: list[CorpusItem], prompt: str, options: EncodeOptions) -> NDArray[np.float32]:
+        column = self.column
+        vectors = np.empty((len(items), column.width), np.float32)
+        at = 0
+        for content in self._with(prompt)._shown_contents(items, options) if items else ():
+            vectors[at : at + len(content.rows)] = content.vectors[column.name]
+            at += len(content.rows)
+        return vectors
+
+    def _token_matrices(self, items: list[CorpusItem], prompt: str, options: EncodeOptions) -> Iterator[Tensor]:
+        column = replace(self.column, pooling=Pooling.TOKEN, dtype="float32")
+        # as part of the text, a prompt has tokens of its own in the result
+        prompted = [replace(document, text=prompt + document.text) for document in _text_documents(items)]
+        for content in self._with("", column)._shown_contents(prompted, options):
+            assert content.tokens is not None
+            matrix, offsets = content.tokens.matrices[column.name], content.tokens.offsets
+            for start, stop in pairwise(offsets.tolist()):
+                yield torch.from_numpy(matrix[start:stop].copy())
+
+    def _shown_contents(self, items: Sequence[CorpusItem], options: EncodeOptions) -> Iterator[PartContent]:
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+        with tqdm(total=len(items), desc="Texts", disable=not options.show_progress_bar) as bar:
+            for content in self.contents(memory_corpus(items), batch_size=options.batch_size):
+                yield content
+                bar.update(len(content.rows))
+
+    def _with(self, prompt: str, column: FeatureColumn | None = None) -> Self:
+        """An extractor with the same weights, but another prompt or another column."""
+        settings = replace(self.token_settings, prompt=prompt, with_tokens=column is not None)
+        return self.variant(self.columns if column is None else (column,), settings)
+
+    def _refuse_another_device(self, device: object) -> None:
+        if device is None:
+            return
+        if isinstance(device, str | torch.device):
+            other = resolve_device(str(device))
+            if (other.type, other.index or 0) == (self.device.type, self.device.index or 0):
+                return
+        raise UsageError(
+            f"this Extractor computes on {self.device}, not on {device}",
+            remedy=f"make another with device={str(device)!r}",
+        )
 
     # ── comparing vectors ───────────────────────────────────────────────────────────────────────────────────
 
@@ -210,3 +475,15 @@ class Extractor(TextEncoder):
         def __getattr__(self, name: str) -> NoReturn:
             reason = f": {_REFUSED[name]}" if name in _REFUSED else ""
             raise AttributeError(f"an Extractor has no {name!r}{reason}")
+
+
+def _refuse_failures(failures: Sequence[Failure]) -> None:
+    if failures:
+        raise UsageError(f"{len(failures)} texts cannot be embedded; the first: {failures[0].reason}")
+
+
+def _text_documents(items: list[CorpusItem]) -> Iterator[Document]:
+    for row in memory_corpus(items).rows():
+        if not isinstance(row, Document):
+            raise UsageError(f"a text cannot be embedded: {getattr(row, 'reason', 'it is blank')}")
+        yield row

@@ -42,7 +42,6 @@ from .queries import (
 )
 from .query_encoder import (
     QueryEncoder as QueryEncoder,
-    WordEncoder as WordEncoder,
     check_same_model as check_same_model,
     open_query_encoder as open_query_encoder,
 )

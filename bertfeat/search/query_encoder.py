@@ -1,7 +1,6 @@
 """The encoder of queries: the model that an index or a feature set records, opened again, or a stand-in."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -16,12 +15,16 @@ from bertfeat.search.queries import unmark_words
 from bertfeat.search.settings import REBUILD, IndexSettings
 
 
-class WordEncoder(Protocol):
-    """Embeds the tokens and words of a sentence: a :class:`bertfeat.Extractor`, or a stand-in."""
+class QueryEncoder(Protocol):
+    """Embeds queries, and the words of sentences: a :class:`bertfeat.Extractor`, or a stand-in."""
 
     @property
     def identity(self) -> ModelIdentity:
         """Which model it is."""
+        ...
+
+    def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """One vector a text, ``[n, width]``."""
         ...
 
     def features(self, texts: Sequence[str], /) -> list[DocumentFeatures]:
@@ -29,11 +32,12 @@ class WordEncoder(Protocol):
         ...
 
 
-class QueryEncoder(WordEncoder, Protocol):
-    """Embeds queries: a :class:`bertfeat.Extractor`, or a stand-in."""
+@runtime_checkable
+class ColumnsEncoder(Protocol):
+    """Computes other columns on request: a :class:`bertfeat.Extractor`, or a stand-in that can."""
 
-    def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """One vector a text, ``[n, width]``."""
+    def of_columns(self, columns: Sequence[FeatureColumn]) -> QueryEncoder:
+        """The same encoder for other columns."""
         ...
 
 
@@ -54,15 +58,6 @@ def open_query_encoder(
         )
     except FeatureSetError as error:
         raise IndexFolderError(error.problem, where=folder, remedy=f"{error.remedy}, or {REBUILD}") from error
-
-
-@runtime_checkable
-class ColumnsEncoder(Protocol):
-    """A stand-in that has other columns on request."""
-
-    def of_columns(self, columns: Sequence[FeatureColumn]) -> WordEncoder:
-        """The same encoder for other columns."""
-        ...
 
 
 def open_column_encoder(
@@ -103,22 +98,14 @@ def embed_queries(encoder: QueryEncoder, column: FeatureColumn, texts: Sequence[
     return np.stack([_word_vector(document, span, column) for document, (_, span) in pairs])
 
 
-def encoder_of_columns(encoder: QueryEncoder, columns: Sequence[FeatureColumn]) -> WordEncoder:
-    """The same encoder, with the weights that it has, for other columns; any other stand-in is taken as it is."""
-    from bertfeat.extraction import Extractor
-
-    if isinstance(encoder, ColumnsEncoder):
-        return encoder.of_columns(columns)
-    if not isinstance(encoder, Extractor):
-        return encoder
-    units = {column.pooling.unit for column in columns}
-    settings = replace(encoder.token_settings, with_tokens=Unit.TOKEN in units, with_words=Unit.WORD in units)
-    return encoder.variant(tuple(columns), settings)
+def encoder_of_columns(encoder: QueryEncoder, columns: Sequence[FeatureColumn]) -> QueryEncoder:
+    """The same encoder for other columns; a stand-in that has no others is taken as it is."""
+    return encoder.of_columns(columns) if isinstance(encoder, ColumnsEncoder) else encoder
 
 
 def open_feature_encoder(
     features: FeatureSet, columns: Sequence[FeatureColumn], model: str | Path | None, device: str | None
-) -> WordEncoder:
+) -> QueryEncoder:
     """Open the model that made a feature set, to embed queries in some of its columns as its documents were.
 
     Raises:
@@ -142,7 +129,7 @@ def query_prompt(recorded: ModelIdentity, model: str | Path | None) -> str | Non
 
 
 def check_same_model(
-    folder: Location, recorded: ModelIdentity, encoder: WordEncoder, error: type[BertfeatError], *, rebuild: str
+    folder: Location, recorded: ModelIdentity, encoder: QueryEncoder, error: type[BertfeatError], *, rebuild: str
 ) -> None:
     """Check that an encoder is the model that made a feature set or an index.
 

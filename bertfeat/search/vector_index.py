@@ -17,7 +17,7 @@ from bertfeat.io import Address, Location, as_location, pickle_by_folder
 from bertfeat.search.document_store import SOURCE, ArrowStore
 from bertfeat.search.folder import read_current
 from bertfeat.search.index_copy import index_on_disk
-from bertfeat.search.index_files import IndexContents, open_contents
+from bertfeat.search.index_files import open_contents
 from bertfeat.search.reranking.kept_tokens import KeptTokens
 from bertfeat.search.settings import REBUILD, IndexSettings
 from bertfeat.search.vectors.faiss_import import FaissIndex, Scored
@@ -63,8 +63,19 @@ class VectorIndex:
 
     def __init__(self, folder: str | Path | Address, *, device: str | None = None, in_memory: bool = False) -> None:
         self.folder: Location = as_location(folder)
-        read = partial(open_contents, mapped=not in_memory)
-        self._contents: IndexContents = read_current(index_on_disk(self.folder), read)
+        opened = read_current(index_on_disk(self.folder), partial(open_contents, mapped=not in_memory))
+        self.settings: IndexSettings = opened.settings
+        """The record of the index."""
+        self.faiss_index: FaissIndex = opened.faiss_index
+        """The FAISS index itself."""
+        self.documents: ArrowStore = opened.documents
+        """The rows, ids, texts and kept columns of the documents."""
+        self.pieces: ArrowStore | None = opened.pieces
+        """Which token or word each vector is; None where there is one vector a document."""
+        self.removed: NDArray[np.bool_] | None = opened.removed
+        """Which vectors are tombstones, if any."""
+        self.tokens: KeptTokens | None = opened.tokens
+        """The documents' token vectors, where the index keeps them."""
         self._searched = copy_to_gpu(self.stored_index, device)
         self._device, self._in_memory = device, in_memory
 
@@ -76,44 +87,14 @@ class VectorIndex:
         return self.settings.count - self.settings.tombstones
 
     @property
-    def settings(self) -> IndexSettings:
-        """The record of the index."""
-        return self._contents.settings
-
-    @property
     def metric(self) -> Metric:
         """The meaning of scores."""
         return self.settings.metric
 
     @property
-    def faiss_index(self) -> FaissIndex:
-        """The FAISS index itself."""
-        return self._contents.faiss_index
-
-    @property
     def stored_index(self) -> FaissIndex:
         """The FAISS index of the vectors as they are stored: the one behind the whitening, if there is one."""
         return self.faiss_index if self.settings.transform is None else transformed_index(self.faiss_index)
-
-    @property
-    def documents(self) -> ArrowStore:
-        """The rows, ids, texts and kept columns of the documents."""
-        return self._contents.documents
-
-    @property
-    def pieces(self) -> ArrowStore | None:
-        """Which token or word each vector is; None where there is one vector a document."""
-        return self._contents.pieces
-
-    @property
-    def removed(self) -> NDArray[np.bool_] | None:
-        """Which vectors are tombstones, if any."""
-        return self._contents.removed
-
-    @property
-    def tokens(self) -> KeptTokens | None:
-        """The documents' token vectors, where the index keeps them."""
-        return self._contents.tokens
 
     @property
     def owners(self) -> NDArray[np.int64]:

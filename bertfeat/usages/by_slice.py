@@ -6,7 +6,7 @@ from pathlib import Path
 from bertfeat.arguments import checked
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
-from bertfeat.search import WordEncoder
+from bertfeat.search import QueryEncoder
 from bertfeat.usages.match import Match
 from bertfeat.usages.query import open_usage_search, parse_condition_on
 from bertfeat.usages.ranking import UsageRanking, check_numbers
@@ -31,7 +31,7 @@ def find_usages_by(
     context: int = CONTEXT,
     model: str | Path | None = None,
     device: str | None = None,
-    encoder: WordEncoder | None = None,
+    encoder: QueryEncoder | None = None,
 ) -> SlicedUsages:
     """Find the ``k`` usages of a word in each slice of the kept column ``by``, such as years.
 

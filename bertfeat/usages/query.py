@@ -15,7 +15,7 @@ from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, para
 from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ReadableColumn, unit_vectors
 from bertfeat.io import Address
 from bertfeat.recipe import FeatureColumn, Pooling, TaskName, Unit
-from bertfeat.search import WordEncoder, check_same_model, query_text, unmark_words
+from bertfeat.search import QueryEncoder, check_same_model, query_text, unmark_words
 from bertfeat.usages.match import Match, Occurrence, WordQuery, combine_vectors, find_occurrences, fold_case, parse_word
 from bertfeat.usages.scan import ScannedGroup, scan_features, subword_rule
 from bertfeat.where import Condition
@@ -87,7 +87,7 @@ def open_usage_search(
     where: str | None,
     model: str | Path | None,
     device: str | None,
-    encoder: WordEncoder | None,
+    encoder: QueryEncoder | None,
 ) -> UsageSearch:
     """Check the arguments of :func:`bertfeat.find_usages`, and embed the word in the sentence ``like``."""
     if not isinstance(features, FeatureSet):
@@ -137,7 +137,7 @@ def _describe_extraction(features: FeatureSet) -> str:
 
 def open_word_encoder(
     features: FeatureSet, column: ReadableColumn, *, model: str | Path | None = None, device: str | None = None
-) -> WordEncoder:
+) -> QueryEncoder:
     """Open the model that a feature set records, with the recipe, pooling, precision and subword rule of its column.
 
     ``model`` says where the model is now, if not where it was.
@@ -159,7 +159,7 @@ def open_word_encoder(
 def embed_word(
     query: WordQuery,
     like: str,
-    encoder: WordEncoder,
+    encoder: QueryEncoder,
     column: ReadableColumn | FeatureColumn,
     settings: FeatureSettings,
 ) -> NDArray[np.float32]:

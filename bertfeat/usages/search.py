@@ -7,7 +7,7 @@ from bertfeat.arguments import checked
 from bertfeat.errors import IndexFolderError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
-from bertfeat.search import Hit, Index, QueryEncoder, WordEncoder, query_text
+from bertfeat.search import Hit, Index, QueryEncoder, query_text
 from bertfeat.usages.match import Match, is_word, parse_word
 from bertfeat.usages.query import embed_word, open_usage_search
 from bertfeat.usages.ranking import UsageRanking, check_numbers
@@ -31,7 +31,7 @@ def find_usages(
     context: int = CONTEXT,
     model: str | Path | None = None,
     device: str | None = None,
-    encoder: WordEncoder | None = None,
+    encoder: QueryEncoder | None = None,
 ) -> Usages:
     """Find the ``k`` usages of a word that are nearest in meaning to the word in the sentence ``like``.
 

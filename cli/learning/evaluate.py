@@ -11,9 +11,9 @@ from bertfeat.errors import ROWS_FAILED, pluralize
 
 from ..app import Decorator, option
 from ..console import Console, two_columns
-from ..options import output_options, reading_options
+from ..options import output_options, reading_options, recorded_device_option, recorded_model_option
 from ..terminal import single_line
-from .options import column_options, head_command, head_model_options
+from .options import column_options, head_command
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -38,7 +38,8 @@ _TAG_ARGUMENTS: tuple[Decorator, ...] = (
 )
 _OPTIONS = (
     column_options,
-    head_model_options,
+    recorded_model_option,
+    recorded_device_option,
     reading_options,
     output_options,
 )

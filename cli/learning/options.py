@@ -120,19 +120,6 @@ def pair_options(function: Callback) -> Callback:
     return pooling(pairs(function))
 
 
-def head_model_options(function: Callback) -> Callback:
-    """Declare where a head finds its model, and where it runs; they reach the command as ``model`` and ``device``."""
-    device = option(
-        "--device",
-        metavar="DEVICE",
-        further=True,
-        show_default="a GPU if there is one",
-        help="cpu, cuda, cuda:1.",
-    )
-    model = option("--model", metavar="DIR", further=True, help="Where the model of its features is, if it moved.")
-    return model(device(function))
-
-
 def learning_options(*between: Decorator) -> Decorator:
     """Declare what is to be predicted, and how examples are read and learnt from: the command gets ``examples``.
 

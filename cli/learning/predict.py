@@ -11,10 +11,10 @@ from bertfeat.errors import ROWS_FAILED, pluralize
 from ..app import option
 from ..bundles import leave_out
 from ..console import Console
-from ..options import output_options, reading_options
+from ..options import output_options, reading_options, recorded_device_option, recorded_model_option
 from ..paths import STDIN
 from ..terminal import has_colour
-from .options import choices_option, head_command, head_model_options
+from .options import choices_option, head_command
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
@@ -41,7 +41,8 @@ _OPTIONS = (
         help="A word and its tag a line, JSON a text, or texts with marks.",
     ),
     choices_option,
-    head_model_options,
+    recorded_model_option,
+    recorded_device_option,
     reading_options,
     output_options,
 )

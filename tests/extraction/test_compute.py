@@ -263,6 +263,7 @@ class Tight:
         self._encoder, self._most, self._error = tiny.encoder, most, error
         self.num_layers, self.hidden_size = tiny.encoder.num_layers, tiny.encoder.hidden_size
         self.precision, self.device, self.padded = tiny.encoder.precision, CPU, tiny.encoder.padded
+        self.path = tiny.encoder.path
 
     def hidden_states(
         self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False

@@ -44,6 +44,9 @@ class Echo:
     def features(self, texts: Sequence[str]) -> list[DocumentFeatures]:
         return [self.features_of[int(text)] for text in texts]
 
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        raise NotImplementedError
+
 
 def judged() -> dict[str, dict[str, int]]:
     """Grades of ids, which are rows counted from 1; no query has its own id judged."""

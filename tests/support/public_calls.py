@@ -319,6 +319,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
         "name": world.model,
         "device": "cpu",
     },
+    "Extractor.of_columns": lambda world: {"columns": world.extractor.columns},
     "Extractor.preprocess": lambda world: {"inputs": ["the bank"]},
     "Extractor.similarity": lambda world: dict.fromkeys(("embeddings1", "embeddings2"), world.plain.matrix()),
     "Extractor.similarity_pairwise": lambda world: dict.fromkeys(("embeddings1", "embeddings2"), world.plain.matrix()),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding, AutoTokenizer
 
 from bertfeat.corpus import Document
-from bertfeat.encoder import LoadedEncoder, Precision, load_encoder
+from bertfeat.encoder import Encoder, Precision, load_encoder
 from bertfeat.extraction.compute import FeatureMatrices, compute_features
 from bertfeat.models import ENCODER_HALVES, Model
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
@@ -103,7 +103,7 @@ class Tiny:
     folder: Path
     model: Model
     tokenizer: Tokenizer
-    encoder: LoadedEncoder
+    encoder: Encoder
 
     @classmethod
     def load(cls, folder: Path, precision: Precision = Precision.FP32) -> "Tiny":

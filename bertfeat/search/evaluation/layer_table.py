@@ -33,7 +33,7 @@ from bertfeat.search.evaluation.beir import (
 from bertfeat.search.evaluation.beir_folder import BeirFolder, read_beir
 from bertfeat.search.evaluation.intervals import QueryResamples
 from bertfeat.search.evaluation.layer_scores import LayerScores, LayerTable, LeftOut
-from bertfeat.search.query_encoder import WordEncoder, open_feature_encoder
+from bertfeat.search.query_encoder import QueryEncoder, open_feature_encoder
 from bertfeat.search.vectors.faiss_import import Scored, faiss
 from bertfeat.search.vectors.faiss_search import merge_neighbours
 from bertfeat.search.vectors.faiss_transforms import FaissTransform
@@ -59,7 +59,7 @@ def evaluate_layers(
     seed: int = 1,
     model: str | Path | None = None,
     device: str | None = None,
-    encoder: WordEncoder | None = None,
+    encoder: QueryEncoder | None = None,
     progress: ProgressOption[StepProgress] = None,
 ) -> LayerTable:
     """Score layers of a feature set on a BEIR folder by exact search under cosine, with intervals over the queries.
@@ -161,7 +161,7 @@ def _find_columns(features: FeatureSet, spec: str, pooling: Pooling, others: Seq
 
 
 def _encode_queries(
-    encoder: WordEncoder, texts: Sequence[str], columns: Sequence[ReadableColumn]
+    encoder: QueryEncoder, texts: Sequence[str], columns: Sequence[ReadableColumn]
 ) -> dict[str, NDArray[np.float32]]:
     """The vectors ``[Q, W]`` of all queries for each column; the model reads each query once."""
     queries = {column.name: np.empty((len(texts), column.width), np.float32) for column in columns}

@@ -1,4 +1,4 @@
-"""The options of ``bertfeat extract`` that say who does the work: this process, others, other machines."""
+"""The options of ``extract`` and ``index`` that say who does the work: this process, others, other machines."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -19,7 +19,7 @@ class WaysToWork:
     workers: Annotated[
         int | None,
         Option(
-            "Worker processes, each with an encoder and its share of the cores.",
+            "Worker processes, each with its share of the cores.",
             default="this process",
             least=1,
             most=10_000,
@@ -98,12 +98,13 @@ class WaysToWork:
         """How many workers this run has, as far as that is known."""
         return len(self.devices) or self.workers or 1
 
-    def make_engine(self) -> "Engine | None":
+    def make_engine(self, *, gpus_per_worker: float | None = None) -> "Engine | None":
         """The engine; None for this process alone."""
         if self.engine == "ray":
             from bertfeat.distributed import RayCluster
 
-            return RayCluster(self.address, workers=self.workers, gpus_per_worker=self.gpus_per_worker)
+            gpus = self.gpus_per_worker if gpus_per_worker is None else gpus_per_worker
+            return RayCluster(self.address, workers=self.workers, gpus_per_worker=gpus)
         if self.devices or self.workers is not None:
             from bertfeat.distributed import Processes
 
