@@ -22,7 +22,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """How to compute a recipe from stored columns: ranges of their dimensions, summed or concatenated."""
+    """A formula that computes a recipe from stored columns: ranges of their dimensions, summed or concatenated."""
 
     terms: tuple[Term, ...]
     concat: bool
@@ -131,7 +131,7 @@ def _from_layers(
 
 
 def _layer_ranges(columns: list[FeatureColumn]) -> dict[int, Term]:
-    """Where each single layer is stored: in a column of its own, or in a concatenation."""
+    """Find the stored range of each single layer: in a column of its own, or in a concatenation."""
     ranges: dict[int, Term] = {}
     for column in columns:
         if len(column.recipe.layers) > 1 and column.recipe.operation is not Operation.CONCAT:

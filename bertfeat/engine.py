@@ -35,7 +35,7 @@ class Worker(Protocol[TaskT, GivenT]):
 
 
 class Job(Protocol[TaskT, GivenT]):
-    """Everything that workers have to know of a run, so that any of them writes the same bytes. Can be pickled."""
+    """The facts that workers have to know of a run, so that any of them writes the same bytes. Can be pickled."""
 
     def open_worker(self, *, device: str | None, threads: int | None) -> Worker[TaskT, GivenT]:
         """A worker in this process, which from now on computes with so many threads.
@@ -45,7 +45,7 @@ class Job(Protocol[TaskT, GivenT]):
         """
 
     def threads_in_use(self) -> int:
-        """With how many threads such work would be done in this process; workers on this machine share them."""
+        """Return the number of threads that such work would use in this process; workers on this machine share them."""
 
     def repeat(self, task: TaskT) -> TaskT:
         """The task for another worker; the one that had it died, perhaps right after it was done."""

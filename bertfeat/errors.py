@@ -97,7 +97,7 @@ def pluralize(number: int, noun: str) -> str:
 
 
 Spelling = Callable[[str, object], str]
-"""How a parameter and its value (or :data:`UNSET`) are written."""
+"""A function that writes a parameter and its value (or :data:`UNSET`) as text."""
 
 UNSET = object()
 

@@ -30,7 +30,7 @@ VectorDtype = Literal["float32", "float16", "int8"]
 
 
 class Operation(StrEnum):
-    """How the layers of a recipe become one vector."""
+    """The operation by which the layers of a recipe become one vector."""
 
     LAYER = "layer"  # one layer as it is
     SUM = "sum"
@@ -47,7 +47,7 @@ class Unit(StrEnum):
 
 
 class Pooling(StrEnum):
-    """Over which tokens a recipe is taken, and how their vectors become one.
+    """The tokens that a recipe is taken over, and the way their vectors become one.
 
     A member has these properties: ``unit``, the unit that gets one vector; ``linear``, whether it
     commutes with the sum of layers, so that pooled layers can be summed; ``decided_by``, the settings that decide
@@ -93,7 +93,7 @@ class Pooling(StrEnum):
 @checked
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Which layers of a model, and how they are combined.
+    """A choice of layers of a model, and the operation that combines them.
 
     ``layers`` are resolved (``0..L``) and ascending. Two recipes are equal when they compute the same thing,
     whatever their names.

@@ -1,4 +1,4 @@
-"""How fast a model runs over a corpus here, how near that is to the hardware's limit, and where the time goes."""
+"""The speed of a model over a corpus here, its share of the hardware's limit, and the stages where the time goes."""
 
 import math
 import random
@@ -37,7 +37,7 @@ OVERLAPPED = ("tokenize", "write")  # stages on threads of their own, beside the
 @displayed
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How fast one corpus was extracted; times are of the run of median speed (stages on CUDA: of one more run)."""
+    """The speed of extracting one corpus; times are of the run of median speed (stages on CUDA: of one more run)."""
 
     model: str
     device: str
@@ -63,7 +63,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class PrecisionSpeed:
-    """How fast a model runs in one precision, and how far its features are from those of fp32."""
+    """The speed of a model in one precision, and the deviations of its features from those of fp32."""
 
     precision: str
     kernels: str
@@ -76,7 +76,7 @@ class PrecisionSpeed:
 @displayed
 @dataclass(frozen=True, slots=True)
 class PrecisionComparison:
-    """How fast one corpus was extracted in some precisions, in turn, and how far apart the features are."""
+    """A comparison of some precisions on one corpus, in turn: their speeds, and how far apart the features are."""
 
     model: str
     device: str

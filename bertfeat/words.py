@@ -14,7 +14,7 @@ _WORD = regex.compile(r"\p{P}|[^\s\p{P}]+")
 
 @dataclass(frozen=True, slots=True)
 class CharSpans:
-    """Where words (or pieces) are in a text: character offsets, end exclusive, in order."""
+    """The spans of words (or pieces) in a text: character offsets, end exclusive, in order."""
 
     start: NDArray[np.int32]  # [N]
     end: NDArray[np.int32]  # [N]
@@ -35,7 +35,7 @@ def count_words(text: str) -> int:
 
 
 def locate_words(words: Sequence[str]) -> CharSpans:
-    """Where given words are in their text, which is the words joined by single spaces."""
+    """Locate given words in their text, which is the words joined by single spaces."""
     lengths = np.fromiter(map(len, words), np.int32, len(words))
     start = np.fromiter(accumulate((lengths + 1)[:-1].tolist(), initial=0), np.int32) if len(words) else lengths
     return CharSpans(start, start + lengths)

@@ -82,7 +82,7 @@ class Command(click.Command):
 
 
 class CommandGroup(click.Group):
-    """Its commands are listed with their first sentences whole, and a misspelt one gets a suggestion."""
+    """A group that lists its commands with their first sentences whole, and suggests one for a misspelled name."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands with their first sentences."""

@@ -23,7 +23,7 @@ _WIDEST_WORD = 30
 
 @dataclass(frozen=True, slots=True)
 class ChangeView:
-    """How a report is printed."""
+    """The form in which a report is printed."""
 
     console: Console
     words: int  # of the most changed ones

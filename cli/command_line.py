@@ -1,4 +1,4 @@
-"""Which options are on the command line; those that are set in the environment are meant for every command."""
+"""The options that are on the command line; those that are set in the environment are meant for every command."""
 
 from collections.abc import Collection
 

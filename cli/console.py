@@ -22,7 +22,7 @@ _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """Where a command prints, and how: ``--json`` and ``--quiet``."""
+    """The printer of a command's results and messages, as ``--json`` and ``--quiet`` ask."""
 
     as_json: bool
     quiet: bool

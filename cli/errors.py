@@ -1,4 +1,4 @@
-"""How a command ends: every exception becomes one line on stderr and a documented exit code."""
+"""The end of a command: every exception becomes one line on stderr and a documented exit code."""
 
 import io
 import logging

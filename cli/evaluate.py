@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Judging:
-    """By which judgements, and by which model."""
+    """The qrels by which hits are judged, and the model that embeds the queries."""
 
     split: Annotated[str, Option("Name of the judgements: qrels/NAME.tsv.", metavar="NAME", basic=True)] = "test"
     own_ids: Annotated[
@@ -42,7 +42,7 @@ class Judging:
 
 @dataclass(slots=True)
 class LayerChoice:
-    """Which rows a table of layers has, and what becomes of it."""
+    """The rows of a table of layers, their intervals, and the table's plot."""
 
     layers: Annotated[
         tuple[str, ...],

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def describe_head(folder: Path) -> Description:
-    """What a head reads and predicts, and how it was trained."""
+    """Describe a head: what it reads and predicts, and how it was trained."""
     from bertfeat.learning import Head
 
     record = Head(folder).record

@@ -137,7 +137,7 @@ def _shard_value(shard: "ShardRecord | None") -> dict[str, object] | None:
 
 
 def _shard_line(shard: "ShardRecord | None") -> str | None:
-    """Which of how many shards it is."""
+    """Format the number of a shard, and the count of all."""
     if shard is None:
         return None
     whole = f"{shard.rows:,} rows in {shard.parts:,} parts"
@@ -167,7 +167,7 @@ def _describe_index(folder: "Location") -> Description:
 
 
 def _describe_table7(folder: Path) -> Description:
-    """Which runs of a Table 7 there are."""
+    """Describe a Table 7: the runs of it that there are."""
     runs = sorted(str(path.relative_to(folder / "runs")) for path in folder.glob("runs/*/*.json"))
     finished = (folder / "table7.json").exists()
     rows = [

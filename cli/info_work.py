@@ -1,4 +1,4 @@
-"""How far a set that is not finished is, and who is at work on it, for ``bertfeat info``."""
+"""The progress of a set that is not finished, and who is at work on it, for ``bertfeat info``."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedWork:
-    """How far a set is, and who is at work on it."""
+    """The progress of an unfinished set, and who is at work on it."""
 
     status: "RunStatus"
     summary: str

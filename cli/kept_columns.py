@@ -85,7 +85,7 @@ def _narrowed(widths: dict[str, int], room: int) -> dict[str, int]:
 
 
 def unmet_in_index(index: "Index", where: str | None) -> str:
-    """That no document of an index meets a condition; see :func:`unmet_line`."""
+    """Return the message that no document of an index meets a condition; see :func:`unmet_line`."""
     from bertfeat.search import living_values
     from bertfeat.where import parse_where
 
@@ -94,7 +94,7 @@ def unmet_in_index(index: "Index", where: str | None) -> str:
 
 
 def unmet_line(condition: "Condition | None", read: "ReadColumn") -> str:
-    """That no document meets a condition, with the ranges of the numbers that it reads."""
+    """Return the message that no document meets a condition, with the ranges of the numbers that it reads."""
     from bertfeat.where import describe_ranges
 
     ranges = "" if condition is None else describe_ranges(condition, read)

@@ -95,7 +95,7 @@ class LocationType(click.Path):
 
 
 LOCATION = LocationType()
-"""Of arguments that name what may be at an address."""
+"""The type of arguments that name what may be at an address."""
 
 
 class LocalPathType(click.Path):

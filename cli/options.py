@@ -38,7 +38,7 @@ width_option = option(
     help="Columns of a line.",
     show_default="as fits",
 )
-"""Of commands that print lines of text."""
+"""The option of commands that print lines of text."""
 
 
 recorded_model_option = option(
@@ -47,7 +47,7 @@ recorded_model_option = option(
 recorded_device_option = option(
     "--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1.", show_default="a GPU if there is one"
 )
-"""Of commands that compute with the model that an index, a feature set or a head records."""
+"""The options of commands that compute with the model that an index, a feature set or a head records."""
 
 
 PrecisionName = Literal["auto", "fp32", "bf16", "fp16", "int8"]
@@ -56,7 +56,7 @@ PRECISIONS = tuple(name for name in get_args(PrecisionName) if name != "auto")
 
 @dataclass(slots=True)
 class ModelOptions:
-    """Which model, where it runs and how exactly; the names are those of ``Extractor``'s arguments."""
+    """The model, its device and its precision; the names are those of ``Extractor``'s arguments."""
 
     model: Annotated[
         str | None, Option("A hub id or a folder.", default="all-MiniLM-L6-v2", metavar="NAME|DIR", basic=True)
@@ -80,7 +80,7 @@ class ModelOptions:
 
 
 model_options = settings_options("model", ModelOptions)
-"""Which model and how it runs; the command gets ``model``, a :class:`ModelOptions`."""
+"""The options of the model and how it runs; the command gets ``model``, a :class:`ModelOptions`."""
 
 
 @dataclass(slots=True)
@@ -136,10 +136,10 @@ class FeatureOptions:
 
 
 feature_options = settings_options("features", FeatureOptions)
-"""Which features; the command gets ``features``, a :class:`FeatureOptions`."""
+"""The options of the features; the command gets ``features``, a :class:`FeatureOptions`."""
 
 reading_options = settings_options("reading", CorpusSettings)
-"""How a corpus is read; the command gets ``reading``, a ``CorpusSettings``."""
+"""The options of reading a corpus; the command gets ``reading``, a ``CorpusSettings``."""
 
 
 def refuse_reading_options(reason: str) -> None:

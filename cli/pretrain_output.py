@@ -39,7 +39,7 @@ def print_pretraining(report: "PretrainingReport", console: Console) -> None:
 
 
 def pretraining_rows(record: "PretrainingRecord") -> list[tuple[str, object]]:
-    """What a record says for people."""
+    """Format a record for people, as names and values."""
     settings, figures = record.identity.settings, record.figures
     begun = f"a new {settings.shape}" if record.model is None else f"going on from {record.model}"
     return [

@@ -69,7 +69,7 @@ def _clusters(text: str) -> list[str]:
 
 
 def _clusters_that_fit(clusters: Iterable[str], width: int) -> Iterator[str]:
-    """As many grapheme clusters (characters with their marks) as fit."""
+    """Yield as many grapheme clusters (characters with their marks) as fit."""
     for cluster in clusters:
         width -= cell_width(cluster)
         if width < 0:

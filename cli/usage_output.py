@@ -26,7 +26,7 @@ _COLUMNS = ("sense", "slice", "score", "id", "row", "start", "end", "left", "wor
 
 @dataclass(frozen=True, slots=True)
 class UsageFormat:
-    """How usages are printed."""
+    """The form in which usages are printed."""
 
     console: Console
     as_csv: bool

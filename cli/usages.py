@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class UsageQuery:
-    """Which usages are looked for, and in what order."""
+    """The usages that are looked for, and their order."""
 
     like: Annotated[
         str | None, Option("Nearest first to what WORD means in this sentence.", metavar="SENTENCE", basic=True)
@@ -70,7 +70,7 @@ class UsageQuery:
     context: Annotated[int | None, Option("Characters on each side.", default="300", least=0)] = None
 
     def arguments(self, *names: str) -> dict[str, Any]:
-        """Those arguments of the library's function that are given; the library knows the other defaults."""
+        """Return the arguments of the library's function that are given; the library knows the other defaults."""
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 

@@ -33,7 +33,7 @@ NOT_SOUND = 1
 
 @dataclass(slots=True)
 class SampleOptions:
-    """How a sample of features is computed again."""
+    """The sample of features that is computed again, and the bound that it is held to."""
 
     sample: Annotated[
         int | None,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class WaysToWork:
-    """Who does the work of a run, and which share of it."""
+    """The workers that do a run, and the share of it that they do."""
 
     workers: Annotated[
         int | None,
@@ -95,7 +95,7 @@ class WaysToWork:
 
     @property
     def worker_count(self) -> int:
-        """How many workers this run has, as far as that is known."""
+        """The number of workers that this run has, as far as that is known."""
         return len(self.devices) or self.workers or 1
 
     def make_engine(self, *, gpus_per_worker: float | None = None) -> "Engine | None":

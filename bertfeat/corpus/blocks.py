@@ -23,7 +23,7 @@ _HELD = 2**20  # decompressed bytes that are held at least: as far back a range 
 
 @dataclass(slots=True)
 class Meter:
-    """How many bytes of the files, as they lie on disk, have been read."""
+    """A counter of the bytes that have been read of the files, as they lie on disk."""
 
     read: int = 0
 

@@ -48,9 +48,10 @@ class ContextReader:
         yield from self._release(len(waiting))
 
     def begin(self, *, last: bool) -> tuple[Sentence | None, int]:
-        """Where to begin, in order to read the sentence given last, or else the one after it, with the same context.
+        """Find where to begin reading so that the sentence given last, or else the one after it, has the same context.
 
-        A sentence, and how many from it on are only context. None where no sentence waits: after all that was read.
+        Returns a sentence, and the number of sentences from it on that are only context; None where no sentence waits:
+        after all that was read.
         """
         begin, goal = self._begin, self._last
         if not last:

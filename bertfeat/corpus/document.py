@@ -108,7 +108,7 @@ class Corpus(Protocol):
 
     @property
     def fraction(self) -> float:
-        """How much of the corpus (of its bytes as they lie on disk) the newest ``rows()`` has read, 0 to 1."""
+        """The share of the corpus (of its bytes as they lie on disk) that the newest ``rows()`` has read, 0 to 1."""
 
     def rows(self) -> Iterator[Row]:
         """Read the corpus from its start.
@@ -119,5 +119,5 @@ class Corpus(Protocol):
 
 
 def size_problem(text: str) -> str:
-    """Why a text cannot be read, if it is too large; else an empty string."""
+    """Return the reason why a text cannot be read, if it is too large; else an empty string."""
     return "" if len(text) <= MAX_TEXT else f"too large: the text has more than {MAX_TEXT:,} characters; split it"

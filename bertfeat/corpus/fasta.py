@@ -32,7 +32,7 @@ class _OpenProtein:
 
     @property
     def place(self) -> tuple[LineBlock, int]:
-        """Where it begins."""
+        """The place of its first line: the block, and the number of lines of the file before it."""
         return self.block, self.line
 
     @property

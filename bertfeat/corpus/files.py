@@ -44,7 +44,7 @@ class FileCorpus:
 
     @property
     def fraction(self) -> float:
-        """How much of the files' bytes the newest ``rows()`` or ``readings()`` has read, 0 to 1."""
+        """The share of the files' bytes that the newest ``rows()`` or ``readings()`` has read, 0 to 1."""
         return min(1.0, self._meter.read / self._bytes) if self._bytes else 1.0
 
     def rows(self) -> Iterator[Row]:
@@ -61,7 +61,7 @@ class FileCorpus:
             row += reading.position.record
 
     def readings(self) -> Iterator[Callable[[int], FileReading]]:
-        """What reads each file, one after the other, when it is given the number of the file's first row."""
+        """Yield a function for each file, in order, that reads it when given the number of the file's first row."""
         meter = self._meter = Meter()
         for file in self.files:
             yield partial(file.read, meter=meter)

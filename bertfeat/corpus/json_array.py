@@ -88,7 +88,7 @@ class _Scanner:
         return key
 
     def error(self, problem: str) -> JsonArrayError:
-        """What is wrong at this place."""
+        """Return the error of a problem at this place, with its line and column."""
         line = self._text.count("\n", 0, self.at) + 1
         column = self.at - self._text.rfind("\n", 0, self.at)
         return JsonArrayError(f"{problem}, line {line}, column {column}")

@@ -33,5 +33,5 @@ class LineReader:
 
     @property
     def given(self) -> int:
-        """How many lines of the file, those before the start included, have been given."""
+        """The number of lines of the file that have been given, those before the start included."""
         return self.newest.number + self.newest.given

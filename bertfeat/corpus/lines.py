@@ -32,7 +32,7 @@ Line = str | BadLine
 
 @dataclass(frozen=True, slots=True)
 class TextEncoding:
-    """How the bytes of a file become lines of text."""
+    """The encoding of a text file: its codec, and the size of its byte order mark."""
 
     name: str  # a codec that knows no byte order mark
     mark: int = 0  # bytes of the byte order mark, to be left out
@@ -65,11 +65,11 @@ class LineBlock:
 
     @property
     def given(self) -> int:
-        """How many of its lines have been given."""
+        """The number of its lines that have been given."""
         return self._count - length_hint(self._rest)
 
     def offset_of(self, line: int) -> int:
-        """Where in the file the line begins that has ``line`` lines before it; the one after its end, too."""
+        """Return the offset of the line that has ``line`` lines of the file before it; the block's end has one, too."""
         place = line - self.number
         if place in (0, self._count):
             return self.offset + (self.size if place else 0)
@@ -174,7 +174,7 @@ def decode_lines(
 
 
 def last_newline(data: bytes, newline: bytes) -> int:
-    """Where the last line that ends in ``data`` ends, its line feed included; 0 if none does."""
+    """Find the end of the last line that ends in ``data``, its line feed included; 0 if none does."""
     width = len(newline)
     at = data.rfind(newline)
     while at > 0 and at % width:  # half of one character and half of the next

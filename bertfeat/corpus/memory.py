@@ -45,7 +45,7 @@ class MemoryCorpus:
 
     @property
     def fraction(self) -> float:
-        """How many of the items the newest ``rows()`` has given, 0 to 1."""
+        """The share of the items that the newest ``rows()`` has given, 0 to 1."""
         return self._read / len(self._items) if self._items else 1.0
 
     def rows(self) -> Iterator[Row]:

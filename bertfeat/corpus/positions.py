@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where in a file a row begins, and what has to be known of the file before it to read on from there."""
+    """The place in a file where a row begins, and what must be known of the file before it to read on from there."""
 
     offset: int
     """Bytes of the file before it, decompressed; of Parquet: records before its row group; of SQuAD:

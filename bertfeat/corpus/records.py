@@ -40,7 +40,7 @@ class _BadFieldError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
-    """Which fields of a record make the document."""
+    """The fields of a record that make the document."""
 
     texts: tuple[str, ...]
     pair: str | None
@@ -184,7 +184,7 @@ def _field_problem(fields: Fields, name: str, expected: str, field_of_settings: 
 
 
 def type_name(value: object) -> str:
-    """What JSON calls the type of a value, for messages."""
+    """Return JSON's name of the type of a value, for messages."""
     names = {bool: "true or false", int: "a number", float: "a number", str: "a string", list: "a list"}
     names |= {dict: "an object", type(None): "null", bytes: "bytes"}
     return names.get(type(value), type(value).__name__)

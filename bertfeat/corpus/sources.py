@@ -25,7 +25,7 @@ from bertfeat.io import (
 )
 
 REQUESTS = 16
-"""How many files at addresses are asked about at a time."""
+"""The number of files at addresses that are asked about at a time."""
 
 F = TypeVar("F")
 

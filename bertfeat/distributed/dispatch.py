@@ -1,4 +1,4 @@
-"""Which task a worker gets next, and what becomes of the tasks of workers that died."""
+"""The dispatch of tasks to workers, with retries of the tasks of workers that died."""
 
 from collections import Counter, deque
 from typing import Generic
@@ -11,7 +11,7 @@ TASKS_AHEAD = 2
 _MOST_DEATHS = 3
 
 TaskKey = tuple[str, int]
-"""What a task is known by, in every process."""
+"""The key of a task in every process: the name of its class, and its number."""
 
 
 def key_of(task: NumberedTask) -> TaskKey:

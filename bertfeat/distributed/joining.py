@@ -108,7 +108,7 @@ class Join(Sharing):
 
 
 class _JoinAgenda:
-    """What is left to do in the folder: first scans, then parts. What others hold is passed over."""
+    """The tasks that are left to do in the folder: first scans, then parts. Those that others hold are passed over."""
 
     def __init__(self, run: SharedRun, shared: JoinedFolder, lease: float) -> None:
         self._run, self._shared = run, shared

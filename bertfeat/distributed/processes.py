@@ -46,7 +46,7 @@ class Processes:
 
     @property
     def workers(self) -> int:
-        """How many processes compute."""
+        """The number of processes that compute."""
         return len(self.devices)
 
     def run(self, job: Job[TaskT, ResultT], agenda: Agenda[TaskT, ResultT]) -> None:
@@ -99,7 +99,7 @@ class _WorkerProcess(Generic[TaskT, ResultT]):
 
     @property
     def signs_of_life(self) -> tuple[Connection | int, ...]:
-        """What becomes ready when there is a result, or the process has ended."""
+        """The handles to wait for: one becomes ready when there is a result, or the process has ended."""
         return () if self._died else (self._connection, self._process.sentinel)
 
     @property
@@ -133,7 +133,7 @@ class _WorkerProcess(Generic[TaskT, ResultT]):
             self._give_up(dispatch)
 
     def _messages(self) -> Iterator[_Message[ResultT] | None]:
-        """What it has sent; None at the end where it has closed the connection."""
+        """Yield the messages that it has sent; None at the end where it has closed the connection."""
         while True:
             try:
                 message: _Message[ResultT] | None = self._connection.recv() if self._connection.poll() else None

@@ -98,7 +98,7 @@ class RayCluster:
         crew.end()
 
     def _resources(self, module: "ray") -> tuple[int, float, float]:  # type: ignore[valid-type]
-        """How many workers, and the processors and GPUs of each."""
+        """Return the number of workers, and the processors and GPUs of each."""
         total: dict[str, float] = module.cluster_resources()  # type: ignore[attr-defined]
         gpus = self.gpus_per_worker if self.gpus_per_worker is not None else float("GPU" in total)
         if gpus:

@@ -1,4 +1,4 @@
-"""What joined runs record in a folder of the run that they are working on."""
+"""The record that joined runs keep in a folder of the run that they are working on."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from bertfeat.io import JsonFormat, Location, write_json
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """Which run a folder is being written by."""
+    """A record of the run that is writing a folder."""
 
     format_version: int
     identity: str

@@ -1,4 +1,4 @@
-"""When, where and with which versions the shards of a run were made."""
+"""Facts on how the shards of a run were made: times, devices and versions."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from bertfeat.distributed.shard_folders import ShardFolder
 
 
 def times_of(shards: Sequence[ShardFolder]) -> dict[str, object]:
-    """When the last shard ended, the seconds of all together, and their devices."""
+    """Return the time when the last shard ended, the seconds of all together, and their devices."""
     times = [shard.record.times for shard in shards]
     seconds = [value for each in times if isinstance(value := each.get("seconds"), int | float)]
     return {
@@ -22,7 +22,7 @@ def versions_of(shards: Sequence[ShardFolder]) -> dict[str, str]:
 
 
 def version_warnings(shards: Sequence[ShardFolder]) -> tuple[str, ...]:
-    """What keeps the parts from being those of a single run to the last digit."""
+    """Return warnings of differing versions, by which the parts are not those of a single run to the last digit."""
     differing = {
         name: values
         for name, values in _all_versions([shard for shard in shards if shard.record.numbers]).items()

@@ -64,7 +64,7 @@ class ShardFolder:
 
     @property
     def remedy(self) -> str:
-        """How to make it anew, or mend it."""
+        """The advice by which it is made anew, or mended: its command."""
         return f"run its command again: {_shard_command(self.record, self.record.index)} -o {self.folder} …"
 
     def headers(self) -> Iterator[PartHeader]:

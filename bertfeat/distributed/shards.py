@@ -152,7 +152,7 @@ def _check_shard(index: int, count: int) -> None:
 
 
 def _other_content(folder: Location, shard: Shard) -> str:
-    """What a folder holds that is not the shard; empty if nothing."""
+    """Describe the content of a folder that does not belong to the shard; empty if there is none."""
     try:
         record = read_shard(folder)
         if record is None and read_manifest(folder) is not None:

@@ -1,4 +1,4 @@
-"""How far a run over a folder is, seen from outside: for ``bertfeat info``."""
+"""The progress of a run over a folder, seen from outside: for ``bertfeat info``."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ class WorkerClaim:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """How far a run is."""
+    """The size of a run's plan, and the workers that are at work on it."""
 
     parts: int | None  # of the plan; None where it is not known
     rows: int | None

@@ -14,7 +14,7 @@ ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
 
 @dataclass(frozen=True, slots=True)
 class WeightNames:
-    """Where an architecture keeps its weights, below the model's own prefix."""
+    """The names of an architecture's weights, below the model's own prefix."""
 
     prefix: str  # that transformers puts before them where a head lies beside
     block: str  # of block {}

@@ -16,7 +16,7 @@ from bertfeat.encoder.weights import Affine, BlockWeights
 
 
 class PostAttention(Protocol):
-    """What follows attention: output product, residual, norm, feed-forward, residual, norm."""
+    """The part of a block after attention: output product, residual, norm, feed-forward, residual, norm."""
 
     def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
         """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
@@ -27,7 +27,7 @@ class Block(Protocol):
 
     @property
     def post_attention(self) -> PostAttention:
-        """What follows attention."""
+        """The part of the block after attention."""
 
     @property
     def attention_dtype(self) -> torch.dtype:
@@ -83,7 +83,7 @@ def make_post_attention(
 
 
 class TorchPostAttention:
-    """What follows attention, by torch's operators around three products."""
+    """The part of a block after attention, by torch's operators around three products."""
 
     def __init__(self, products: Iterable[LinearProduct], norms: Iterable[Affine], eps: float, activation: str) -> None:
         self._out, self._up, self._down = products

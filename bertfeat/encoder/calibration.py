@@ -1,7 +1,7 @@
-"""What goes into the products of a model's blocks, over a text that ships with bertfeat: the scales of int8 go by it.
+"""The largest inputs of the products of a model's blocks, over a text that ships with bertfeat.
 
-The same text everywhere, in float64, and the factors that follow are rounded to quarters of an octave
-(:mod:`bertfeat.encoder.int8`): so they are the same on every processor.
+The scales of int8 go by them. The text is the same everywhere, the computation is in float64, and the factors that
+follow are rounded to quarters of an octave (:mod:`bertfeat.encoder.int8`): so they are the same on every processor.
 """
 
 from collections.abc import Iterator, Sequence

@@ -36,7 +36,7 @@ _LEAST = 1e-5  # of what is divided by
 
 
 class ByteForm(NamedTuple):
-    """How values become bytes; ``csrc/int8_*.c`` have the same numbers.
+    """The form in which values become bytes; ``csrc/int8_*.c`` have the same numbers.
 
     float32 holds a sum of the products of a group exactly: 384 · 255 · 127 < 2²⁴.
     """
@@ -59,7 +59,7 @@ class Int8Kernels(NamedTuple):
 
     @property
     def form(self) -> ByteForm:
-        """How they turn values into bytes."""
+        """The form in which these kernels turn values into bytes."""
         return SEVEN_BITS if self.instructions == "avx2" else WHOLE_BYTES
 
     def call(self, name: str, job: ctypes.Structure) -> None:
@@ -193,7 +193,7 @@ class KernelInt8Block:
 
 
 class KernelInt8PostAttention:
-    """What follows attention in a block, its products of 8-bit integers, in one kernel."""
+    """The part of a block after attention, its products of 8-bit integers, in one kernel."""
 
     def __init__(self, block: KernelInt8Block, activation: str) -> None:
         self._block, self._activation = block, ACTIVATIONS[activation]
@@ -215,8 +215,7 @@ class Int8Block:
     def __init__(self, weights: BlockWeights, inputs: BlockInputs, heads: int, eps: float, activation: str) -> None:
         kernels = find_int8_kernels(*weights.up.weight.shape)
         form = kernels.form if kernels else WHOLE_BYTES
-        affines = (weights.query_key_value, weights.attention_out, weights.up, weights.down)
-        products = [quantize_product(*each, form) for each in zip(affines, inputs, strict=True)]
+        products = [quantize_product(*each, form) for each in zip(weights.products, inputs, strict=True)]
         norms = [weights.attention_norm, weights.out_norm]
         self._width = len(weights.query.bias)
         self.attention_dtype = kernels.attention_dtype(self._width // heads) if kernels else torch.float32
@@ -239,7 +238,7 @@ class Int8Block:
 
 
 def int8_note(precision: Precision, hidden: int, inner: int) -> tuple[str, ...]:
-    """What a user should know of int8 here: whether it is slow."""
+    """Return a note for the user that int8 is slow here; nothing where it is not."""
     if precision is not Precision.INT8 or find_int8_kernels(hidden, inner):
         return ()
     step = min(_STEPS.values())

@@ -215,7 +215,7 @@ def _load_kernels() -> Kernels | str:
 
 
 def _allowed() -> int:
-    """What ``BERTFEAT_CPU`` lets be used: a level, with those before it."""
+    """Return the CPU features that ``BERTFEAT_CPU`` allows: those of its level, and of the levels before it."""
     wanted = os.environ.get("BERTFEAT_CPU", "amx")
     if wanted not in _LEVELS:
         raise UsageError(f"BERTFEAT_CPU is {wanted!r}", remedy=f"known are {', '.join(_LEVELS)}")

@@ -38,7 +38,7 @@ class NormStruct(ctypes.Structure):
 
 
 class PostAttentionStruct(ctypes.Structure):
-    """What follows attention in a block, in bfloat16."""
+    """The part of a block after attention, in bfloat16."""
 
     _fields_ = [
         *_pointers("context", "residual", "out"),
@@ -80,7 +80,7 @@ class Int8ProductStruct(ctypes.Structure):
 
 
 class Int8ProjectionStruct(ctypes.Structure):
-    """Some outputs of a product of 8-bit integers."""
+    """A range of the outputs of a product of 8-bit integers."""
 
     _fields_ = [*_pointers("rows", "out"), *_integers("count", "begin", "end", "type"), ("product", Int8ProductStruct)]
 
@@ -95,7 +95,7 @@ class Int8BlockStruct(ctypes.Structure):
 
 
 class Int8PostAttentionStruct(ctypes.Structure):
-    """What follows attention in a block, its products of 8-bit integers."""
+    """The part of a block after attention, its products of 8-bit integers."""
 
     _fields_ = [*_pointers("context", "residual", "out", "block"), *_integers("rows", "activation", "type")]
 

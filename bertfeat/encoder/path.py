@@ -98,14 +98,14 @@ PADDING_HOLDS = frozenset(
 
 
 class BatchForm(StrEnum):
-    """How the sequences of a batch go through a model."""
+    """The form in which the sequences of a batch go through a model."""
 
     PACKED = "packed"
     """Side by side without padding, by bertfeat's own forward pass or by transformers."""
     PADDED = "padded"
     """Padded to the longest one, by transformers."""
     EQUAL = "equal lengths"
-    """Those of one length together, by transformers: padding would change their vectors, or is not known not to."""
+    """Grouped by equal length, by transformers: padding would change their vectors, or is not known not to."""
     SINGLE = "one at a time"
     """Each by itself, by transformers: its company would change its vectors."""
 

@@ -59,7 +59,7 @@ def self_check(forward: TransformersForward, model: Model, precision: Precision,
 
 @dataclass(frozen=True, slots=True)
 class _Company:
-    """How far company changes a text, and how far a token's vector depends on the tokens before and after it."""
+    """The change that company makes to a text, and that the tokens before and after a token make to its vector."""
 
     changes: float
     before: float
@@ -232,7 +232,7 @@ class _Texts:
 
 
 def _plain_ids(model: Model, number: int) -> Ids:
-    """That many ids spread over the vocabulary, without the special tokens that the configuration names."""
+    """Return ``number`` ids spread over the vocabulary, without the special tokens that the configuration names."""
     size = model.sizes.vocab_size
     special = model.config.special_ids | {0, 1, 2}
     golden = 0.6180339887498949

@@ -151,10 +151,7 @@ class FloatBlocks:
     def __init__(self, blocks: Sequence[BlockWeights], eps: float, kernels: Kernels, dtype: torch.dtype) -> None:
         self.attention_dtype = self.dtype = dtype
         self._kernels, self._eps, self.hidden = kernels, eps, blocks[0].up.weight.shape[1]
-        affines = [
-            (each.query_key_value, each.attention_out, each.up, each.down, each.attention_norm, each.out_norm)
-            for each in blocks
-        ]
+        affines = [(*each.products, each.attention_norm, each.out_norm) for each in blocks]
         places = np.cumsum([0, *(product.weight.numel() for block in affines for product in block[:4])]).tolist()
         packed = kernels.huge_room(places[-1], dtype)
         rooms = (packed[begin:end] for begin, end in pairwise(places))

@@ -25,7 +25,7 @@ class TiledProduct:
 
 
 class TiledPostAttention:
-    """What follows attention: output product, residual, norm, feed-forward, residual, norm, in one kernel."""
+    """A block's part after attention, in one kernel: output product, residual, norm, feed-forward, residual, norm."""
 
     def __init__(self, weights: BlockWeights, eps: float, activation: str, kernels: Kernels) -> None:
         self._kernels, self._activation = kernels, ACTIVATIONS[activation]

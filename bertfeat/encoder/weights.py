@@ -40,6 +40,11 @@ class BlockWeights:
         joined = (self.query, self.key, self.value)
         return Affine(torch.cat([part.weight for part in joined]), torch.cat([part.bias for part in joined]))
 
+    @property
+    def products(self) -> tuple[Affine, Affine, Affine, Affine]:
+        """The block's four products: queries, keys and values; output; up; down."""
+        return self.query_key_value, self.attention_out, self.up, self.down
+
 
 @dataclass(frozen=True, slots=True)
 class EncoderWeights:

@@ -189,7 +189,7 @@ _WayKey = tuple[Pooling, bool]  # the second: whether tokens are gathered as the
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """Which tokens go into which rows, and by which functions."""
+    """The groups of tokens that go into each row of a result, and the functions that pool them."""
 
     groups: TokenGroups
     method: PoolingMethod

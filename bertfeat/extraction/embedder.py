@@ -305,7 +305,7 @@ class Embedder:
 
 
 def _location_of(given: str | Path | None, model: Model) -> str:
-    """What another process finds the model by: a folder's absolute path, or its name."""
+    """Return the location by which another process finds the model: a folder's absolute path, or its name."""
     return str(Path(given).absolute()) if given is not None and Path(given).is_dir() else str(given or model.name)
 
 

@@ -1,4 +1,4 @@
-"""How many rows may fail before a run stops."""
+"""The limits on the rows that may fail before a run stops."""
 
 from collections.abc import Sequence
 

@@ -26,9 +26,9 @@ PART_CHARACTERS = MAX_TEXT
 
 @dataclass(frozen=True, slots=True)
 class PartLimits:
-    """Where a part ends.
+    """The limits of a part's size.
 
-    It has at most ``part_rows`` rows, blank lines and failures counted too. It ends earlier where ``bytes_per_row +
+    A part has at most ``part_rows`` rows, blank lines and failures counted too. It ends earlier where ``bytes_per_row +
     bytes_per_character * characters``, summed over its documents, would pass 256 MiB, or where what is read for them
     (context and kept strings too) would pass 16 Mi characters; it has one row at least.
     """
@@ -42,7 +42,7 @@ class PartLimits:
             raise UsageError("a part has at least one row", where=parameter("part_rows", self.part_rows))
 
     def costs(self, row: Row) -> tuple[float, int]:
-        """What a row takes of a part: bytes of features, and characters."""
+        """Return a row's share of a part's limits: bytes of features, and characters."""
         if not isinstance(row, Document):
             return 0.0, 0
         length = len(row.text) if row.pair is None else len(row.text) + len(row.pair)
@@ -252,7 +252,7 @@ def _spans_of_corpus(corpus: Corpus, limits: PartLimits) -> Iterator[tuple[Span,
 
 
 def _readings_of(corpus: Corpus) -> Iterator[Callable[[int], Reading]]:
-    """What reads each file, given the number of its first row."""
+    """Yield a function for each file that reads it, given the number of its first row."""
     if isinstance(corpus, FileCorpus):
         yield from corpus.readings()
     else:

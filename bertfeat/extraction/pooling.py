@@ -1,4 +1,4 @@
-"""How each pooling is computed: one table, and the functions on packed tokens that it is made of.
+"""The computation of each pooling: one table, and the functions on packed tokens that it is made of.
 
 A batch holds the tokens of many documents side by side, without padding. Pooling has three steps: ``groups`` says which
 tokens go into which row of the result, ``reduce`` makes one vector of the tokens of each segment (the part of one
@@ -85,7 +85,7 @@ def set_rows(result: Tensor, rows: Tensor, segments: Tensor) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PoolingMethod:
-    """How one pooling is computed."""
+    """The functions that compute one pooling."""
 
     groups: Callable[[Layout], TokenGroups | None]  # which tokens go into which row; None: tokenized without them
     reduce: Callable[[Tensor, Tensor, Tensor], Tensor]  # of one layer, or of a sum of layers if not linear

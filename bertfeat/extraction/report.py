@@ -10,7 +10,7 @@ from bertfeat.io import Location
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run has come."""
+    """The progress of a run."""
 
     documents: int
     tokens: int

@@ -44,7 +44,7 @@ def part_digest(first_row: int, spans: Iterable[tuple[int, str]]) -> str:
 
 
 def _place_of(document: Document, base: int) -> str:
-    """Where a document stands: what an insertion before it changes."""
+    """Return the place and context of a document as text: the fields that an insertion before it changes."""
     place = f"D{document.row - base};{len(document.id)}:{document.id}"
     if document.before or document.after:
         place += f"c{_write_string(document.before)}{_write_string(document.after)}"

@@ -67,7 +67,7 @@ def finished_as(folder: Location, identity: str) -> Manifest | None:
 
 
 def run_facts(embedder: Embedder, seconds: float) -> RunFacts:
-    """When a run ended, how long it took, where, and with which versions."""
+    """Return the facts of a finished run: when it ended, how long it took, where, and with which versions."""
     versions = installed_versions(*_PACKAGES)
     versions["threads"] = str(torch.get_num_threads())
     versions["kernels"] = kernels_in_use(embedder.device, embedder.precision)

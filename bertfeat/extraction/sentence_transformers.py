@@ -336,7 +336,7 @@ class Extractor(Embedder):
 
     @cached_property
     def similarity_fn_name(self) -> str:
-        """How vectors are compared: what the model's configuration names, else ``cosine``; may be set."""
+        """The measure that compares vectors, as the model's configuration names it, else ``cosine``; may be set."""
         named = None
         with suppress(OSError, ValueError):
             file = self.model.folder / "config_sentence_transformers.json"

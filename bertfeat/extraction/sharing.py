@@ -1,4 +1,4 @@
-"""How a run shares its work with others. By default it does not: it is alone in its folder, and does all of it."""
+"""The sharing of a run's work with others. By default there is none: a run is alone in its folder, and does it all."""
 
 import logging
 import time
@@ -29,7 +29,7 @@ CLAIMS = f"{STATE_FOLDER}/claims"
 """In a folder that runs join on: who is at work on what."""
 
 PRESENCE = "run-"
-"""What the names of claims begin with that say only that somebody is at work."""
+"""The prefix of the names of claims that say only that somebody is at work."""
 
 SCANS = f"{STATE_FOLDER}/plan"
 """In such a folder: the scans of the corpus."""
@@ -44,7 +44,7 @@ _log = logging.getLogger("bertfeat")
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What is only known while a run is at work."""
+    """The facts that are known only while a run is at work."""
 
     times: Mapping[str, object]  # when it ended, how long it took, on which device
     versions: Mapping[str, str]
@@ -52,7 +52,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class SharedRun:
-    """What a sharing needs to know of a run."""
+    """The facts and callbacks of a run that a sharing needs."""
 
     job: ExtractionJob
     identity: str  # equal for runs of the same settings over the same corpus

@@ -1,4 +1,4 @@
-"""What a run has to do, as tasks, and what becomes of them: the words between a run, its agenda, and its workers."""
+"""The tasks of a run and their results: the messages between a run, its agenda, and its workers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ OnDone = Callable[[Task, Result], None]
 
 @dataclass(frozen=True, slots=True)
 class ExtractionJob:
-    """Everything that workers have to know of a run, so that any of them writes the same bytes. Can be pickled."""
+    """The facts of a run that workers have to know, so that any of them writes the same bytes. Can be pickled."""
 
     model: ModelIdentity
     model_location: str  # where to find it

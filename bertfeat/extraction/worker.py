@@ -95,7 +95,7 @@ class PartWorker:
         self._writer.raise_failed()
 
     def _prepare_ahead(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Result | _TokenizedPart]]:
-        """Everything that comes before the encoder; on a thread of its own, one task ahead."""
+        """Do all steps before the encoder, for each task; on a thread of its own, one task ahead."""
         for task in tasks:
             yield task.task if isinstance(task, PlannedPart) else task, self._prepare(task)
             del task

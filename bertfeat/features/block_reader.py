@@ -22,7 +22,7 @@ from bertfeat.recipe import FeatureColumn, Pooling
 @checked_methods
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
-    """Some vectors of a stream and, where origins were asked for, whose they are."""
+    """A batch of vectors of a stream and, where asked for, their origins."""
 
     matrix: Matrix  # [n, width]
     rows: NDArray[np.int64] | None = None  # [n] row of the document
@@ -34,7 +34,7 @@ class StreamBatch:
 
     @property
     def arrays(self) -> list[NDArray[np.generic]]:
-        """Those of the four that are there."""
+        """The arrays that are present, of the four."""
         return [array for array in (self.matrix, self.rows, self.positions, self.strings) if array is not None]
 
     def take(self, numbers: NDArray[np.int64]) -> "StreamBatch":

@@ -1,4 +1,4 @@
-"""Which column a name means: a stored one, or one that is derived from stored ones at read time."""
+"""The columns that a name can mean: stored ones, and ones that are derived from stored ones at read time."""
 
 import re
 from collections.abc import Sequence

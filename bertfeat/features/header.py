@@ -18,7 +18,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """Which model made the features: its name, and a fingerprint that is equal for equal weights only."""
+    """The model that made the features: its name, and a fingerprint that is equal for equal weights only."""
 
     name: str
     fingerprint: str  # sha256 of weights, tokenizer, and the settings of both

@@ -35,7 +35,7 @@ class DocumentPieces:
 
 @dataclass(frozen=True, slots=True)
 class PiecePositions:
-    """Where the tokens or the words of some documents are, flat."""
+    """The positions of the tokens or the words of some documents, flat."""
 
     offsets: NDArray[np.int64]  # [D+1] where each document's pieces begin
     start: NDArray[np.int32]  # [N] character offsets in the text; special tokens have zero width
@@ -109,7 +109,7 @@ def read_positions(batch: pa.RecordBatch, kind: str) -> PiecePositions:
 
 
 def list_offsets(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
-    """Where the values of each document begin in a flat list column, ``[D+1]``."""
+    """Return the offsets at which each document's values begin in a flat list column, ``[D+1]``."""
     lengths = batch.column(name).value_lengths().to_numpy()
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 

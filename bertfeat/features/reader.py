@@ -301,7 +301,7 @@ class FeatureSet:
             yield from batch_documents(batch, self.columns, self.header.model.num_layers)
 
     def documents_at(self, rows: Collection[int], columns: Sequence[str] | None = None) -> Iterator[DocumentFeatures]:
-        """Those documents of these rows of the corpus that there are, in row order; only their row groups are read.
+        """Yield the documents that these rows of the corpus have, in row order; only their row groups are read.
 
         Raises:
             NotDerivableError: see :meth:`find`.

@@ -95,7 +95,7 @@ def _read_checked_seal(file: BufferedIOBase, path: Location) -> tuple[re.Match[b
 
 
 def _read_footer_bytes(file: BufferedIOBase, path: Location) -> tuple[int, bytes]:
-    """Where the footer begins, and its bytes up to the end of the file."""
+    """Return the offset at which the footer begins, and its bytes up to the end of the file."""
     # of an object the beginning would be one more request; it is checked with the pages
     if not isinstance(path, Address) and file.read(4) != _MAGIC:
         raise DamagedError("this is no Parquet file, or its beginning is damaged", where=path, remedy=REDO_PART)

@@ -26,7 +26,7 @@ class SettingDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureSettings:
-    """Everything that decides what an extraction writes: equal settings and input give equal bytes.
+    """The settings that decide what an extraction writes: equal settings and input give equal bytes.
 
     The names are the keys of the JSON form, which has all of them.
     """

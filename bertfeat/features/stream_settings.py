@@ -1,4 +1,4 @@
-"""How a feature set is streamed for training."""
+"""The settings for streaming a feature set for training."""
 
 from dataclasses import dataclass
 from typing import Literal, TypedDict
@@ -13,7 +13,7 @@ STREAM_MEMORY = 1 << 30
 @checked
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StreamSettings:
-    """How the vectors of a column are streamed: the keywords of :meth:`FeatureSet.vectors`.
+    """The settings for streaming the vectors of a column: the keywords of :meth:`FeatureSet.vectors`.
 
     The order depends on ``shuffle``, ``seed``, ``epoch``, ``shard`` and ``memory``, and on nothing else but the set and
     the column.
@@ -31,7 +31,7 @@ class StreamSettings:
     start: int = 0
     """Number of the batch to begin with; what comes before it is not read."""
     shard: tuple[int, int] = (0, 1)
-    """Which shard, and of how many; together they give each vector once."""
+    """The number of the shard, and how many shards there are; together they give each vector once."""
     drop_last: bool = False
     """Whether a last batch that is not full is left out; all shards have equally many batches then."""
     dtype: Literal["float16", "float32"] | None = None

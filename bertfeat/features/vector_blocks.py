@@ -1,4 +1,4 @@
-"""Where the vectors of a set are: how many each row group has, and the order in which an epoch takes them.
+"""The places of a set's vectors: how many each row group has, and the order in which an epoch takes them.
 
 Shapes: B row groups. A *place* is the number of a vector in the order of an epoch, in which the row groups stand one
 after the other, shuffled or not.
@@ -64,7 +64,7 @@ class BlockOrder:
         self._ends = np.cumsum(blocks.vectors[self._order])
 
     def cuts(self, first: int, stop: int) -> list[BlockCut]:
-        """What is to be read for the places from ``first`` up to ``stop``, by part and row group."""
+        """Return the cuts to read for the places from ``first`` up to ``stop``, sorted by part and row group."""
         first, stop, size = first + self._turn, stop + self._turn, len(self._blocks)
         ranges = ((first, min(stop, size)), (max(first, size) - size, stop - size))
         return sorted(cut for begin, end in ranges if begin < end for cut in self._cuts(begin, end))

@@ -37,7 +37,7 @@ def stored_matrices(batch: pa.RecordBatch, columns: Iterable[FeatureColumn]) -> 
 
 
 def piece_offsets(batch: pa.RecordBatch, column: FeatureColumn) -> NDArray[np.int64]:
-    """Where each document's pieces begin in a token or word matrix: ``[D+1]``."""
+    """Return the offsets at which each document's pieces begin in a token or word matrix: ``[D+1]``."""
     ends = _cell_ends(batch.column(column.name))
     offsets: NDArray[np.int64] = (ends - ends[0]) // (column.width * np.dtype(column.dtype).itemsize)
     return offsets

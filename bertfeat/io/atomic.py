@@ -25,7 +25,7 @@ _REMEDIES = {
 }
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)
-"""What ``flock`` says where there are no locks; NFS says EBADF of what is open for reading only."""
+"""The errors of ``flock`` where there are no locks; NFS says EBADF of what is open for reading only."""
 
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 

@@ -64,7 +64,7 @@ class LockOwner:
 
 
 def _start_ticks(pid: int) -> int:
-    """When the process started, in clock ticks since the machine did; 0 where the system does not say."""
+    """Return the start time of the process, in clock ticks since the machine's own; 0 where the system does not say."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):

@@ -251,7 +251,7 @@ def _overlapping_stretches(length: int, capacity: int) -> list[tuple[int, int]]:
 
 
 def _best_places(stretches: Sequence[tuple[int, int]]) -> list[NDArray[np.bool_]]:
-    """For each stretch, which of its tokens have nowhere more context: on the shorter side, and a little in all."""
+    """Mark in each stretch the tokens that have nowhere more context: on the shorter side, and a little in all."""
     most, whose = np.full(stretches[-1][1], -1.0), np.zeros(stretches[-1][1], np.int64)
     for number, (begin, stop) in enumerate(stretches):
         left = np.arange(stop - begin)

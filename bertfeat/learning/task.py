@@ -251,7 +251,7 @@ class Task(ABC):
         return ExampleLayout(ExampleRows(rows, rows + 1, np.ones(len(rows), np.int32)))
 
     def vectors_an_example(self, texts: HeadTexts) -> int:
-        """About how many vectors an example has."""
+        """Estimate the number of vectors that an example has."""
         return 1
 
     @property

@@ -13,7 +13,7 @@ from bertfeat.models.library import LibraryConfig, predicts_next_word_only
 
 @dataclass(frozen=True, slots=True)
 class PackedFamily:
-    """How the files of a family are read without transformers.
+    """The facts needed to read the files of a model family without transformers.
 
     Its weights are named in ``bertfeat/encoder/architectures.py``.
     """

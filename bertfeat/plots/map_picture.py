@@ -118,7 +118,7 @@ def _legend_codes(content: DocumentMap) -> list[int]:
 
 
 def _count_legend_columns(figure: "Figure", labels: Sequence[str]) -> int:
-    """How many columns of a legend stand side by side below the map."""
+    """Count the columns of a legend that fit side by side below the map."""
     widest = max((width_of(figure, label, LEGEND_SIZE) for label in labels), default=0.0)
     return max(1, min(len(labels), int((figure.get_figwidth() - 2 * MARGIN) / (widest + _HANDLE))))
 

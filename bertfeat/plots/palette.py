@@ -19,7 +19,7 @@ NAMED = (
     "#037364",  # teal
     "#8aa882",  # sage
 )
-"""For names, on white; the first ones lie farthest apart."""
+"""Colors for names, on white; the first ones lie farthest apart."""
 
 NAMED_ON_DARK = (
     "#0355fa",  # blue
@@ -36,7 +36,7 @@ NAMED_ON_DARK = (
 """The same, one for one, on :data:`DARK_PAPER`."""
 
 SCALE = ("#440154", "#482374", "#424086", "#375b8d", "#2c728e", "#23898e", "#1fa088", "#32b67a", "#5ec962")
-"""For numbers, low to high, on white: viridis from 0 to 0.75, without its light end."""
+"""Colors for numbers, low to high, on white: viridis from 0 to 0.75, without its light end."""
 
 SCALE_ON_DARK = ("#3b528b", "#2f6b8e", "#26828e", "#1f988b", "#28ae80", "#4ec36b", "#84d44b", "#c2df23", "#fde725")
 """The same on :data:`DARK_PAPER`: viridis from 0.25 to 1, without its dark end."""

@@ -1,4 +1,4 @@
-"""How a pre-training went: the losses by step, and what the model predicted before and after."""
+"""A picture of a pre-training: the losses by step, and the scores of held-out sequences before and after."""
 
 from collections.abc import Sequence
 from pathlib import Path

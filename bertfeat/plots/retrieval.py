@@ -1,4 +1,4 @@
-"""Which layers search best, as a picture: a dot for each column and transform, with its interval over the queries."""
+"""A picture of the layers that search best: a dot for each column and transform, with its interval over the queries."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

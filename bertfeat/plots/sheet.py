@@ -1,4 +1,4 @@
-"""What a picture is drawn on: a figure of its own with a header, or axes of a figure of the user's."""
+"""The surface that a picture is drawn on: a figure of its own with a header, or axes of a figure of the user's."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -26,7 +26,7 @@ def _is_unsafe(sign: str) -> bool:
 
 
 def width_of(figure: "Figure", text: str, size: float) -> float:
-    """How wide a line of text of that size in points is drawn, in inches."""
+    """Measure the width, in inches, that a line of text of that size in points is drawn with."""
     from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.font_manager import FontProperties
 
@@ -75,7 +75,7 @@ def wrapped(figure: "Figure", text: str, width: float, size: float, lines: int =
 
 
 def _fitting_length(figure: "Figure", text: str, width: float, size: float) -> int:
-    """How many of the first characters fit; at least one."""
+    """Count the first characters that fit; at least one."""
     if width_of(figure, text, size) <= width:
         return len(text)
     few, many = 1, len(text)

@@ -50,7 +50,7 @@ class Masker:
         return self._cover(ids, np.sort(chosen), rng), labels
 
     def guesses(self, seen: Ids, frequencies: NDArray[np.float64]) -> "ContextFreeGuesses":
-        """What can be said of predicted pieces by the piece that is seen in each place, and by nothing around it.
+        """Compute the chances of predicted pieces by the piece that is seen in each place, and by nothing around it.
 
         ``seen`` are the ids in those places, ``[P]``; ``frequencies`` of all pieces add up to 1, ``[V]``.
         """

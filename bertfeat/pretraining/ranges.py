@@ -32,7 +32,7 @@ class DocumentRanges:
         return int(self.lengths.sum())
 
     def where(self, chosen: "np.typing.NDArray[np.bool_]") -> "DocumentRanges":
-        """Those that are chosen."""
+        """Return the ranges whose place in ``chosen`` is true."""
         return DocumentRanges(self.starts[chosen], self.ends[chosen])
 
 

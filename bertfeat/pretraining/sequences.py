@@ -19,7 +19,7 @@ SHORTER = 0.1
 _ORDER, _DRAW = 1, 3  # what a random number is for
 
 Segment = tuple[int, int]
-"""Where a segment's pieces begin and end in the store."""
+"""The range of a segment's pieces in the store: its start, and its end, exclusive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class SegmentDrawer:
         self._epoch, self._order, self._shifts = epoch, rng.permutation(len(self)), rng.random(len(self._ranges))
 
     def _position(self, document: int, number: int) -> int:
-        """About where sequence ``number`` of a document begins: evenly spread, from another place on in each epoch.
+        """Return the rough start of sequence ``number`` of a document: evenly spread, shifted anew in each epoch.
 
         Of those that would run over the document's end the last half begin at its start, which few others reach.
         """
@@ -109,7 +109,7 @@ class SegmentDrawer:
         return Segments((start, cut), self._elsewhere(document, end - cut, rng), is_next=False)
 
     def _cut(self, start: int, end: int, rng: np.random.Generator) -> int:
-        """Where a second segment begins: with a sentence, else with a word, else with a piece."""
+        """Draw the start of a second segment: that of a sentence, else of a word, else of a piece."""
         sentences = self._store.sentences
         low, high = np.searchsorted(sentences, (start + 1, end))
         if high > low:

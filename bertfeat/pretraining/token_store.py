@@ -125,7 +125,7 @@ class SentenceCutter:
         self._longest = longest
 
     def starts(self, pieces: NDArray[np.uint32]) -> Positions:
-        """Where sentences begin in the pieces of a text; the first does at 0."""
+        """Find the starts of sentences in the pieces of a text; the first is 0."""
         ids = pieces & _ID
         ends, closers = self._ends[ids], self._closers[ids]
         ends = ends | (closers & np.concatenate(([False], ends[:-1])))

@@ -30,7 +30,7 @@ class LabelColumn:
 
     @property
     def usable(self) -> NDArray[np.bool_]:
-        """Which have both label and vector: ``[N]``."""
+        """The mask of the documents or words that have both label and vector: ``[N]``."""
         usable: NDArray[np.bool_] = self.aligned & (self.numbers >= 0)
         return usable
 
@@ -141,7 +141,7 @@ def check_classifier_memory(examples: Examples, width: int) -> None:
 
 
 def _documents_per_class(numbers: NDArray[np.integer], rows: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
-    """In how many documents each class is: ``[classes]``."""
+    """Count the documents that have each class: ``[classes]``."""
     pairs = np.unique(np.stack([numbers.astype(np.int64), rows]), axis=1)
     return np.bincount(pairs[0], minlength=classes)
 

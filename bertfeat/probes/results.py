@@ -29,7 +29,7 @@ class ProbeScores:
 
 @dataclass(frozen=True, slots=True)
 class LayerProbe:
-    """How well one column predicts the label."""
+    """The scores of one column in predicting the label."""
 
     column: str  # its recipe: layer3, concat4
     layer: _Count | None  # None for combinations of layers

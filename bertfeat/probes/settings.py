@@ -12,7 +12,7 @@ _MOST_SEED = 2**32 - 1  # that scikit-learn takes
 @checked
 @dataclass(frozen=True, slots=True)
 class ProbeSettings:
-    """How a label is probed.
+    """The settings of a probe.
 
     Raises:
         UsageError: a number that cannot be right.

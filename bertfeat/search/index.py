@@ -30,7 +30,7 @@ _OWN_COLUMNS = ("row", "id", "text", "pair", SOURCE)
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
-    """How much is searched."""
+    """The numbers of documents and vectors that a search compares with."""
 
     documents: int
     vectors: int
@@ -154,7 +154,7 @@ class Index:
         return self._answers(self.vectors.search(matrix, k, where=where, exact=exact), [None] * len(matrix))
 
     def reranker(self, options: MaxSim) -> Reranker:
-        """What scores the hits of this index again; its tokens are opened once for the same column.
+        """Return the reranker for the hits of this index; its tokens are opened once for the same column.
 
         Raises:
             IndexFolderError: the tokens are not at hand.
@@ -168,7 +168,7 @@ class Index:
         return opened  # not the attribute, which another thread may have changed
 
     def count(self, where: str | None = None) -> SearchScope:
-        """How much a search compares with: everything, or what meets a condition.
+        """Count the documents and vectors that a search compares with: all, or those that meet a condition.
 
         Raises:
             UsageError: the condition cannot be read.

@@ -13,7 +13,7 @@ TokenDtype = Literal["int8", "float16"]
 """The type in which token vectors are kept."""
 
 RERANK_DEPTH = 50
-"""How many hits are scored again, unless more are asked for."""
+"""The number of hits that are scored again, unless more are asked for."""
 MOST_WEIGHT = 1_000_000
 """Largest weight of the score by vector, beside which maxsim decides between equal ones only."""
 

@@ -20,7 +20,7 @@ class QueryEncoder(Protocol):
 
     @property
     def identity(self) -> ModelIdentity:
-        """Which model it is."""
+        """The identity of the model."""
         ...
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:

@@ -77,7 +77,7 @@ class StoredTokens:
 
 @dataclass(frozen=True, slots=True)
 class SearchParameter:
-    """How thoroughly an approximate index is searched: its ``nprobe`` or ``efSearch``."""
+    """The setting of how thoroughly an approximate index is searched: its ``nprobe`` or ``efSearch``."""
 
     name: SearchParameterName
     value: Annotated[int, Meta(ge=1, lt=2**31)]

@@ -32,7 +32,7 @@ _EXACT_QUERIES = 512  # whose hits are compared again at once
 
 @dataclass(frozen=True, slots=True)
 class ScoreParts:
-    """What the score of a hit that was scored again is made of."""
+    """The two scores that make up the score of a reranked hit."""
 
     first: NDArray[np.float32]  # [Q, K] by vector, see Metric
     maxsim: NDArray[np.float32]  # [Q, K] by tokens, see MaxSim
@@ -71,9 +71,9 @@ class VectorIndex:
         self.documents: ArrowStore = opened.documents
         """The rows, ids, texts and kept columns of the documents."""
         self.pieces: ArrowStore | None = opened.pieces
-        """Which token or word each vector is; None where there is one vector a document."""
+        """The token or word of each vector; None where there is one vector a document."""
         self.removed: NDArray[np.bool_] | None = opened.removed
-        """Which vectors are tombstones, if any."""
+        """The mask of the vectors that are tombstones, if any."""
         self.tokens: KeptTokens | None = opened.tokens
         """The documents' token vectors, where the index keeps them."""
         self._searched = copy_to_gpu(self.stored_index, device)

@@ -124,7 +124,7 @@ def _check_recorded(folder: Location, settings: IndexSettings, features: Feature
 
 
 def _textless(index: VectorIndex, source: int) -> int:
-    """How many documents of a source have no text."""
+    """Count the documents of a source that have no text."""
     count = 0
     for batch in index.documents.batches(["text", SOURCE]):
         without_text = batch.column("text").is_null().to_numpy(False)
@@ -144,7 +144,7 @@ def _check_pieces(index: VectorIndex) -> None:
 
 
 def _lengths_of_texts(index: VectorIndex) -> NDArray[np.int64] | None:
-    """How many characters the text and the pair of each document have, ``[2, D]``; None where no texts are kept.
+    """Count the characters in the text and the pair of each document, ``[2, D]``; None where no texts are kept.
 
     A document of a feature set without texts may have any number.
     """

@@ -26,7 +26,7 @@ class Form(StrEnum):
 
 
 def documented_forms(*forms: Form) -> dict[int | str, dict[str, Any]]:
-    """What OpenAPI's document says of answers that have other forms than JSON."""
+    """Return the description, in OpenAPI's document, of answers that have other forms than JSON."""
     return {200: {"content": {form.value: {"schema": {"type": "string", "format": "binary"}} for form in forms}}}
 
 
@@ -63,7 +63,7 @@ def arrow_response(table: pa.Table, headers: Mapping[str, str]) -> Response:
 
 
 def origin_headers(embedder: Embedder, wanted: Wanted) -> dict[str, str]:
-    """What a stored vector can be traced by: the model, the columns, the precision."""
+    """Return the headers by which a stored vector can be traced: the model, the columns, the precision."""
     return {
         "x-bertfeat-model": embedder.model.fingerprint,
         "x-bertfeat-columns": ",".join(column.name for column in wanted.columns),
@@ -72,7 +72,7 @@ def origin_headers(embedder: Embedder, wanted: Wanted) -> dict[str, str]:
 
 
 def truncation_headers(features: RequestFeatures) -> dict[str, str]:
-    """Which inputs were cut, by their numbers from 0; no header where none was."""
+    """Return the header of the inputs that were cut, by their numbers from 0; no header where none was."""
     cut = truncated_inputs(features)
     return {"x-truncated-inputs": ",".join(map(str, cut))} if cut else {}
 

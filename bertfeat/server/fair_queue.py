@@ -20,7 +20,7 @@ class Queued(Protocol):
 
     @property
     def reading(self) -> Hashable:
-        """How its texts are tokenized; only texts of one reading are computed together."""
+        """The way its texts are tokenized; only texts of one reading are computed together."""
 
     @property
     def sizes(self) -> "list[int]":
@@ -33,9 +33,9 @@ class Queued(Protocol):
 
 RequestT = TypeVar("RequestT", bound=Queued)
 BURST_TOKENS = 1024
-"""Of a request, which do not give way."""
+"""Tokens of a request that do not give way."""
 SHARE = 0.25
-"""Of the encoder's time, that a longer request gets at least while others come."""
+"""Share of the encoder's time that a longer request gets at least while others come."""
 
 
 @dataclass(slots=True)

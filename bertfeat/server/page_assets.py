@@ -22,7 +22,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""Nothing but what this server sends, and nothing inline."""
+"""The content security policy: nothing but what this server sends, and nothing inline."""
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",

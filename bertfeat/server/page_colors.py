@@ -22,7 +22,7 @@ SHADES = 9
 
 @dataclass(frozen=True, slots=True)
 class ColorEntry:
-    """What a colour stands for."""
+    """An entry of the map's legend: the values that a color stands for."""
 
     label: str
     paint: str  # "name" | "shade" | "others" | "none": by which part of the palette
@@ -43,7 +43,7 @@ class PointColors:
     codes: NDArray[np.uint8]  # [n] the place of each point's entry
 
     def to_json(self) -> dict[str, object]:
-        """Everything as JSON values; the codes are bytes in base64."""
+        """Return the colors as JSON values; the codes are bytes in base64."""
         codes = base64.b64encode(self.codes.tobytes()).decode("ascii")
         return {"column": self.column, "entries": [entry.to_json() for entry in self.entries], "codes": codes}
 

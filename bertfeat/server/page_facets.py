@@ -25,7 +25,7 @@ class FacetValue:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """What a kept column holds."""
+    """The content of a kept column: its values, or the range of its numbers."""
 
     name: str
     kind: str  # "string" | "int64" | "float64" | "bool"

@@ -61,7 +61,7 @@ def _evenly(numbers: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 
 class Background(Generic[_T]):
-    """Something that is computed once, on a thread of its own, from when it is first wanted."""
+    """A value that is computed once, on a thread of its own, from when it is first wanted."""
 
     def __init__(self, compute: Callable[[], _T], name: str) -> None:
         self._compute, self._name = compute, name
@@ -78,7 +78,7 @@ class Background(Generic[_T]):
                 self._thread.start()
 
     def value(self) -> _T | None:
-        """What was computed; None while it is not there yet. An error of the computation is raised."""
+        """Return the computed value; None while it is not there yet. An error of the computation is raised."""
         self.start()
         if self._error is not None:
             raise self._error.with_traceback(None)

@@ -96,7 +96,7 @@ def _computing() -> Response:
 
 
 class _PageData:
-    """What the page shows of a service."""
+    """The data that the page shows of a service."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -125,7 +125,7 @@ class _PageData:
         return self._layout.value()
 
     def state(self) -> dict[str, object]:
-        """What the page starts with."""
+        """Return the state that the page starts with."""
         facets = None
         if self._service.index is not None:
             facets = self._facets.value()

@@ -1,4 +1,4 @@
-"""What the page has to know before it shows anything: the model, the index, the feature sets of words."""
+"""The state that the page needs before it shows anything: the model, the index, the feature sets of words."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from bertfeat.server.service import Service
 
 
 def describe_service(service: Service, facets: Sequence[Facet] | None) -> dict[str, object]:
-    """Everything as JSON values; ``facets`` are None while they are read."""
+    """Describe a service as JSON values; ``facets`` are None while they are read."""
     model = service.extractor.model
     sets = (describe_words(features) for features in service.features)
     return {

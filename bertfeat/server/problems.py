@@ -95,7 +95,7 @@ class Problem(Exception):
 
 
 def problem_of(error: Exception) -> Problem:
-    """What an error of ours is to a client, without anything of the server's inside."""
+    """Convert an error of ours to the problem that a client is told, without anything of the server's inside."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, QueueFullError):

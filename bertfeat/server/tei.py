@@ -72,7 +72,7 @@ class SimilarityInputs(Body):
 
 
 class SimilarityParameters(Body):
-    """How these are read, and by which vectors they are compared."""
+    """The settings by which sentences are read, and the vectors by which they are compared."""
 
     truncate: bool | None = None
     truncation_direction: Literal["right", "Right", "left", "Left"] = "right"

@@ -83,7 +83,7 @@ class TextRequest:
 
     @property
     def reading(self) -> Hashable:
-        """What texts have to share to be computed together, with the same bytes as alone."""
+        """The key that texts have to share to be computed together, with the same bytes as alone."""
         return self.wanted.tokens, self.wanted.has_pieces, self.first_tokens_at
 
     def take_round(self, computed: "ComputedRound", numbers: NDArray[np.int64], places: NDArray[np.int64]) -> None:
@@ -127,7 +127,7 @@ class TextRequest:
 
 @dataclass(frozen=True, slots=True)
 class ComputedRound:
-    """Their features."""
+    """The features of a round of texts, and the times of its computation."""
 
     result: PartResult
     documents: Sequence[DocumentFeatures]  # of the content, if there are columns of tokens or words

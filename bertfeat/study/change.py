@@ -1,4 +1,4 @@
-"""How the meaning of words changes over a kept column, from stored word vectors.
+"""Changes in the meaning of words over a kept column, measured by stored word vectors.
 
 APD and JSD over senses as in Giulianelli, Del Tredici and Fernández 2020 (arXiv:2004.14118), PRT as in Kutuzov and
 Giulianelli 2020 (arXiv:2005.00050).

@@ -1,4 +1,4 @@
-"""How far the usages of a word lie apart in two slices, each measure with its interval.
+"""Measures of the distance between a word's usages in two slices, each with its interval.
 
 Shapes: n usages of a slice, W width of their vectors, K senses, R rows: the sample itself, then the resamples of it.
 """
@@ -20,7 +20,7 @@ _LEAST_COSINE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class SliceMeans:
-    """What the measures need of a slice."""
+    """The means of a slice and of its resamples, from which the measures are computed."""
 
     name: str
     vectors: Reals  # [R, W] mean of the usages' vectors of length 1

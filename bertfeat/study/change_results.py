@@ -12,7 +12,7 @@ from bertfeat.where import Slice
 
 @dataclass(frozen=True, slots=True)
 class SliceDistance:
-    """How far the usages of a word in one slice are from those in another."""
+    """The distance between the usages of a word in two slices, by every measure."""
 
     first: str  # names of the slices
     last: str
@@ -24,7 +24,7 @@ class SliceDistance:
 @displayed
 @dataclass(frozen=True, slots=True)
 class WordChange:
-    """How a word changed."""
+    """The change in the meaning of a word, with the usages that show it."""
 
     word: str
     counts: Mapping[str, int]  # usages with a vector, by slice
@@ -53,7 +53,7 @@ class UnmeasuredWord:
 @displayed
 @dataclass(frozen=True, slots=True)
 class ChangeReport:
-    """How words changed over a kept column, the most changed first."""
+    """The changes of words over a kept column, the most changed first."""
 
     features: str
     by: str

@@ -26,7 +26,7 @@ _USAGE = 1000  # bytes of a usage without its context and vector
 
 @dataclass(frozen=True, slots=True)
 class EqualSample:
-    """As many usages of every slice, in the order of the slices."""
+    """The same number of usages of every slice, in the order of the slices."""
 
     units: NDArray[np.float32]  # [S, n, W] of length 1
     usages: Sequence[Sequence[Usage]]  # [S][n]
@@ -68,7 +68,7 @@ class WordSample:
             self._usages[at][place : place + 1] = [site.usage(self._settings.context)]
 
     def equal(self) -> EqualSample:
-        """As many usages of each slice as the smallest one has, of larger ones a random sample."""
+        """Draw as many usages of each slice as the smallest one has, of larger ones a random sample."""
         number = min(map(len, self._usages))
         chosen = [np.sort(self.random.permutation(len(usages))[:number]).tolist() for usages in self._usages]
         pairs = list(zip(chosen, self._units, self._usages, strict=True))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from bertfeat.display import displayed
 
 Measure = Literal["cka", "rsa", "neighbours", "cosine", "least_cosine"]
-"""What is measured of two layers; see :class:`LayerPair`."""
+"""The name of a measure of two layers; see :class:`LayerPair`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ComparedSet:
 
 @dataclass(frozen=True, slots=True)
 class LayerPair:
-    """How alike two layers are, one of each set; None where a measure is undefined.
+    """The similarity of two layers, one of each set; None where a measure is undefined.
 
     CKA, RSA and neighbours are undefined where a layer has equal vectors everywhere, as has the embedding of ``[CLS]``,
     and cosines where the layers differ in width.

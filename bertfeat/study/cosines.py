@@ -44,7 +44,7 @@ class CosineSums:
 
 @dataclass(frozen=True, slots=True)
 class SimilarityStructure:
-    """Which items of a sample are alike in one layer."""
+    """The similarities among the items of a sample in one layer."""
 
     ranks: Matrix64  # [m(m-1)/2] of the cosine of each two items, centred and of length 1
     nearest: NDArray[np.bool_]  # [m, m] whether the second is one of the k nearest of the first

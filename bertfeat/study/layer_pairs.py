@@ -93,7 +93,7 @@ def _defined(value: float) -> float | None:
 
 
 class SampledVectors:
-    """Those of the chosen numbers among the vectors that pass."""
+    """Collects the vectors of chosen items, by their numbers, as the vectors of all items pass."""
 
     def __init__(self, chosen: NDArray[np.int64]) -> None:
         self._chosen, self._seen = chosen, 0

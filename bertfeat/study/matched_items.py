@@ -25,12 +25,12 @@ from bertfeat.study.matched_rows import DAMAGE_REMEDY, MatchedRows
 _AT_ONCE = 1024  # vectors of each layer
 
 Vectors = list[NDArray[np.float32]]
-"""Of n items: ``[n, W]`` of each column."""
+"""The vectors of n items: ``[n, W]`` of each column."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemCounts:
-    """How much two sets have in common, and what of each was left out."""
+    """The numbers of documents and items that two sets have in common, and of those left out of each."""
 
     documents: int
     items: int
@@ -40,7 +40,7 @@ class ItemCounts:
 
 
 class MatchedItems:
-    """What has vectors of the same pooling in two sets over the same rows."""
+    """The documents, tokens or words that have vectors of the same pooling in two sets over the same rows."""
 
     def __init__(self, first: FeatureSet, second: FeatureSet, pooling: Pooling) -> None:
         self._rows, self._pooling = MatchedRows(first, second), pooling
@@ -48,7 +48,7 @@ class MatchedItems:
 
     @cached_property
     def counts(self) -> ItemCounts:
-        """How much they have in common; both sets are gone through, without their vectors.
+        """The counts of what the sets have in common; both are read through, without their vectors.
 
         Raises:
             FeatureSetError: the sets are not of the same rows.
@@ -96,7 +96,7 @@ class MatchedItems:
         ]
 
     def _match(self, batches: Sequence[RecordBatch]) -> tuple[list[NDArray[np.bool_]], list[NDArray[np.int64]]]:
-        """Which items of each batch have a vector, ``[N]``, and the numbers of those that both have, ``[n]``."""
+        """Return masks of each batch's items with a vector, ``[N]``, and numbers of those that both have, ``[n]``."""
         if self._pooling.per_document:
             every = np.arange(len(batches[0]))
             return [np.ones(len(every), np.bool_)] * 2, [every, every]

@@ -15,7 +15,7 @@ MOST_COMPARED = 10_000
 @checked
 @dataclass(frozen=True, slots=True)
 class ComparisonSettings:
-    """How two feature sets are compared.
+    """The settings of a comparison of two feature sets.
 
     Raises:
         UsageError: a number that cannot be right.
@@ -55,7 +55,7 @@ class ComparisonSettings:
 
 
 class ChangeMeasure(StrEnum):
-    """How the change of a word is measured; greater is more change."""
+    """The measure of a word's change; greater is more change."""
 
     PRT = "prt"  # prototype distance: inverted cosine similarity; it tells planted changes best
     APD = "apd"  # average pairwise distance
@@ -65,7 +65,7 @@ class ChangeMeasure(StrEnum):
 @checked
 @dataclass(frozen=True, slots=True)
 class ChangeSettings:
-    """How change is measured.
+    """The settings of a measurement of change.
 
     Raises:
         UsageError: a number that cannot be right.

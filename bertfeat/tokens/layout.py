@@ -21,7 +21,7 @@ Int32s = NDArray[np.int32]  # positions of tokens: half the memory of int64, and
 
 @dataclass(frozen=True, slots=True)
 class TokenGroups:
-    """Which tokens of the windows go into which row of a result: one group of tokens a row."""
+    """The tokens of the windows that go into each row of a result: one group of tokens a row."""
 
     tokens: Int32s  # [P] positions in N, ascending
     targets: Int32s  # [P] result row of each token, non-decreasing

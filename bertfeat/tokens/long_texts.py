@@ -35,7 +35,7 @@ class PieceReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """Some characters of a text, and the pieces that they make; offsets count in the whole text."""
+    """A section of a text, and the pieces that it makes; offsets count in the whole text."""
 
     start: int
     stop: int

@@ -20,7 +20,7 @@ LEAST_ROOM = 16  # pieces of a pair's second text that a window must have room f
 
 
 class Subword(StrEnum):
-    """Which pieces of a word give its vector (the paper takes the first)."""
+    """The pieces of a word that give its vector (the paper takes the first)."""
 
     FIRST = "first"
     MEAN = "mean"
@@ -29,7 +29,7 @@ class Subword(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:
-    """How documents become windows of tokens, and which features they get."""
+    """The settings that make windows of tokens from documents, and the features that they get."""
 
     max_length: int
     long: LongTextPolicy = LongTextPolicy.WINDOW

@@ -1,4 +1,4 @@
-"""Which words of a text match the word that is searched, and which stored vectors belong to each of them.
+"""The words of a text that match the searched word, and the stored vectors that belong to each of them.
 
 Shapes: n words of a text, p vectors of a document.
 """
@@ -18,7 +18,7 @@ from bertfeat.search import query_text
 
 
 class Match(StrEnum):
-    """Which words of a text count as the word that is searched."""
+    """The rule by which words of a text match the searched word."""
 
     EXACT = "exact"  # the word itself
     PREFIX = "prefix"  # every word that begins with it: 은행 finds 은행에서
@@ -46,7 +46,7 @@ class WordQuery:
         return [(at, at + count) for at, count in ranges if count]
 
     def _matching_words(self, text: str, start: int, ends: list[int]) -> int:
-        """How many words from ``start`` on make up the query; 0 if they do not."""
+        """Count the words from ``start`` on that make up the query; 0 if they do not."""
         for count, end in enumerate(ends, 1):
             key = fold_case(text[start:end])
             if key == self.key or (self.match is Match.PREFIX and key.startswith(self.key)):
@@ -58,7 +58,7 @@ class WordQuery:
 
 @dataclass(frozen=True, slots=True)
 class VectorPicks:
-    """Which vectors of a document make up one occurrence, and with what weight each."""
+    """The vectors of a document that make up one occurrence, and the weight of each."""
 
     numbers: tuple[int, ...]  # of the tokens or words in the document; none: it has no vector
     weights: tuple[float, ...]  # they add up to 1

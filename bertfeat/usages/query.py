@@ -64,7 +64,7 @@ def find_usage_column(features: FeatureSet, column: str | None, task: TaskName =
 
 @dataclass(frozen=True, slots=True)
 class UsageSearch:
-    """What is looked for in a feature set, and the vector that it is compared with."""
+    """A search for usages: the feature set, the word, and the vector that its usages are compared with."""
 
     features: FeatureSet
     query: WordQuery
@@ -125,7 +125,7 @@ def parse_condition_on(features: FeatureSet, where: str | None) -> Condition | N
 
 
 def _describe_extraction(features: FeatureSet) -> str:
-    """How a set with vectors of words is made from the same corpus."""
+    """Describe how to extract a set with vectors of words from the same corpus."""
     sources = " ".join(map(shlex.quote, features.header.sources)) or "the corpus"
     options = (
         parameter("model", features.header.model.name),

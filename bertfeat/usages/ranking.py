@@ -1,4 +1,4 @@
-"""Which usages of a word are shown: the first ones, or those nearest to a meaning, as a feature set streams by."""
+"""The choice of usages to show: the first ones, or those nearest to a meaning, as a feature set streams by."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ def check_numbers(k: int, context: int) -> None:
 
 
 def first_of_each(order: NDArray[np.int64], owners: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Of the occurrences in that order, the first of each document."""
+    """The first occurrence of each document, in the given order."""
     _, first = np.unique(owners[order], return_index=True)
     return order[np.sort(first)]
 
@@ -32,7 +32,7 @@ class UsageRanking:
 
     @property
     def usages(self) -> tuple[Usage, ...]:
-        """Those of the groups so far."""
+        """The usages chosen from the groups so far."""
         return tuple(usage for _, usage in self._best)
 
     @property

@@ -115,7 +115,7 @@ class Senses:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Some characters of a document, from which a usage is made."""
+    """A range of characters in a document, from which a usage is made."""
 
     row: int
     id: str

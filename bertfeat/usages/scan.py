@@ -56,7 +56,7 @@ class ScannedGroup:
 
 @dataclass(slots=True)
 class ScanCounts:
-    """How much was scanned."""
+    """The numbers of documents and usages that were scanned."""
 
     documents: int = 0
     found: int = 0
@@ -154,7 +154,7 @@ def _scan_documents(
 
 
 def subword_rule(settings: FeatureSettings) -> str:
-    """Which tokens represent a word; where the set has no words, the default of an extraction."""
+    """The rule for the tokens that represent a word; where the set has no words, the default of an extraction."""
     return settings.subword or "first"
 
 

@@ -52,7 +52,7 @@ LiteralValue = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:
-    """Where something stands in the text of a condition."""
+    """A range of characters in the text of a condition."""
 
     condition: str
     start: int
@@ -64,7 +64,7 @@ class SourceRange:
         return self.condition[self.start : self.end]
 
     def until(self, other: "SourceRange") -> "SourceRange":
-        """From here to the end of another place."""
+        """The range from here to the end of another place."""
         return SourceRange(self.condition, self.start, other.end)
 
     def refused(self, problem: str, *, with_help: bool = False) -> UsageError:

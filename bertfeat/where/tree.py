@@ -177,7 +177,7 @@ class Comparison:
             raise column.span.refused(f"{column.name} holds true or false, which have no order; use = or !=")
 
     def compute(self, arrays: Arrays) -> pa.BooleanArray:
-        """Where it holds; null beside null."""
+        """Compare both sides in each row; null where either is null."""
         left, right = self.left.compute(arrays), self.right.compute(arrays)
         if pa.types.is_floating(left.type) and pa.types.is_int64(right.type):
             return _compare_int_and_float(_MIRRORED[self.sign], right, left)
@@ -214,7 +214,7 @@ class Membership:
             value.check_beside(column, columns)
 
     def compute(self, arrays: Arrays) -> pa.BooleanArray:
-        """Where a value is equal; else null where the column is null, or the list holds a null."""
+        """Test whether a value is equal in each row; else null where the column is null, or the list holds a null."""
         column = self.operand.compute(arrays)
         values = [value.value for value in self.values]
         allowed = [value for value in values if value is not None]
@@ -249,7 +249,7 @@ class TextTest:
             raise self.pattern.span.refused(f"{self.test} takes at most {MAX_PATTERN:,} characters")
 
     def compute(self, arrays: Arrays) -> pa.BooleanArray:
-        """Where the text has the pattern; null where either is null."""
+        """Test whether the text has the pattern in each row; null where either is null."""
         column, pattern = self.operand.compute(arrays), self.pattern.compute(arrays).as_py()
         if pattern is None:
             return pa.nulls(len(column), pa.bool_())
@@ -281,7 +281,7 @@ class NullTest:
         _tested_column(self.operand, columns)
 
     def compute(self, arrays: Arrays) -> pa.BooleanArray:
-        """Where the column is null."""
+        """Test whether the column is null in each row."""
         return pc.is_null(self.operand.compute(arrays))
 
 
@@ -304,7 +304,7 @@ class Negation:
         self.part.check(columns)
 
     def compute(self, arrays: Arrays) -> pa.BooleanArray:
-        """Where the part is false; null where it is null."""
+        """Negate the part in each row; null stays null."""
         return pc.invert(self.part.compute(arrays))
 
 
@@ -321,6 +321,6 @@ class Junction:
             part.check(columns)
 
     def compute(self, arrays: Arrays) -> pa.BooleanArray:
-        """Where every part is true, or any."""
+        """Join the parts in each row: true where every part is, or any."""
         join = pc.and_kleene if self.joint == "and" else pc.or_kleene
         return functools.reduce(join, (part.compute(arrays) for part in self.parts))

@@ -15,6 +15,12 @@ typedef struct {
     int64_t operations;
 } Peak;
 
+#define RUN(name)                                                                                                      \
+    void bertfeat_peak_##name(int64_t operations, Parallel parallel, unsigned threads) {                               \
+        Peak peak = {operations};                                                                                      \
+        parallel(loop_##name, &peak, threads, 0);                                                                      \
+    }
+
 /* A loop over instructions of so many operations each, onto sums that do not wait for each other: two may begin in a
    cycle and take four to six. */
 #define PEAK(name, target, Vector, each, SUMS, MULTIPLY)                                                               \
@@ -28,10 +34,7 @@ typedef struct {
             _Pragma("GCC unroll 12") for (int i = 0; i < SUMS; i++) MULTIPLY(sums[i], a, b);                           \
         }                                                                                                              \
     }                                                                                                                  \
-    void bertfeat_peak_##name(int64_t operations, Parallel parallel, unsigned threads) {                               \
-        Peak peak = {operations};                                                                                      \
-        parallel(loop_##name, &peak, threads, 0);                                                                      \
-    }
+    RUN(name)
 
 #define MULTIPLY_FP32(sum, a, b) __asm__ volatile("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b))
 #define MULTIPLY_BF16(sum, a, b) __asm__ volatile("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b))
@@ -74,10 +77,7 @@ PEAK(int8_vnni, AVX512, __m512i, 2 * 64, 12, MULTIPLY_VNNI)
         }                                                                                                              \
         release_tiles();                                                                                               \
     }                                                                                                                  \
-    void bertfeat_peak_##name(int64_t operations, Parallel parallel, unsigned threads) {                               \
-        Peak peak = {operations};                                                                                      \
-        parallel(loop_##name, &peak, threads, 0);                                                                      \
-    }
+    RUN(name)
 
 #define INT8_TILES __attribute__((target("avx512f,amx-tile,amx-int8")))
 TILE_PEAK(amx, AMX, 2 * 16 * 16 * 32, _tile_dpbf16ps)

@@ -87,7 +87,7 @@ class Address:
 
 
 Location = Path | Address
-"""Where a file or folder is: on this machine, or in object storage."""
+"""The place of a file or folder: on this machine, or in object storage."""
 
 
 def is_address(text: object) -> bool:

@@ -42,7 +42,7 @@ def open_file(place: Location) -> BufferedReader:
 
 
 def file_identity(file: IOBase) -> tuple[object, ...]:
-    """What tells an open file from another one in its place: device, inode, size and time of change, or an e-tag."""
+    """Identify an open file among others in its place: by device, inode, size and time of change, or by an e-tag."""
     raw = file.raw if isinstance(file, BufferedReader) else file
     if isinstance(raw, ObjectFile):
         return (raw.tag,)

@@ -30,7 +30,7 @@ _log = logging.getLogger("bertfeat")
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a claim says."""
+    """The content of a claim."""
 
     owner: LockOwner
     token: str  # random: another one each time that something is claimed
@@ -175,7 +175,7 @@ class Lease:
 
 
 class LeaseWatch:
-    """What a process has seen of the claims of others, and since when each is as it is."""
+    """A process's view of the claims of others: the last state that it saw of each, and since when."""
 
     def __init__(self, seconds: float, owner: LockOwner | None = None) -> None:
         self.seconds = seconds

@@ -1,4 +1,4 @@
-"""What object storage answers, as errors of one line: what failed, and what to do."""
+"""The answers of object storage as errors of one line: what failed, and what to do."""
 
 import errno
 import re

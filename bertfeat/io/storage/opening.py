@@ -25,7 +25,7 @@ _AWS_KEYS = (
     "AWS_SKIP_SIGNATURE",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 )
-"""Where obstore finds credentials itself; otherwise it asks the machine that it runs on."""
+"""The variables in which obstore finds credentials itself; otherwise it asks the machine that it runs on."""
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -118,7 +118,7 @@ def _open_s3(bucket: str, client: "ClientConfig", retry: "RetryConfig") -> "stor
 
 
 def _profile_credentials() -> "S3CredentialProvider | None":
-    """What gives the credentials of a profile, of single sign-on for example."""
+    """Return the provider of a profile's credentials, of single sign-on for example, if there are any."""
     if not _has_profile() or not find_spec("boto3"):
         return None
     from botocore.exceptions import BotoCoreError

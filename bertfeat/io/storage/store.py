@@ -1,4 +1,4 @@
-"""What storage must be able to do, and which store a place belongs to."""
+"""The operations that storage must support, and the store that a place belongs to."""
 
 import os
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _SETTINGS = ("AWS_", "AZURE_", "BERTFEAT_STORAGE_", "GOOGLE_")  # what variables
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What changes when a file does: its size, and the store's own tag (an e-tag; locally the time of its change)."""
+    """Values that change when a file does: size, and the store's own tag (an e-tag; locally the time of its change)."""
 
     size: int
     tag: str

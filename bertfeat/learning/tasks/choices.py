@@ -55,7 +55,7 @@ class Choices(OneOfSeveral):
         return ExampleLayout(ExampleRows(choices.first, choices.stop, choices.counts))
 
     def vectors_an_example(self, texts: HeadTexts) -> int:
-        """As many as a question has choices."""
+        """Return the number of choices that a question has."""
         return len(texts.others[0])
 
     def make_targets(self, gold: GoldExamples) -> NDArray[np.generic]:

@@ -50,12 +50,12 @@ class FeatureSource:
 
     @property
     def count(self) -> int:
-        """How many vectors there are; for tokens and words their positions are read to count them."""
+        """The number of vectors; for tokens and words their positions are read to count them."""
         return sum(shard.vectors for shard in self.shards)
 
     @cached_property
     def shards(self) -> tuple[PlannedShard, ...]:
-        """How the vectors are divided, whoever adds them."""
+        """The shards into which the vectors are divided, the same whichever process adds them."""
         counts = [self._count_vectors(features) for features in self.sets]
         parts = [
             SourcePart(number, entry.first_row, entry.last_row, entry.documents, vectors)
@@ -90,7 +90,7 @@ class FeatureSource:
             yield builder.take()
 
     def document_blocks(self) -> Iterator[VectorBlock]:
-        """What :meth:`blocks` gives of documents, tokens and words, without their vectors."""
+        """Yield the documents, tokens and words of :meth:`blocks`, without their vectors."""
         self.skipped, nothing = 0, np.empty((0, self.width), np.float32)
         for shard in self.shards:
             for batch, number, document in self._read(shard, documents=True, vectors=False):
@@ -116,7 +116,7 @@ class FeatureSource:
                 document += len(batch)
 
     def _pieces(self, batch: pa.RecordBatch, document: int) -> tuple[NDArray[np.bool_] | None, PieceColumns | None]:
-        """Which tokens or words of a batch, whose first document has that number, have vectors that count."""
+        """Return a mask of a batch's usable tokens or words, and their columns; its first document is ``document``."""
         if self.per_document:
             return None, None
         pieces = read_positions(batch, self.column.pooling)
@@ -133,7 +133,7 @@ class FeatureSource:
         return [name for name in self._kept if name in features.names]
 
     def _count_vectors(self, features: FeatureSet) -> list[int]:
-        """How many vectors each part of a set has."""
+        """Count the vectors of each part of a set."""
         if self.per_document:
             return [entry.documents for entry in features.entries]
         counts, at = [0] * len(features.entries), 0
@@ -183,7 +183,7 @@ def find_incomparability(
     header: PartHeader,
     other: ReadableColumn | FeatureColumn,
 ) -> str | None:
-    """Why vectors of a model, settings and column cannot be compared with those of another feature set.
+    """Return the reason why vectors of a model, settings and column are not comparable with those of another set.
 
     None if they can.
     """

@@ -30,7 +30,7 @@ Keep = Callable[[VectorBlock], None]
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """What a trained index is filled with, and what is done on the way."""
+    """The input for filling a trained index: its vectors, the build's options, and the consumers of each block."""
 
     source: FeatureSource
     choice: IndexChoice
@@ -101,11 +101,11 @@ def kept_blocks(source: VectorSource, keep: Keep) -> Generator[VectorBlock, None
 
 
 class Counted(Protocol):
-    """Something that knows how many vectors it has."""
+    """An object that knows its number of vectors."""
 
     @property
     def ntotal(self) -> int:
-        """How many there are."""
+        """The number of vectors."""
 
 
 def check_complete(index: Counted, count: int) -> None:

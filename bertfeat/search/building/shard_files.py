@@ -56,7 +56,7 @@ class ShardBuilder:
 
     @property
     def ntotal(self) -> int:
-        """How many vectors it has."""
+        """The number of vectors in the shard."""
         return int(self._index.ntotal)
 
     def add(self, vectors: NDArray[np.float32]) -> None:

@@ -1,4 +1,4 @@
-"""How the vectors of feature sets are divided: into shards of whole parts, in order, however many processes fill them.
+"""The division of feature sets' vectors into shards of whole parts, in order, the same for any number of processes.
 
 Shapes: W values in a vector.
 """

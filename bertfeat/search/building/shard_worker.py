@@ -22,7 +22,7 @@ from bertfeat.search.vectors.faiss_transforms import judged_transform
 from bertfeat.search.vectors.metric import Metric
 
 TRAINED_NAME = "trained"
-"""In the folder of the shards: the index as it was trained, without vectors."""
+"""The name of the file in the shards' folder that holds the index as it was trained, without vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class FilledShard:
 
 @dataclass(frozen=True, slots=True)
 class ShardJob:
-    """Everything that workers have to know of a build."""
+    """The description of a build that its workers need."""
 
     sets: tuple[Location, ...]
     sources: tuple[SourceSet, ...]  # the same sets as they were when the build began
@@ -58,7 +58,7 @@ class ShardJob:
         return ShardWorker(self, device)
 
     def threads_in_use(self) -> int:
-        """With how many threads FAISS computes in this process."""
+        """Return the number of threads with which FAISS computes in this process."""
         return count_faiss_threads()
 
     def repeat(self, task: PlannedShard) -> PlannedShard:
@@ -106,7 +106,7 @@ class ShardWorker:
 
 
 def shard_place(folder: Location, shard: PlannedShard) -> Location:
-    """Where the file of a shard is."""
+    """The location of a shard's file."""
     return folder / f"shard-{shard.number:05d}"
 
 

@@ -40,7 +40,7 @@ _FETCHED = 16 << 20  # bytes of a file that are fetched at once
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Who fills the shards of an index, and where they put them."""
+    """The engine that fills the shards of an index, and the place where they are written."""
 
     engine: Engine
     scratch: Location | None = None  # None: beside the new index

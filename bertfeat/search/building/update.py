@@ -158,7 +158,7 @@ class _RemainingIndex:
 
     @property
     def documents(self) -> int:
-        """How many documents the stores keep, tombstones among them."""
+        """The number of documents that the stores keep, including tombstones."""
         return int(self._documents.sum())
 
     def copy(self, stores: IndexStoresWriter) -> None:
@@ -236,7 +236,7 @@ def _refuse_numbers_as_ids(index: VectorIndex, features: FeatureSet) -> None:
 
 
 def _with_ids(index: VectorIndex, ids: pa.Array) -> NDArray[np.bool_]:
-    """Which documents have one of the ids and are not tombstones yet."""
+    """Return a mask of the documents that have one of the ids and are not tombstones yet."""
     ids = ids.cast(pa.large_string())
     matches = [pc.is_in(batch.column("id"), value_set=ids).to_numpy(False) for batch in index.documents.batches(["id"])]
     having: NDArray[np.bool_] = np.concatenate(matches) if matches else np.zeros(0, bool)
@@ -250,7 +250,7 @@ def _ids_of_rows(documents: ArrowStore, chosen: NDArray[np.bool_]) -> set[str]:
 
 
 def _count_zero_vectors(index: VectorIndex, vectors: NDArray[np.bool_]) -> int:
-    """How many of the vectors are zero."""
+    """Count the zero vectors among the selected ones."""
     if not index.settings.zero_vectors:
         return 0
     numbers = np.flatnonzero(vectors)

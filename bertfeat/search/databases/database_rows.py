@@ -30,12 +30,12 @@ _PIECE_FIELDS = {
     "end": pa.int32(),
     "segment": pa.int8(),
 }
-"""What is stored of a token or word, beside the row, id and kept columns of its document."""
+"""The fields that are stored of a token or word, besides the row, id and kept columns of its document."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowBlock:
-    """Some rows, in order."""
+    """A block of consecutive rows."""
 
     start: int  # number of the first one
     vectors: NDArray[np.float32]  # [n, W] of length 1; zero vectors stay zero
@@ -72,7 +72,7 @@ class DatabaseRows:
             "model": model.name,
             "model_fingerprint": model.fingerprint,
         }
-        """What the vectors are and where they are from; recorded in the database."""
+        """The description and origin of the vectors; recorded in the database."""
 
     def blocks(self, *, columns: bool) -> Iterator[RowBlock]:
         """All rows; without ``columns`` the vectors alone.

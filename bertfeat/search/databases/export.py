@@ -23,7 +23,7 @@ from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
 
 
 class VectorDatabase(Protocol):
-    """What is asked of each database."""
+    """The interface of a vector database that rows are exported to."""
 
     where: str  # for messages
     trials: Sequence[Mapping[str, int]]  # search parameters, each more thorough than the one before
@@ -42,7 +42,7 @@ class VectorDatabase(Protocol):
         ...
 
     def count(self) -> int:
-        """How many rows there are."""
+        """Count the rows in the database."""
         ...
 
     def finish(self, done: Callable[[int], None]) -> str:
@@ -57,7 +57,7 @@ class VectorDatabase(Protocol):
 @displayed
 @dataclass(frozen=True, slots=True)
 class DatabaseReport:
-    """What was loaded into a database."""
+    """The result of an export into a database."""
 
     place: str  # the dataset, server or folder
     collection: str | None  # of Qdrant

@@ -105,7 +105,7 @@ class LanceTable:
             raise
 
     def count(self) -> int:
-        """How many rows there are."""
+        """Count the rows in the dataset."""
         with self._errors("cannot be read"):
             return int(self._dataset.count_rows())
 
@@ -214,12 +214,12 @@ def _partitions(count: int) -> int:
 
 
 def _values_per_code(width: int) -> int:
-    """How many values of a vector one code of a byte stands for; a divisor of the width."""
+    """Return the number of values of a vector that one code of a byte stands for; a divisor of the width."""
     return next(values for values in (8, 16, 4, 2, 1) if width % values == 0)
 
 
 def _streaming_rate(partitions: int, width: int) -> int | None:
-    """How many vectors a partition are trained on at once, where not all of them fit the memory that this may take."""
+    """Return the number of vectors per partition to train on at once; None where all fit into the allowed memory."""
     a_vector_each = partitions * width * 4
     if a_vector_each * _VECTORS_PER_PARTITION <= _TRAINING_BYTES:
         return None

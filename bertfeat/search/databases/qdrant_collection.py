@@ -85,7 +85,7 @@ class QdrantCollection:
                 self._ask(partial(self._client.upsert, self._name, batch, wait=True))
 
     def count(self) -> int:
-        """How many points there are."""
+        """Count the points in the collection."""
         return self._ask(lambda: self._client.count(self._name, exact=True)).count
 
     def finish(self, done: Callable[[int], None]) -> str:
@@ -119,7 +119,7 @@ class QdrantCollection:
         return found
 
     def _resume(self) -> int:
-        """How many points an interrupted export of the same rows left for certain; other contents are refused."""
+        """Count the points that an interrupted export of the same rows left for certain; refuse other contents."""
         theirs = _described(self._info().config.params.vectors)
         ours = _described(models.VectorParams(size=self._rows.width, distance=models.Distance.COSINE))
         if theirs != ours:
@@ -228,7 +228,7 @@ def _explained(error: Exception, where: object) -> DatabaseError:
 
 
 def _told(error: UnexpectedResponse) -> str:
-    """What the server says of an error."""
+    """Return the server's message about an error, with the status code."""
     try:
         said = json.loads(error.content)["status"]["error"]
     except (ValueError, KeyError, TypeError):
@@ -243,7 +243,7 @@ def _described(vectors: object) -> str:
 
 
 def _batches(block: RowBlock, first: int) -> Iterator[tuple[int, int]]:
-    """Where the requests for the rows of a block begin and end, from its row ``first`` on."""
+    """Divide the rows of a block, from its row ``first`` on, into requests: the start and end of each."""
     assert block.columns is not None
     sizes = np.full(len(block.vectors), block.vectors.shape[1] * _VALUE_BYTES, np.int64)
     for column in block.columns.columns:

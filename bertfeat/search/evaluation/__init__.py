@@ -1,1 +1,1 @@
-"""How well an index or a layer searches: recall against exact search, and retrieval scores of BEIR folders."""
+"""The search quality of an index or a layer: recall against exact search, and retrieval scores of BEIR folders."""

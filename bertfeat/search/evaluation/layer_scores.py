@@ -14,7 +14,7 @@ RANKED_BY = RETRIEVAL_METRICS[0]
 @displayed
 @dataclass(frozen=True, slots=True)
 class LayerScores:
-    """How well one column under one transform finds what is judged to be relevant."""
+    """The retrieval scores of one column under one transform, by the relevance judgments."""
 
     column: str  # concat4_mean
     transform: str  # as asked for: none, half-whiten, whiten:128

@@ -1,4 +1,4 @@
-"""Which layers search best: every recipe and transform of a feature set, scored on a BEIR folder by exact search.
+"""A comparison of layers for search: all recipes and transforms of a feature set, scored on a BEIR folder exactly.
 
 The question of the paper's Table 7 (which layers, Devlin et al. 2019, section 5.3), asked of retrieval. No index is
 built: the vectors stream by, once for the search, and once before it where they are whitened.

@@ -53,7 +53,7 @@ class GroundTruth:
     queries_per_second: float  # of the exact search
 
     def part(self, which: slice) -> "GroundTruth":
-        """Some of the queries."""
+        """Select a slice of the queries, with their nearest vectors."""
         return GroundTruth(self.asked.part(which), self.scores[which], self.numbers[which], self.queries_per_second)
 
 

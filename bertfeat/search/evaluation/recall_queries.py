@@ -38,7 +38,7 @@ class RecallQueries:
         return len(self.vectors)
 
     def part(self, which: slice) -> "RecallQueries":
-        """Some of the queries."""
+        """Select a slice of the queries."""
         stored = None if self.stored is None else self.stored[which]
         return RecallQueries(self.kind, self.vectors[which], self.own[which], stored)
 

@@ -54,7 +54,7 @@ class KeptTokens:
         self.vectors: NDArray[np.number] = _map_array(folder / TOKENS_NAME, np.dtype(tokens.column.dtype), shape)
         """The directions as they are stored, ``[N, W]``."""
         self.offsets = _map_array(folder / TOKEN_OFFSETS_NAME, np.dtype(np.int64), (settings.documents + 1,))
-        """Where each document's tokens begin, ``[D+1]``."""
+        """The start of each document's tokens, and the end of the last one's, ``[D+1]``."""
         ids = folder / TOKEN_IDS_NAME
         self.ids = _map_array(ids, np.dtype(np.int32), (tokens.count,)) if tokens.has_strings else None
         """The number of each token in the vocabulary, ``[N]``; None in an index without texts."""
@@ -101,7 +101,7 @@ class KeptTokens:
             at = stop
 
     def owners(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Which of the documents from ``start`` to ``stop`` each of their tokens is of, counted from ``start``."""
+        """The document of each token in the documents from ``start`` to ``stop``, counted from ``start``."""
         return np.repeat(np.arange(stop - start), np.diff(self.offsets[start : stop + 1]))
 
 
@@ -120,7 +120,7 @@ class StoredDocumentTokens:
             yield document, unit_vectors(derivation.apply({name: stored}))
 
     def counts(self) -> TokenCounts:
-        """In how many documents of the index each token occurs."""
+        """Count the documents of the index in which each token occurs."""
         return self._store.vocabulary
 
 

@@ -48,7 +48,7 @@ class DocumentTokens(Protocol):
         ...
 
     def counts(self) -> TokenCounts:
-        """In how many documents of the index each token occurs.
+        """Count the documents of the index in which each token occurs.
 
         Raises:
             IndexFolderError: the tokens themselves were not kept.
@@ -108,7 +108,7 @@ class FeatureSetTokens:
                 yield name, unit_vectors(matrix[cut][usable[cut]])
 
     def counts(self) -> TokenCounts:
-        """In how many documents each token occurs: all tokens are read once, their vectors are not."""
+        """Count the documents in which each token occurs: all tokens are read once, their vectors are not."""
         return self._counts
 
     @cached_property

@@ -1,4 +1,4 @@
-"""In how many documents each token (or word) occurs, of which inverse document frequencies are made.
+"""The number of documents with each token (or word), from which inverse document frequencies are computed.
 
 Shapes: N tokens of some documents, V different ones of all documents.
 """
@@ -23,7 +23,7 @@ class TokenCounts:
         self.counts: NDArray[np.int64] = np.zeros(len(self._numbers), np.int64) if counts is None else counts
         """Documents that have each token, by its number, ``[V]``."""
         self.documents = documents
-        """How many documents there are."""
+        """The number of documents."""
 
     @property
     def strings(self) -> list[str]:

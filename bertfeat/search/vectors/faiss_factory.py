@@ -56,7 +56,7 @@ def create_faiss_index(factory: str, width: int, metric: Metric) -> FaissIndex:
 
 
 def refusal_of_factory(factory: str) -> str | None:
-    """Why FAISS must not be given a factory string; None if nothing is known against it."""
+    """The reason why FAISS must not be given a factory string; None if nothing is known against it."""
     if not factory.isascii():
         return "it has characters that no factory string has"
     if len(factory) > _MOST_LENGTH:

@@ -18,7 +18,7 @@ Scored = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
 class VectorSink(Protocol):
-    """Something that takes vectors: an index, or a builder of one."""
+    """An object that takes vectors: an index, or a builder of one."""
 
     def add(self, vectors: NDArray[np.float32], /) -> None:
         """Add vectors ``[n, W]``."""
@@ -69,7 +69,7 @@ class CodeVector(Protocol):
     """The encoded vectors of an index, one after the other."""
 
     def size(self) -> int:
-        """How many bytes they have."""
+        """Return the size of the vectors in bytes."""
         ...
 
     def resize(self, size: int, /) -> None:
@@ -94,7 +94,7 @@ class InvertedLists(Protocol):
     code_size: int
 
     def list_size(self, number: int, /) -> int:
-        """How many vectors a list has."""
+        """Count the vectors in a list."""
         ...
 
     def get_ids(self, number: int, /) -> object:
@@ -106,7 +106,7 @@ class InvertedLists(Protocol):
         ...
 
     def compute_ntotal(self) -> int:
-        """How many vectors there are in all lists."""
+        """Count the vectors in all lists."""
         ...
 
     def merge_from(self, other: "InvertedLists", added: int, /) -> None:
@@ -115,7 +115,7 @@ class InvertedLists(Protocol):
 
 
 class DirectMap(Protocol):
-    """In which list each vector is: FAISS's ``DirectMap``."""
+    """The map from each vector to its list: FAISS's ``DirectMap``."""
 
     type: int
 

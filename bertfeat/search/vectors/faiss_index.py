@@ -125,7 +125,7 @@ def set_search_parameter(index: FaissIndex, value: int) -> None:
 
 
 def count_faiss_threads() -> int:
-    """How many threads FAISS works with."""
+    """Return the number of threads that FAISS works with."""
     return int(faiss.omp_get_max_threads())
 
 
@@ -175,7 +175,7 @@ def flat_storage(index: FaissIndex) -> FaissIndex | None:
 
 
 def count_faiss_gpus() -> int:
-    """How many GPUs FAISS can work on; none where it was built without."""
+    """Count the GPUs that FAISS can work on; none where it was built without GPU support."""
     return int(faiss.get_num_gpus()) if hasattr(faiss, "StandardGpuResources") else 0
 
 

@@ -99,7 +99,7 @@ def _storing_part(index: FaissIndex) -> FaissIndex:
 
 
 def _faiss_metric(index: FaissIndex) -> Metric:
-    """What FAISS computes in this index; cosine is its inner product."""
+    """The metric that FAISS computes in this index; cosine is its inner product."""
     return Metric.L2 if index.metric_type == faiss.METRIC_L2 else Metric.IP
 
 

@@ -25,7 +25,7 @@ _NOTHING = ("nothing",)
 
 
 def find_mismatch(index: FaissIndex, settings: IndexSettings, *, whole: bool) -> str | None:
-    """How an index differs from what its factory string makes: the ``whole`` of it, or its outermost class alone.
+    """Describe how the ``whole`` index, or its outermost class alone, differs from what its factory string makes.
 
     None if it does not differ.
     """

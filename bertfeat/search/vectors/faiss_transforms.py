@@ -24,7 +24,7 @@ class FaissTransform(Protocol):
 
 
 def index_transform(index: FaissIndex) -> Transform | None:
-    """How a trained index transforms vectors ``[n, W]`` before it stores them; None where it does not."""
+    """The transform that a trained index applies to vectors ``[n, W]`` before it stores them; None without one."""
     plain = faiss.downcast_index(index)
     return partial(apply_transforms, plain) if isinstance(plain, faiss.IndexPreTransform) else None
 

@@ -72,7 +72,7 @@ def choose_index(kind: str, *, count: int, width: int, memory: int | None, recal
 
 
 def cluster_count(count: int) -> int:
-    """How many clusters ``count`` vectors are divided into: 4·√count, and enough vectors to train each."""
+    """The number of clusters for ``count`` vectors: 4·√count, or fewer, so that each has enough vectors to train on."""
     return max(1, min(round(4 * math.sqrt(count)), count // 39))
 
 

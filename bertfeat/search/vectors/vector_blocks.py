@@ -18,7 +18,7 @@ BLOCKS_ALIVE = 3  # one in work, one waiting, one being read
 
 @dataclass(frozen=True, slots=True)
 class PieceColumns:
-    """Which token or word each vector of a block is."""
+    """The token or word of each vector in a block."""
 
     document: NDArray[np.int64]  # [n] number of its document in the index
     number: NDArray[np.int32]  # [n] which token or word of the document
@@ -29,7 +29,7 @@ class PieceColumns:
 
 @dataclass(frozen=True, slots=True)
 class VectorBlock:
-    """Some vectors, in order, and their documents."""
+    """A block of consecutive vectors, and their documents."""
 
     vectors: NDArray[np.float32]  # [n, W] the consumer may change them
     documents: tuple[pa.Table, ...] = ()  # columns that the document store keeps
@@ -43,7 +43,7 @@ class VectorSource(Protocol):
 
     @property
     def count(self) -> int:
-        """How many vectors there are."""
+        """The number of vectors."""
         ...
 
     def blocks(self, *, documents: bool) -> Iterator[VectorBlock]:
@@ -81,7 +81,7 @@ class BlockBuilder:
             self._pieces.append(pieces)
 
     def take(self) -> VectorBlock:
-        """Everything that was added since the last time, as one block."""
+        """Return everything that was added since the last call, as one block."""
         vectors = self._array(self.count)
         np.concatenate(self._vectors, out=vectors)
         pieces = _concatenate_pieces(self._pieces) if self._pieces else None
@@ -104,5 +104,5 @@ def _concatenate_pieces(pieces: list[PieceColumns]) -> PieceColumns:
 
 
 def block_rows(width: int) -> int:
-    """How many vectors make a block."""
+    """The number of vectors in a block, for vectors of ``width`` values."""
     return max(1024, BLOCK_BYTES // (4 * width))

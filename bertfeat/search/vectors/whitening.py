@@ -86,11 +86,11 @@ class Whitener:
 
     @property
     def width(self) -> int:
-        """How many values a whitened vector has."""
+        """The number of values in a whitened vector."""
         return self.whitening.width or 0
 
     def matrix(self) -> "WhiteningMatrix":
-        """It as FAISS has it, ``[n, W]`` → ``[n, K]``."""
+        """Return the whitening as FAISS's matrix, ``[n, W]`` → ``[n, K]``."""
         made = new_matrix(self.whitening, len(self.spectrum.mean))
         directions = np.zeros((made.d_in, made.d_in), np.float32)
         variances = np.zeros(made.d_in, np.float32)

@@ -14,7 +14,7 @@ _NAME = r"(half-whiten|whiten)(?::([0-9]{1,9}))?"
 
 
 class WhiteningKind(StrEnum):
-    """How far variances are made equal."""
+    """The degree to which a whitening makes variances equal: in full, or halfway."""
 
     WHITEN = "whiten"
     HALF_WHITEN = "half-whiten"
