@@ -11,7 +11,7 @@ from bertfeat.io.json_codec import (
     from_plain,
     to_plain,
 )
-from bertfeat.io.json_file import JsonFormat, write_json
+from bertfeat.io.json_file import JsonFormat, json_content, write_json
 from bertfeat.io.lock import FolderLock, folder_lock, lock_holder
 from bertfeat.io.lock_owner import LockOwner
 from bertfeat.io.malloc import (
@@ -32,6 +32,7 @@ from bertfeat.io.result_folder import (
     ResultKind,
     claim_folder,
     explain_absence,
+    first_names,
     is_own_part,
     make_state_folder,
     refuse_other_kind,
@@ -105,6 +106,7 @@ __all__ = [
     "explain_absence",
     "file_identity",
     "file_stamp",
+    "first_names",
     "folder_lock",
     "from_plain",
     "give_back_memory",
@@ -114,6 +116,7 @@ __all__ = [
     "is_address",
     "is_own_part",
     "is_special",
+    "json_content",
     "keep_freed_memory",
     "lease_seconds",
     "list_files",

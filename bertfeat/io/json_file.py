@@ -80,11 +80,17 @@ def write_json(path: Location, value: object) -> None:
     Raises:
         StorageError: the folder cannot be written, or object storage not reached.
     """
+    with create_file(path) as new:
+        new.path.write_bytes(json_content(value))
+
+
+def json_content(value: object) -> bytes:
+    """The content of a file of a JSON object, with its own digest."""
     plain = to_plain(value)
     text = encode_json({**plain, DIGEST: _json_digest(plain)})
-    with create_file(path) as new:
-        # a lone surrogate has no UTF-8 form, but its backslash form is JSON
-        new.path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    return text.encode(
+        "utf-8", "backslashreplace"
+    )  # a lone surrogate has no UTF-8 form, but its backslash form is JSON
 
 
 def _check_digest(raw: dict[str, object]) -> None:

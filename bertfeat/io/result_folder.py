@@ -131,7 +131,7 @@ def release_folder(folder: Location, before: Collection[str] | None = None) -> N
     """
     if isinstance(folder, Address):
         with suppress(StorageError):
-            if _first_names(folder) <= {f"{STATE_FOLDER}/{_MARKER}"}:
+            if first_names(folder) <= {f"{STATE_FOLDER}/{_MARKER}"}:
                 remove_stored(folder / STATE_FOLDER / _MARKER)
         return
     with suppress(OSError):
@@ -186,7 +186,7 @@ def is_own_part(path: Location) -> bool:
 def _entries(folder: Location) -> set[str]:
     """The names in a folder, also of folders, and in its state folder."""
     if isinstance(folder, Address):
-        names = _first_names(folder)
+        names = first_names(folder)
         state = {name for name in names if name.startswith(f"{STATE_FOLDER}/")}
         return state | {name.partition("/")[0] for name in names}
     found: set[str] = set()
@@ -196,7 +196,8 @@ def _entries(folder: Location) -> set[str]:
     return found
 
 
-def _first_names(folder: Address) -> set[str]:
+def first_names(folder: Address) -> set[str]:
+    """The names of the first thousand files at an address and below it, which tell what is there."""
     store, name = store_of(folder)
     return {file.name for file in islice(store.list(name), _MOST_NAMES)}
 

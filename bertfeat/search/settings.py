@@ -14,7 +14,18 @@ from msgspec import Meta
 from bertfeat.display import Cells, displayed
 from bertfeat.errors import IndexFolderError
 from bertfeat.features import FeatureSettings, ModelIdentity
-from bertfeat.io import STATE_FOLDER, JsonFormat, Location, explain_absence, write_json
+from bertfeat.io import (
+    STATE_FOLDER,
+    Address,
+    JsonFormat,
+    Location,
+    Stamp,
+    explain_absence,
+    json_content,
+    put_file,
+    replace_file,
+    write_json,
+)
 from bertfeat.recipe import FeatureColumn, parse_recipes
 from bertfeat.search.options import TokenDtype
 from bertfeat.search.vectors.metric import Metric
@@ -192,6 +203,17 @@ def write_index_settings(settings: IndexSettings, folder: Location) -> None:
         StorageError: the place cannot be written.
     """
     write_json(folder / SETTINGS_NAME, settings)
+
+
+def replace_index_settings(settings: IndexSettings, place: Address, former: Stamp | None) -> bool:
+    """Write the record of an index at an address if the one there is still the former one, by its stamp; else False.
+
+    Raises:
+        StorageError: the place cannot be written.
+    """
+    path, content = place / SETTINGS_NAME, json_content(settings)
+    written = put_file(path, content, if_absent=True) if former is None else replace_file(path, content, former)
+    return written is not None
 
 
 def read_index_settings(folder: Location) -> IndexSettings:

@@ -7,29 +7,32 @@ files of a version together and hold them (:mod:`.folder`). What a killed run le
 the record does not name, file by file, and only files that bertfeat gives such names.
 
 At an address, such as ``s3://bucket/corpus.index``, the same goes on: a version is written on this machine and then
-uploaded, the lock is a lease (:mod:`bertfeat.io.lock`), and readers hold copies (:mod:`.index_copy`).
+uploaded, and readers hold copies (:mod:`.index_copy`). The lock is a lease (:mod:`bertfeat.io.lock`), which a run that
+was stopped loses without knowing. So each run's version has a number that no other draws, the record is replaced only
+if it is the one that was there when the run began, and a run that has lost its lock removes no version but its own.
 """
 
 import os
 import re
+import secrets
 import shutil
-import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
-from bertfeat.errors import IndexFolderError, StorageError, UsageError
+from bertfeat.errors import FolderLockedError, IndexFolderError, StorageError, UsageError
 from bertfeat.io import (
     STATE_FOLDER,
     Address,
     FolderLock,
     Location,
     ResultKind,
+    Stamp,
     as_location,
     claim_folder,
     file_stamp,
+    first_names,
     folder_lock,
     put_file,
     real_path,
@@ -37,7 +40,6 @@ from bertfeat.io import (
     remove_stored,
     result_kind,
     storage_errors,
-    store_of,
 )
 from bertfeat.search.index_copy import keep_as_copy, writing_room
 from bertfeat.search.index_files import seal_version
@@ -48,6 +50,7 @@ from bertfeat.search.settings import (
     IndexSettings,
     no_index_error,
     read_index_settings,
+    replace_index_settings,
     write_index_settings,
 )
 
@@ -55,7 +58,7 @@ _STATE_NAMES = re.compile(r"kind|lock|index\.json|\..*\.tmp")
 _WORK_NAMES = re.compile(r"shard-\d+|bertfeat-shards-[0-9a-f]+")  # in a version that is being built
 _REMOVED_ON_NFS = ".nfs"  # how NFS names a file that was removed while somebody has it open
 _LOCK_TRIES = 20
-_MOST_FILES = 1000  # that tell what is at an address: those of one request
+_APART = 1 << 32  # numbers from which a run at an address draws one, above those of the versions before it
 _ANOTHER = "name another folder"
 
 
@@ -65,6 +68,7 @@ class HeldFolder:
 
     folder: Location  # absolute, links followed
     lock: FolderLock
+    record: Stamp | None  # of the record when the folder was locked
 
     @contextmanager
     def new_version(self) -> Iterator[Path]:
@@ -78,12 +82,21 @@ class HeldFolder:
         with writing_room(self.folder) as room, storage_errors(room):
             claim_folder(self.folder, ResultKind.INDEX)
             older = _version_numbers(self.folder)
-            fresh = room / f"version-{max(older.values(), default=0) + 1}"
+            number = max(older.values(), default=0) + 1
+            number += secrets.randbelow(_APART) if isinstance(self.folder, Address) else 0
+            fresh = room / f"version-{number}"
             try:
                 fresh.mkdir()
                 yield fresh
             finally:
-                _remove_unnamed(self.folder, spared=older)
+                _remove_unnamed(self.folder, spared=older, only=fresh.name if self._is_lost() else None)
+
+    def _is_lost(self) -> bool:
+        try:
+            self.lock.check()
+        except (FolderLockedError, StorageError):
+            return True
+        return False
 
     def publish(self, settings: IndexSettings, version: Path) -> IndexSettings:
         """Make the version that was written into the folder of :meth:`new_version` the current one.
@@ -97,12 +110,17 @@ class HeldFolder:
             StorageError: the folder cannot be written.
         """
         settings = seal_version(settings, version)
-        if isinstance(self.folder, Address):
-            for name in settings.files:
-                put_file(self.folder / version.name / name, version / name)
+        if not isinstance(self.folder, Address):
+            write_index_settings(settings, self.folder)
+            return settings
+        for name in settings.files:
+            self.lock.check()
+            put_file(self.folder / version.name / name, version / name)
         self.lock.check()
-        write_index_settings(settings, self.folder)
-        if isinstance(self.folder, Address):
+        if not replace_index_settings(settings, self.folder, self.record):
+            problem = "another run replaced the index while this one was stopped or could not reach the storage"
+            raise FolderLockedError(problem, where=self.folder, remedy="run it again")
+        with suppress(StorageError):  # whoever opens it downloads it then
             keep_as_copy(self.folder, settings, version.parent)
         return settings
 
@@ -125,7 +143,7 @@ def hold_index_folder(folder: str | Path | Address, *, new: bool = False) -> Ite
         _refuse_foreign_files(target)
         unread = _version_numbers(target) if _has_record(target) else ()
         _remove_unnamed(target, spared=unread)
-        yield HeldFolder(target, lock)
+        yield HeldFolder(target, lock, file_stamp(target / SETTINGS_NAME))
 
 
 @contextmanager
@@ -183,22 +201,22 @@ def _refuse_foreign_files(folder: Location) -> None:
 
 def _strangers(folder: Location) -> Iterator[str]:
     """The names in a folder that bertfeat does not give to what it writes into an index."""
-    versions = _version_numbers(folder)
-    for name in _names_in(folder):
+    entries = _scan_names(folder)
+    versions = _versions_among(entries, folder)
+    for name in entries:
         if name == STATE_FOLDER:
-            yield from (f"{name}/{each}" for each in _names_in(folder / name) if not _STATE_NAMES.fullmatch(each))
+            yield from (f"{name}/{each}" for each in _scan_names(folder / name) if not _STATE_NAMES.fullmatch(each))
         elif name in versions:
-            yield from (f"{name}/{each}" for each in _names_in(folder / name) if not _is_own_name(each))
+            yield from (f"{name}/{each}" for each in _scan_names(folder / name) if not _is_own_name(each))
         else:
             yield name
 
 
-def _names_in(folder: Location) -> list[str]:
-    """The names of files and folders in a folder; at an address, of its first thousand files."""
+def _scan_names(folder: Location) -> dict[str, bool]:
+    """The names in a folder, and whether each is a folder, which no link is; at an address those of the first files."""
     if isinstance(folder, Address):
-        store, key = store_of(folder)
-        return sorted({file.name.partition("/")[0] for file in islice(store.list(key), _MOST_FILES)})
-    return os.listdir(folder)
+        return {name.partition("/")[0]: "/" in name for name in sorted(first_names(folder))}
+    return {entry.name: entry.is_dir(follow_symlinks=False) for entry in os.scandir(folder)}
 
 
 def _is_own_name(name: str) -> bool:
@@ -207,24 +225,25 @@ def _is_own_name(name: str) -> bool:
 
 
 def _version_numbers(folder: Location) -> dict[str, int]:
-    """The names and numbers of the versions in the folder of an index; none in any other folder.
+    """The names and numbers of the versions in the folder of an index; none in any other folder."""
+    return _versions_among(_scan_names(folder), folder)
 
-    A run says that a folder is an index before it makes the first version.
-    """
+
+def _versions_among(entries: Mapping[str, bool], folder: Location) -> dict[str, int]:
+    """The versions among what was found in a folder: a run says that it is an index before it makes the first one."""
     if result_kind(folder) is not ResultKind.INDEX:
         return {}
-    found = {name: int(match[1]) for name in _names_in(folder) if (match := VERSION_NAME.fullmatch(name))}
-    if isinstance(folder, Path):  # nothing goes through a link
-        found = {name: number for name, number in found.items() if stat.S_ISDIR(os.lstat(folder / name).st_mode)}
-    return found
+    folders = [name for name, is_folder in entries.items() if is_folder]
+    return {name: int(match[1]) for name in folders if (match := VERSION_NAME.fullmatch(name))}
 
 
-def _remove_unnamed(folder: Location, *, spared: Collection[str]) -> None:
-    """Remove versions that the record does not name; where it cannot be read, those that are not ``spared``."""
+def _remove_unnamed(folder: Location, *, spared: Collection[str], only: str | None = None) -> None:
+    """Remove versions that the record does not name, or ``only`` one; where it cannot be read, those not ``spared``."""
     with suppress(IndexFolderError):
         spared = {read_index_settings(folder).version}
     for name in _version_numbers(folder).keys() - set(spared):
-        _remove_version(folder / name)
+        if only in (None, name):
+            _remove_version(folder / name)
     if isinstance(folder, Path):
         for path in (folder / STATE_FOLDER).glob(".*.tmp"):
             path.unlink(missing_ok=True)
@@ -233,7 +252,7 @@ def _remove_unnamed(folder: Location, *, spared: Collection[str]) -> None:
 def _remove_version(version: Location) -> None:
     """Remove the files that bertfeat wrote into the folder of a version, and it, unless somebody put others there."""
     if isinstance(version, Address):
-        for name in FILE_NAMES.intersection(_names_in(version)):
+        for name in FILE_NAMES.intersection(_scan_names(version)):
             remove_stored(version / name)
         return
     for path in version.iterdir():

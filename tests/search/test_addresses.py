@@ -2,6 +2,7 @@
 
 import re
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -13,6 +14,7 @@ import pytest
 
 from bertfeat.corpus import KeptColumn
 from bertfeat.errors import FolderLockedError, IndexFolderError, StorageError
+from bertfeat.features import unit_vectors
 from bertfeat.io import Address, Location, Place, list_files, put_file, read_file, remove_stored
 from bertfeat.progress import StepProgress
 from bertfeat.search import (
@@ -24,12 +26,13 @@ from bertfeat.search import (
     build_index,
     index_copy,
     measure_recall,
+    read_index_settings,
     remove_documents,
     verify_index,
 )
 from bertfeat.search.source_sets import unchanged_sources
 from tests.search.test_index import Stand
-from tests.support.index_toy import RECORD, clustered, files_of, ids_of, vector_set, version_of
+from tests.support.index_toy import RECORD, clustered, current_files, files_of, ids_of, vector_set, version_of
 from tests.support.s3_server import STORED, Faults, S3Server
 from tests.support.steps import Stop, start, steps
 
@@ -209,6 +212,11 @@ def test_an_address_without_an_index_and_storage_that_is_down(
 # ── built and changed at addresses ──────────────────────────────────────────────────────────────────────────
 
 
+def current_files_at(place: Address) -> dict[str, bytes]:
+    version = place / read_index_settings(place).version
+    return {file.name: read_file(version / file.name) for file in list_files(version)}
+
+
 def names_at(place: Address) -> list[str]:
     return [file.name for file in list_files(place)]
 
@@ -227,10 +235,11 @@ def test_an_index_is_built_and_changed_at_an_address_as_in_a_folder(
     for update in updates:
         before = VectorIndex(there) if names_at(there) else None
         found = None if before is None else before.reconstruct(np.arange(before.settings.count))
-        settings = update(there)
-        assert replace(settings, seconds={}) == replace(update(here), seconds={})
-        assert names_at(there) == [name for name in files_of(here) if name != ".bertfeat/lock"]
-        assert {name: read_file(there / name) for name in names_at(there) if name != RECORD} == {
+        theirs, ours = update(there), update(here)
+        assert replace(theirs, seconds={}, version="") == replace(ours, seconds={}, version="")
+        renamed = {name: name.replace(theirs.version, ours.version) for name in names_at(there)}
+        assert sorted(renamed.values()) == sorted(files_of(here).keys() - {".bertfeat/lock"})
+        assert {renamed[name]: read_file(there / name) for name in names_at(there) if name != RECORD} == {
             name: data for name, data in files_of(here).items() if name != RECORD
         }
         if before is not None and found is not None:  # who has the old one open goes on with it
@@ -247,7 +256,7 @@ def test_what_was_built_is_not_downloaded_again(bucket: Address, s3: S3Server, t
     assert len(VectorIndex(there)) == COUNT
     assert [request.kind for request in s3.requests] == ["get"]
     (copy,) = copies(cache)
-    assert version_of(copy).name == "version-1"
+    assert current_files_at(there) == current_files(copy)
 
 
 def test_a_failed_build_leaves_the_old_index_at_its_address(memory: Address, tmp_path: Path, cache: Path) -> None:
@@ -293,6 +302,47 @@ def test_two_at_once_at_an_address(bucket: Address, tmp_path: Path, monkeypatch:
     build_index(features, there, options=BuildOptions(evaluate=False))
     build_index(features, there, options=BuildOptions(evaluate=False), progress=second)
     assert ids_of(there) == {str(row + 1) for row in range(COUNT)}
+
+
+@pytest.mark.parametrize("last", ["build", "append"])
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_run_that_was_stopped_for_longer_than_its_lease_harms_nothing(
+    last: str, noticed: bool, bucket: Address, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one, on another machine, took the lock, and began or finished a version of its own meanwhile."""
+    if noticed:
+        monkeypatch.setenv("BERTFEAT_LEASE", "0.3")
+    there, other = bucket / "toy.index", feature_set(tmp_path / "other.features", seed=5)
+    build_index(feature_set(tmp_path / "old.features"), there, options=BuildOptions(evaluate=False))
+    vector_set(
+        tmp_path / "new.features", clustered(5, seed=3), ids=list("abcde"), kept={KeptColumn("year", "int64"): [1] * 5}
+    )
+    begun: list[Address] = []
+
+    def meanwhile(progress: StepProgress) -> None:
+        if progress.done != progress.total or begun:
+            return
+        remove_stored(there / ".bertfeat/lock")
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setenv("BERTFEAT_CACHE", str(tmp_path / "elsewhere"))
+            build_index(other, there, options=BuildOptions(evaluate=False))
+        begun.append(there)
+        if noticed:
+            put_file(there / "version-999/index.faiss", b"of a third run, which is at work now")
+            time.sleep(0.4)
+
+    late: Callable[[], object] = {
+        "build": lambda: build_index(tmp_path / "old.features", there, progress=meanwhile),
+        "append": lambda: append_features(there, tmp_path / "new.features", progress=meanwhile),
+    }[last]
+    with pytest.raises(FolderLockedError, match="was taken over" if noticed else "another run replaced the index"):
+        late()
+    assert begun
+    versions = {name.partition("/")[0] for name in names_at(there)} - {".bertfeat"}
+    assert versions == {read_index_settings(there).version, *(["version-999"] if noticed else [])}
+    verify_index(there)
+    found = VectorIndex(there).reconstruct(np.arange(COUNT))
+    np.testing.assert_allclose(found, unit_vectors(clustered(COUNT, seed=5)), atol=1e-6)
 
 
 @pytest.mark.parametrize("steps_killed", ["record", pytest.param("all", marks=pytest.mark.slow)])
