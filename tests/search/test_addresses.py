@@ -347,7 +347,7 @@ def test_a_run_that_was_stopped_for_longer_than_its_lease_harms_nothing(
 
 @pytest.mark.parametrize("steps_killed", ["record", pytest.param("all", marks=pytest.mark.slow)])
 def test_killed_at_a_step_the_old_index_or_the_new_one_is_at_the_address(
-    steps_killed: str, bucket: Address, s3: S3Server, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    steps_killed: str, bucket: Address, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     features, there = feature_set(tmp_path / "old.features"), bucket / "toy.index"
     vector_set(
@@ -361,7 +361,7 @@ def test_killed_at_a_step_the_old_index_or_the_new_one_is_at_the_address(
     options: dict[str, Any] = {
         "folders": [STORED],
         "prepare": "tests.support.s3_server:announce_stored_files",
-        "environment": {**s3.environment, "BERTFEAT_CACHE": str(cache.parent)},
+        "environment": {"BERTFEAT_LEASE": "60"},
     }
     events = steps(command, **options)
     done, new = names_at(there), ids_of(there)

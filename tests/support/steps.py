@@ -116,12 +116,13 @@ def start(
 ) -> Running:
     """Start ``bertfeat`` with those arguments; ``folders`` are those whose events count, and what lies in them.
 
-    ``log`` is a file to which every event is written, a line each; ``environment`` are further variables.
+    ``log`` is a file to which every event is written, a line each; ``environment`` are variables beside those of this
+    process.
     """
     output = Path(tempfile.mkdtemp(prefix="steps-"))
     listed = [str(argument) for argument in arguments]
     roots = [os.path.abspath(folder) for folder in folders]
-    further = dict(environment or {})
+    further = {**os.environ, **(environment or {})}  # the server's are those of whoever started it
     told = (
         listed,
         roots,
@@ -192,6 +193,7 @@ def _run(
     environment: dict[str, str],
 ) -> None:
     """In the new process: hand stdout and stderr to files, install the hook, run the command."""
+    os.environ.clear()
     os.environ.update(environment)
     os.environ["OMP_NUM_THREADS"] = "1"  # FAISS's threads would be many processes' times many
     for number, name in ((1, "stdout"), (2, "stderr")):
