@@ -17,8 +17,7 @@ from typing import Any
 import torch
 from _machine import machine
 
-from bertfeat.encoder.blocks import TorchPostAttention
-from bertfeat.encoder.tiled import TiledPostAttention, find_tile_kernels
+from bertfeat.encoder.blocks import TiledPostAttention, TorchPostAttention, find_tile_kernels
 from bertfeat.encoder.weights import Affine, BlockWeights
 
 RESULTS = Path(__file__).parent / "results" / "block.json"

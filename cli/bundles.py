@@ -1,9 +1,14 @@
-"""Bundles of options: several commands share them, and each reaches its command as one object."""
+"""Bundles of options, which several commands share, and the options that are on the command line.
+
+A bundle reaches its command as one object. Options that are set in the environment are meant for every command, so only
+those on the command line are refused where they do nothing.
+"""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import click
+from click.core import ParameterSource
 
 from .app import Callback, CommandOption, Decorator
 
@@ -46,3 +51,24 @@ def _absent(parameter: click.Parameter) -> tuple[()] | bool | None:
     if parameter.multiple:
         return ()
     return False if getattr(parameter, "is_flag", False) and not parameter.secondary_opts else None
+
+
+def on_command_line(name: str) -> bool:
+    """Whether the option that reaches the command as ``name`` is on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def options_on_command_line(
+    *, among: Collection[str] | None = None, but: Collection[str] = ("as_json", "quiet")
+) -> list[str]:
+    """The options on the command line as they are written, such as ``--text-column`` and ``--no-text``.
+
+    ``among`` limits them to some and ``but`` leaves some out, by the names by which they reach the command.
+    """
+    context = click.get_current_context()
+    options = [param for param in context.command.params if isinstance(param, click.Option) and param.name not in but]
+    return [
+        max(option.secondary_opts if context.params.get(str(option.name)) is False else option.opts, key=len)
+        for option in options
+        if (among is None or option.name in among) and on_command_line(str(option.name))
+    ]

@@ -9,8 +9,8 @@ from bertfeat.errors import ROWS_FAILED
 from bertfeat.study import ChangeSettings
 
 from .app import Command, option
+from .bundles import on_command_line
 from .change_output import ChangeView, print_change
-from .command_line import on_command_line
 from .console import Console
 from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options, width_option

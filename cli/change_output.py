@@ -10,7 +10,7 @@ from bertfeat.errors import pluralize
 
 from .console import Console, fields_of
 from .kept_columns import json_values
-from .kwic import kwic_lines
+from .result_lines import kwic_lines
 from .terminal import cell_width, cut_end, has_colour, pad, single_line, terminal_width
 
 if TYPE_CHECKING:

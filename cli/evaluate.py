@@ -10,7 +10,7 @@ from bertfeat.errors import pluralize
 from bertfeat.options import Option
 
 from .app import Command, option
-from .command_line import options_on_command_line
+from .bundles import options_on_command_line
 from .console import Console, two_columns
 from .evaluate_output import own_ids_advice, print_layers
 from .option_types import LOCATION

@@ -5,17 +5,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.display import format_size
+from bertfeat.errors import pluralize
+
 from .app import Command, option
-from .command_line import options_on_command_line
-from .console import Console
-from .export_output import print_database, print_files
+from .bundles import options_on_command_line
+from .console import Console, escape_controls, two_columns
 from .option_types import LOCATION
 from .options import output_options
 from .paths import default_output
 from .progress import progress_display
 
 if TYPE_CHECKING:
+    from bertfeat.features import ExportReport
     from bertfeat.io import Location
+    from bertfeat.search import DatabaseReport
 
 FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv": ".csv"}
 DATABASES = {"lance": ("index", "evaluate"), "qdrant": ("url", "collection", "evaluate")}
@@ -91,7 +95,7 @@ def command(
         from bertfeat.features import export_features
 
         target = output or default_output([folder], FILE_ENDINGS[to])
-        print_files(export_features(folder, to, str(target), column=column, overwrite=overwrite), console)
+        _print_files(export_features(folder, to, str(target), column=column, overwrite=overwrite), console)
     elif to == "lance":
         from bertfeat.search import export_to_lance
 
@@ -100,7 +104,7 @@ def command(
             report = export_to_lance(
                 folder, dataset, column, index=index, evaluate=evaluate, overwrite=overwrite, progress=progress
             )
-        print_database(report, console)
+        _print_database(report, console)
     else:
         from bertfeat.search import export_to_qdrant
 
@@ -116,7 +120,7 @@ def command(
                 overwrite=overwrite,
                 progress=progress,
             )
-        print_database(report, console)
+        _print_database(report, console)
 
 
 def _refuse_foreign_options(to: str, output: "Location | None") -> None:
@@ -126,3 +130,36 @@ def _refuse_foreign_options(to: str, output: "Location | None") -> None:
         raise click.UsageError(f"{names[0]} does nothing for --to {to}; leave it out")
     if to == "qdrant" and output is not None and options_on_command_line(among={"url"}):
         raise click.UsageError("--output is a folder for Qdrant without a server; leave it out, or --url")
+
+
+def _print_files(report: "ExportReport", console: Console) -> None:
+    """Print what was written."""
+    summary = f"{report.documents:,} documents, {report.vectors:,} vectors"
+    files = [f"{escape_controls(str(path))}  {format_size(path.stat().st_size)}" for path in report.files]
+    console.result(report, [summary, *files])
+
+
+def _print_database(report: "DatabaseReport", console: Console) -> None:
+    """Print what was loaded, with a warning where its recall is low."""
+    if report.resumed:
+        console.say(f"an interrupted export had loaded {pluralize(report.resumed, 'vector')}; the others were added")
+    if report.zero_vectors:
+        console.warn(f"{pluralize(report.zero_vectors, 'zero vector')} without direction, which no search will find")
+    if report.advice:
+        console.warn(report.advice)
+    measured = report.recall
+    recall = (
+        f"{measured.default:.3f} at {measured.nearest}, for {measured.of.noun} ({measured.queries:,})"
+        if measured
+        else "not measured"
+    )
+    rows = [
+        ("database", report.place),
+        ("collection", report.collection),
+        ("vectors", f"{report.vectors:,} of {report.column}, cosine"),
+        ("documents", f"{report.documents:,}"),
+        ("skipped", f"{report.skipped:,} special tokens and words without a vector" if report.skipped else None),
+        ("index", report.index),
+        ("recall", recall),
+    ]
+    console.result(report, two_columns(rows))

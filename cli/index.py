@@ -7,8 +7,7 @@ import click
 from bertfeat.search import BuildOptions
 
 from .app import Command, option
-from .bundles import leave_out
-from .command_line import on_command_line, options_on_command_line
+from .bundles import leave_out, on_command_line, options_on_command_line
 from .console import Console
 from .index_output import print_index, print_update
 from .option_types import LOCATION

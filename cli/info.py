@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 import click
 
 from .app import Command, option
-from .command_line import on_command_line
+from .bundles import on_command_line
 from .console import Console, two_columns
-from .info_model import describe_model
-from .info_output import describe_corpus, describe_installation, describe_result
+from .info_output import describe_corpus, describe_installation, describe_model, describe_result
 from .options import output_options, reading_options, refuse_reading_options
 
 if TYPE_CHECKING:

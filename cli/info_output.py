@@ -1,6 +1,7 @@
-"""The output of ``bertfeat info``: of an installation, each kind of result and a corpus."""
+"""The output of ``bertfeat info``: of an installation, each kind of result, a model and a corpus."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,15 +10,22 @@ from bertfeat.errors import UsageError
 
 from .console import fields_of
 from .index_output import recall_line, tokens_line, transform_line
-from .info_description import Description
-from .info_head import describe_head
-from .info_model import describe_pretrained
-from .info_work import describe_work
+from .pretrain_output import pretraining_rows
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings, KeptColumn
+    from bertfeat.distributed import RunStatus
     from bertfeat.features import Counts, ShardRecord
     from bertfeat.io import Location, ResultKind
+    from bertfeat.learning import HeadRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The output of ``bertfeat info``: ``value`` as JSON, ``rows`` as a table."""
+
+    value: dict[str, object]
+    rows: Sequence[tuple[str, object]]
 
 
 def describe_installation() -> Description:
@@ -38,6 +46,25 @@ def describe_installation() -> Description:
         ("default model", machine.default_model),
     ]
     return Description({"kind": "installation", **fields_of(machine)}, rows)
+
+
+def describe_corpus(source: str, reading: "CorpusSettings") -> Description:
+    """The counts of a corpus, which is read to its end."""
+    from bertfeat.corpus import open_corpus, summarize_corpus
+
+    corpus = open_corpus([source], reading)
+    summary = summarize_corpus(corpus)
+    first = summary.first_failure
+    rows = [
+        ("corpus", "\n".join(corpus.sources)),
+        ("documents", f"{summary.documents:,}; unreadable {summary.failed:,}; blank lines {summary.blank:,}"),
+        ("characters", f"{summary.characters:,}"),
+        ("words", f"{summary.words:,}, given" if summary.words else None),
+        ("kept", _kept_column_lines(corpus.kept)),
+        ("first failure", f"row {first.row}: {first.reason}" if first else None),
+    ]
+    numbers = {name: getattr(summary, name) for name in ("documents", "failed", "blank", "characters", "words")}
+    return Description({"kind": "corpus", "sources": corpus.sources, **numbers, "kept": corpus.kept}, rows)
 
 
 def describe_result(kind: "ResultKind", folder: "Location") -> Description:
@@ -177,25 +204,6 @@ def _describe_table7(folder: Path) -> Description:
     return Description({"kind": "table7", "finished": finished, "runs": runs}, rows)
 
 
-def describe_corpus(source: str, reading: "CorpusSettings") -> Description:
-    """The counts of a corpus, which is read to its end."""
-    from bertfeat.corpus import open_corpus, summarize_corpus
-
-    corpus = open_corpus([source], reading)
-    summary = summarize_corpus(corpus)
-    first = summary.first_failure
-    rows = [
-        ("corpus", "\n".join(corpus.sources)),
-        ("documents", f"{summary.documents:,}; unreadable {summary.failed:,}; blank lines {summary.blank:,}"),
-        ("characters", f"{summary.characters:,}"),
-        ("words", f"{summary.words:,}, given" if summary.words else None),
-        ("kept", _kept_column_lines(corpus.kept)),
-        ("first failure", f"row {first.row}: {first.reason}" if first else None),
-    ]
-    numbers = {name: getattr(summary, name) for name in ("documents", "failed", "blank", "characters", "words")}
-    return Description({"kind": "corpus", "sources": corpus.sources, **numbers, "kept": corpus.kept}, rows)
-
-
 def _kept_column_lines(columns: Iterable["KeptColumn"]) -> str | None:
     return "\n".join(f"{column.name}  {column.type}" for column in columns) or None
 
@@ -205,3 +213,171 @@ def _token_counts(counts: "Counts") -> str:
     shown = f"{counts.tokens:,}; unknown {counts.unknown_tokens:,} ({unknown:.2%})"
     cut = f"; cut off {counts.truncated_tokens:,} in {counts.truncated_documents:,} documents"
     return shown + (cut if counts.truncated_tokens else "")
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedWork:
+    """The progress of an unfinished set, and who is at work on it."""
+
+    status: "RunStatus"
+    summary: str
+    lines: str | None
+
+
+def describe_work(folder: "Location", parts: int) -> UnfinishedWork:
+    """Look at an unfinished set of so many parts."""
+    from bertfeat.distributed import run_status
+
+    status = run_status(folder)
+    lines = "\n".join(f"{worker.task}: {worker.owner}" for worker in status.at_work) or None
+    if status.parts is not None:
+        share = f"{parts / max(1, status.parts):.0%}"
+        return UnfinishedWork(status, f"{parts:,} of {status.parts:,} parts are there, {share}", lines)
+    return UnfinishedWork(status, "others are at work on it" if lines else "run the same extract command again", lines)
+
+
+# ── heads ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def describe_head(folder: Path) -> Description:
+    """Describe a head: what it reads and predicts, and how it was trained."""
+    from bertfeat.learning import Head
+
+    record = Head(folder).record
+    shape, outputs, threshold = record.network, record.outputs, record.threshold
+    frozen = shape is not None
+    scheme = f" ({outputs.scheme})" if outputs.scheme else ""
+    value: dict[str, object] = {
+        "kind": "head",
+        "head": record.kind,
+        "approach": record.approach,
+        "layers": record.input.name if frozen else None,
+        "pooling": record.pooling,
+        "model": record.model,
+        "pairs": record.pairs,
+        "labels": outputs.labels,
+        "scheme": outputs.scheme,
+        "task": record.training.task,
+        "threshold": record.threshold,
+        "columns": record.columns,
+        "training": record.training,
+        "candidates": record.candidates,
+        "chosen": record.chosen,
+        "best_epoch": record.best_epoch,
+        "epochs": len(record.history),
+        "measure": record.measure,
+        "score": record.score,
+        "seconds": record.seconds,
+        "versions": record.versions,
+    }
+    rows: list[tuple[str, object]] = [
+        ("head", f"{folder}: {record.kind.noun}"),
+        ("task", record.training.task),
+        ("reads", f"{record.input.name} ({record.pooling}) of {record.model.name}" if frozen else None),
+        ("fine-tuned", None if frozen else record.model.name),
+        ("pairs", record.pairs),
+        ("labels", f"{len(outputs.labels)}{scheme}: {', '.join(outputs.labels)}" if outputs.labels else None),
+        (
+            "network",
+            f"BiLSTM of {shape.hidden} a direction{', CRF' if shape.crf else ''}"
+            if shape and shape.recurrent
+            else None,
+        ),
+        (
+            "numbers",
+            f"mean {outputs.mean:.4g}, spread {outputs.spread:.4g}" if outputs.spread != 1.0 else None,
+        ),
+        ("no answer", f"where its score is above {threshold:.4g}" if isinstance(threshold, float) else None),
+        ("thresholds", ", ".join(f"{value:.4g}" for value in threshold) if isinstance(threshold, tuple) else None),
+        (f"dev {record.measure}", f"{record.score:.4f}"),
+        ("kept", kept_line(record)),
+    ]
+    return Description(value, rows)
+
+
+def kept_line(record: "HeadRecord") -> str | None:
+    """The candidate that was kept, and why, or the epoch where there is no other; None of a fine-tuned model."""
+    if len(record.candidates) == 1 and record.best_epoch:
+        return f"epoch {record.best_epoch} of {len(record.history)}"
+    if len(record.candidates) < 2:
+        return None if record.chosen is None else str(record.chosen)
+    return f"{record.chosen}: the least loss of {len(record.candidates)}"
+
+
+# ── models ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def describe_pretrained(folder: Path) -> Description:
+    """A model that bertfeat pre-trained: what it is, and how it learnt."""
+    from bertfeat.pretraining import Objective, read_record
+
+    record = read_record(folder)
+    if record is None:
+        rows = [("model", f"{folder} (not finished: run the same pretrain command again)")]
+        return Description({"kind": "model", "finished": False, "pretraining": None}, rows)
+    weights = {name: file.bytes for name, file in record.files.items() if name.endswith(".safetensors")}
+    changed = [name for name, size in weights.items() if not _has_size(folder / name, size)]
+    if record.identity.settings.goal is Objective.LTR:  # which is no encoder
+        known = Description({"kind": "model"}, [("model", f"{folder}, which reads from left to right")])
+    elif changed:  # and may not open
+        known = Description({"kind": "model"}, [("model", str(folder))])
+    else:
+        known = describe_model(str(folder), None)
+    total = format_size(sum(file.bytes for file in record.files.values()))
+    told = f"; {', '.join(changed)} not as written: bertfeat verify {folder}" if changed else ""
+    value = {**known.value, "finished": True, "changed": changed, "pretraining": record}
+    files = ("files", f"{len(record.files)} with {total}{told}")
+    return Description(value, [*known.rows, *pretraining_rows(record), files])
+
+
+def _has_size(path: Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size == size
+
+
+def describe_model(name: str, revision: str | None) -> Description:
+    """The properties of a model, and which of its own settings are followed."""
+    from bertfeat.encoder import planned_path
+    from bertfeat.errors import ModelError
+    from bertfeat.models import find_model
+
+    model = find_model(name, revision=revision)
+    path = planned_path(model)
+    try:
+        pooling = str(model.pooling)
+    except ModelError as error:
+        pooling = f"none ({error})"
+    value = {
+        "kind": "model",
+        "name": model.name,
+        "folder": model.folder,
+        "revision": model.revision,
+        "fingerprint": model.fingerprint,
+        "type": model.config.model_type,
+        "num_layers": model.num_layers,
+        "hidden_size": model.hidden_size,
+        "max_tokens": model.max_tokens,
+        "pooling": pooling,
+        "path": path,
+        "prompts": model.prompts,
+        "default_prompt": model.default_prompt,
+        "heads_not_applied": model.heads_not_applied,
+        "stored_limits": model.stored_limits,
+    }
+    rows = [
+        ("model", f"{model.name}, of the {model.config.model_type} family"),
+        ("layers", f"0 (embeddings) to {model.num_layers}, each {model.hidden_size} wide"),
+        ("positions", f"{model.max_tokens:,} tokens at once; longer texts are read in windows"),
+        (
+            "switched off",
+            "\n".join(f"{limit} tokens, says {file}" for file, limit in model.stored_limits.items()) or None,
+        ),
+        ("pooling", f"{pooling}, as its own configuration says, or by default"),
+        ("path", path.sentence),
+        ("notes", "\n".join(path.notes) or None),
+        ("not applied", ", ".join(model.heads_not_applied) or None),
+        ("prompts", "\n".join(f"{key}: {prompt!r}" for key, prompt in model.prompts.items()) or None),
+        ("folder", model.folder),
+        ("fingerprint", model.fingerprint),
+        ("revision", model.revision),
+    ]
+    return Description(value, rows)

@@ -11,8 +11,7 @@ from bertfeat.recipe import Pooling
 from bertfeat.tokens import LongTextPolicy
 
 from .app import option
-from .bundles import bundle
-from .command_line import options_on_command_line
+from .bundles import bundle, options_on_command_line
 from .console import Console
 from .settings_options import option_names, settings_options
 

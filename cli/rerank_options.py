@@ -5,7 +5,7 @@ import click
 from bertfeat.search import MaxSim
 
 from .app import option
-from .command_line import options_on_command_line
+from .bundles import options_on_command_line
 from .settings_options import option_names, settings_options
 
 RERANK_NAMES = ("rerank", *option_names(MaxSim))

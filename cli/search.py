@@ -12,13 +12,13 @@ import click
 from bertfeat.errors import errors_within
 
 from .app import Command, option
-from .command_line import on_command_line
+from .bundles import on_command_line
 from .console import Console
-from .hit_output import hit_lines
 from .kept_columns import columns_to_show, json_values, show_option, unmet_in_index
 from .option_types import LOCATION
 from .options import output_options, recorded_device_option, recorded_model_option, width_option
 from .rerank_options import rerank_options
+from .result_lines import hit_lines
 from .terminal import single_line, terminal_width
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import click
 from bertfeat.options import Option
 
 from .app import Command, option
-from .command_line import on_command_line
+from .bundles import on_command_line
 from .console import Console
 from .kept_columns import show_option, unmet_in_index, unmet_line
 from .option_types import LOCAL_PATH, LOCATION

@@ -9,8 +9,7 @@ from bertfeat.errors import StorageError, UsageError
 from bertfeat.options import Option, check_bounds
 
 from .app import Command
-from .bundles import leave_out
-from .command_line import options_on_command_line
+from .bundles import leave_out, options_on_command_line
 from .console import Console
 from .info_output import local_result
 from .option_types import LOCATION

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from bertfeat.corpus import Corpus, CorpusSettings, FileCorpus, check_readable
+from bertfeat.corpus import Corpus, CorpusSettings, Failure, FileCorpus, check_readable
 from bertfeat.engine import Engine
-from bertfeat.errors import CorpusError, UsageError, parameter
+from bertfeat.errors import BertfeatError, CorpusError, RowFailedError, UsageError, parameter
 from bertfeat.extraction.agenda import PlannedAgenda, ScanningAgenda, tasks_of
 from bertfeat.extraction.embedder import Embedder
-from bertfeat.extraction.failure_limits import FailureLimits
 from bertfeat.extraction.part_writer import ChangedFolder
 from bertfeat.extraction.plan import PartLimits, PlannedPart, begins_with, plan_parts, read_part
 from bertfeat.extraction.progress import RunProgress
@@ -38,6 +37,7 @@ from bertfeat.extraction.source import CorpusSource, is_of_files, open_run_sourc
 from bertfeat.extraction.tasks import Agenda, ExtractionJob, MadePart
 from bertfeat.extraction.worker import PartWorker
 from bertfeat.features import (
+    FAILURES_NAME,
     FeatureSettings,
     Manifest,
     PartHeader,
@@ -49,6 +49,44 @@ from bertfeat.io import Address, FolderLock, Location, ResultKind, refuse_other_
 
 _SILENT_SECONDS = 5.0  # of reading the corpus of which nothing is said
 _log = logging.getLogger("bertfeat")
+
+
+class FailureLimits:
+    """The limits of one run, and the failures that it has met."""
+
+    def __init__(self, folder: Location, *, strict: bool, most: int | None) -> None:
+        """``strict``: none may fail; ``most``: no more than these."""
+        self._folder, self._strict, self._most = folder, strict, most
+        self._failed = 0
+
+    def check(self, failures: Sequence[Failure], *, final: bool) -> None:
+        """Stop if a part's failures, together with those of the parts before it, are too many.
+
+        Raises:
+            RowFailedError: the run is strict.
+            BertfeatError: too many failed.
+        """
+        if failures and self._strict:
+            raise RowFailedError(failures[0].reason, where=parameter("strict", True))
+        if self._most is not None and failures and self._failed + len(failures) > self._most:
+            raise BertfeatError(
+                f"more than {self._most} rows failed ({parameter('max_failures')}), the last: {failures[-1].reason}",
+                remedy=f"the finished parts stay in {self._folder}",
+            )
+        self._failed += len(failures) if final else 0
+
+    def check_finished(self, manifest: Manifest) -> None:
+        """The same for a whole set, of which others have made parts.
+
+        Raises:
+            RowFailedError: the run is strict.
+            BertfeatError: too many failed.
+        """
+        remedy = f"{self._folder / FAILURES_NAME} lists them"
+        if manifest.failed and self._strict:
+            raise RowFailedError(f"{manifest.failed} rows failed", where=parameter("strict", True), remedy=remedy)
+        if self._most is not None and manifest.failed > self._most:
+            raise BertfeatError(f"more than {self._most} rows failed ({parameter('max_failures')})", remedy=remedy)
 
 
 class ExtractionRun:

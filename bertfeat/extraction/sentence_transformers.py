@@ -7,7 +7,7 @@ a model's type: any other type they ignore, and load a model of their own in sil
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -23,7 +23,6 @@ from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Document, Failur
 from bertfeat.encoder import resolve_device
 from bertfeat.engine import Engine
 from bertfeat.errors import UsageError
-from bertfeat.extraction.card import ModelCard
 from bertfeat.extraction.embedder import Embedder, PartResult
 from bertfeat.extraction.options import AnyKeywords, EncodeOptions, EncodeResult, NumpyKeywords, TensorKeywords
 from bertfeat.extraction.report import ExtractionReport, Progress
@@ -63,6 +62,24 @@ _REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("embed", "embed_documents", "embed_query"), _ADAPTERS),
 }
 _CACHED = ("tokenizer", "encoder", "batch_tokens", "model_card_data")  # made anew where a pickle is loaded
+
+
+@dataclass(slots=True)
+class ModelCard:
+    """The results of evaluations, under the names that sentence-transformers' model cards have."""
+
+    base_model: str | None
+    eval_results_dict: dict[object, dict[str, float]] = field(default_factory=dict)  # evaluator → metric → score
+    training_logs: list[dict[str, float]] = field(default_factory=list)  # the evaluators' primary metrics, in order
+
+    def set_evaluation_metrics(
+        self, evaluator: object, metrics: Mapping[str, float], epoch: int = 0, step: int = 0
+    ) -> None:
+        """Keep the newest metrics of each evaluator."""
+        self.eval_results_dict[evaluator] = dict(metrics)
+        primary = getattr(evaluator, "primary_metric", None)
+        names = [primary] if isinstance(primary, str) else list(primary or ())
+        self.training_logs.append({"Epoch": epoch, "Step": step, **{n: metrics[n] for n in names if n in metrics}})
 
 
 @checked

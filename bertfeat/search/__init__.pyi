@@ -18,9 +18,9 @@ from .evaluation.beir import (
     evaluate_beir as evaluate_beir,
 )
 from .evaluation.beir_folder import BeirFolder as BeirFolder, read_beir as read_beir
-from .evaluation.intervals import Interval as Interval
 from .evaluation.layer_scores import (
     RANKED_BY as RANKED_BY,
+    Interval as Interval,
     LayerScores as LayerScores,
     LayerTable as LayerTable,
     LeftOut as LeftOut,

@@ -9,7 +9,7 @@ from bertfeat.display import format_duration
 
 from ..app import option
 from ..console import Console, fields_of, two_columns
-from ..info_head import kept_line
+from ..info_output import kept_line
 from ..options import output_options
 from ..paths import default_output
 from .options import folder_option, grid_option, head_command, learning_options, source_option

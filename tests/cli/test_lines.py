@@ -7,8 +7,7 @@ import click
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from bertfeat.cli.hit_output import hit_lines, hit_text
-from bertfeat.cli.kwic import kwic_lines
+from bertfeat.cli.result_lines import hit_lines, hit_text, kwic_lines
 from bertfeat.cli.terminal import cell_width, cut_end, cut_start, single_line
 from bertfeat.corpus import Value
 from bertfeat.search.hits import Hit, HitPiece

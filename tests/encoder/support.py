@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertfeat.encoder import int8, kernels, stack, tiled
+from bertfeat.encoder import blocks, int8, kernels, stack
 from bertfeat.encoder.kernels import Kernels
 from bertfeat.encoder.weights import Affine, BlockWeights
 from tests.support.emulated import emulated_amx
@@ -19,7 +19,7 @@ def random(*shape: int, dtype: torch.dtype = FP32, seed: int = 0) -> Tensor:
 
 def let_find(found: Kernels | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all that looks for kernels find these."""
-    for module in (kernels, int8, stack, tiled):
+    for module in (kernels, int8, stack, blocks):
         monkeypatch.setattr(module, "find_kernels", lambda: found)
 
 

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from bertfeat.encoder.blocks import TorchPostAttention, make_post_attention
+from bertfeat.encoder.blocks import TiledPostAttention, TorchPostAttention, find_tile_kernels, make_post_attention
 from bertfeat.encoder.kernels import Kernels
-from bertfeat.encoder.tiled import TiledPostAttention, find_tile_kernels
 from tests.encoder.support import (
     ACTIVATIONS,
     BF16,

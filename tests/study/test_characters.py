@@ -6,7 +6,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from bertfeat.features import PiecePositions
-from bertfeat.study.characters import match_characters, without_blanks
+from bertfeat.study.matched_items import match_characters, without_blanks
 
 TEXTS = ("Hello world  two", "  a\u3000b\n", "", "🙂 x", "\0 y")
 PAIRS = ("one", " two three", "x  y", "", " ")

@@ -31,8 +31,7 @@ from bertfeat.search.evaluation.beir import (
     unknown_documents,
 )
 from bertfeat.search.evaluation.beir_folder import BeirFolder, read_beir
-from bertfeat.search.evaluation.intervals import QueryResamples
-from bertfeat.search.evaluation.layer_scores import LayerScores, LayerTable, LeftOut
+from bertfeat.search.evaluation.layer_scores import LayerScores, LayerTable, LeftOut, QueryResamples
 from bertfeat.search.query_encoder import QueryEncoder, open_feature_encoder
 from bertfeat.search.vectors.faiss_import import Scored, faiss
 from bertfeat.search.vectors.faiss_search import merge_neighbours

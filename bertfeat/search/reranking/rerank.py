@@ -16,10 +16,21 @@ from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.search.options import RERANK_DEPTH, MaxSim
 from bertfeat.search.query_encoder import QueryEncoder, encoder_of_columns
 from bertfeat.search.reranking.kept_tokens import StoredDocumentTokens
-from bertfeat.search.reranking.maxsim import compute_maxsim
 from bertfeat.search.reranking.set_tokens import DocumentTokens, FeatureSetTokens
 from bertfeat.search.settings import REBUILD
 from bertfeat.search.vector_index import Neighbours, ScoreParts, VectorIndex
+
+
+def compute_maxsim(query: NDArray[np.float32], weights: NDArray[np.float32], document: NDArray[np.float32]) -> float:
+    """The weighted mean over the query's tokens of the largest cosine among the document's.
+
+    Shape: ``[q, W]`` and ``[n, W]``, of length 1 or 0; ``weights`` ``[q]``. 0 where a side has no tokens, or the
+    weights are all 0.
+    """
+    total = float(weights.sum())
+    if not len(document) or total == 0:
+        return 0.0
+    return float((query @ document.T).max(axis=1) @ weights) / total
 
 
 class Reranker:
