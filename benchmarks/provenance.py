@@ -32,6 +32,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "block": ("encoder",),
     "change": ("study", "usages"),
     "compiled": _ENCODING,
+    "families": _ENCODING,
     "concat4": _STORING,
     "concurrent_updates": ("extraction", "io", "search"),
     "exact_flair": _ENCODING,
