@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import (
-    AddedToken,
-    Encoding,
-    Regex,
-    Tokenizer as FastTokenizer,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-)
-from transformers import PreTrainedTokenizerBase
+from tokenizers import Encoding, Tokenizer as FastTokenizer, normalizers
 
 from bertfeat.errors import ModelError
 from bertfeat.io import storage_errors
@@ -34,31 +24,6 @@ if TYPE_CHECKING:
 _UNREADABLE = "transformers cannot load its tokenizer, so its files are damaged or others"
 _MOST_SPECIAL = 7  # less than the least length of a window
 _MOST_SEGMENT = 127  # what a byte holds
-
-
-_SPECIAL = ("cls_token", "pad_token", "eos_token", "unk_token", "mask_token")
-
-
-def make_residue_tokenizer(loaded: PreTrainedTokenizerBase) -> FastTokenizer:
-    """Make the fast form of an ``EsmTokenizer``: a piece for each character but white space, between <cls> and <eos>.
-
-    Where transformers makes one unknown token of neighbouring characters that it does not know, each has its own here.
-    """
-    vocabulary = loaded.get_vocab()
-    fast = FastTokenizer(models.WordLevel(vocabulary, unk_token=loaded.unk_token))
-    fast.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex("."), "isolated")]
-    )
-    # as in transformers, every entry of more than a character is one piece wherever it stands
-    fast.add_tokens([AddedToken(token, normalized=False) for token in vocabulary if len(token) > 1])
-    fast.add_special_tokens([AddedToken(getattr(loaded, name), normalized=False) for name in _SPECIAL])
-    begin, end = loaded.cls_token, loaded.eos_token
-    fast.post_processor = processors.TemplateProcessing(
-        single=f"{begin} $A {end}",
-        pair=f"{begin} $A {end} $B {end}",
-        special_tokens=[(begin, vocabulary[begin]), (end, vocabulary[end])],
-    )
-    return fast
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +216,7 @@ def _load_by_transformers(model: Model) -> LoadedTokenizer:
     loaded = open_library_tokenizer(model.folder, model.name, model.library_config)
     fast = getattr(loaded, "backend_tokenizer", None)
     if type(loaded).__name__ == "EsmTokenizer":
-        from bertfeat.tokens.tokenizer import make_residue_tokenizer
+        from bertfeat.tokens.residue_tokenizer import make_residue_tokenizer
 
         with wrap_library_errors(_UNREADABLE, where=model.name):
             fast = make_residue_tokenizer(loaded)
