@@ -27,10 +27,7 @@ def read_run_record(folder: Location) -> RunRecord | None:
     Raises:
         DamagedError: it cannot be read.
     """
-    try:
-        return _FORMAT.read(folder / RUN_RECORD)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    return _FORMAT.read(folder / RUN_RECORD)
 
 
 def write_run_record(folder: Location, record: RunRecord) -> None:

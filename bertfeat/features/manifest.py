@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from io import BufferedIOBase
+from pathlib import Path
 from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
 from typing import IO
@@ -113,16 +114,10 @@ def read_manifest(folder: Location) -> Manifest | None:
         FeatureSetError: written by a newer bertfeat.
         DamagedError: cannot be read as a manifest, or was changed after it was written.
     """
-    try:
-        return _MANIFEST_FORMAT.read(folder / MANIFEST_NAME)
-    except FileNotFoundError:
-        return None
-    except NotADirectoryError as error:
-        raise FeatureSetError(
-            "this is a file, and a feature set is a folder",
-            where=folder,
-            remedy="bertfeat extract makes one of a corpus",
-        ) from error
+    if isinstance(folder, Path) and folder.is_file():
+        problem, remedy = "this is a file, and a feature set is a folder", "bertfeat extract makes one of a corpus"
+        raise FeatureSetError(problem, where=folder, remedy=remedy)
+    return _MANIFEST_FORMAT.read(folder / MANIFEST_NAME)
 
 
 def remove_manifest(folder: Location) -> None:

@@ -48,11 +48,8 @@ def read_shard(folder: Location) -> ShardRecord | None:
         FeatureSetError: written by a newer bertfeat.
         DamagedError: cannot be read as such a record, or was changed after it was written.
     """
-    try:
-        record = _FORMAT.read(folder / SHARD_NAME)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if not (0 <= record.index < record.count and 0 < record.parts <= record.rows < _MOST_ROWS):
+    record = _FORMAT.read(folder / SHARD_NAME)
+    if record is not None and not (0 <= record.index < record.count and 0 < record.parts <= record.rows < _MOST_ROWS):
         raise DamagedError(
             f"{record} of {record.parts} parts and {record.rows} rows cannot be",
             where=folder / SHARD_NAME,

@@ -1,7 +1,7 @@
 """Files and folders: written whole or not at all, locked, decoded by type; shared by all rooms."""
 
 from bertfeat.io.atomic import atomic, refuse_folder_path, remove_file, storage_errors, sync
-from bertfeat.io.file_digests import FileDigest, FilesDifferError, check_recorded_files, digest_file
+from bertfeat.io.file_digests import FileDigest, digest_file
 from bertfeat.io.held_folder import hold_result_folder
 from bertfeat.io.json_codec import (
     JsonError,
@@ -80,7 +80,6 @@ __all__ = [
     "Claim",
     "ContextPool",
     "FileDigest",
-    "FilesDifferError",
     "FolderLock",
     "JsonError",
     "JsonFormat",
@@ -97,7 +96,6 @@ __all__ = [
     "as_location",
     "atomic",
     "canonical_json",
-    "check_recorded_files",
     "claim_folder",
     "create_file",
     "decode_json",

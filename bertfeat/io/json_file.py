@@ -1,14 +1,17 @@
 """JSON files that bertfeat writes: whole or not at all, with their own digest and a format version.
 
-The digest covers the file itself, so that a byte that changed later is noticed.
+The digest covers the file itself, so that a byte that changed later is noticed. The record of a result lists its other
+files with their digests.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from bertfeat.errors import BertfeatError
+from bertfeat.io.file_digests import FileDigest, find_difference
 from bertfeat.io.json_codec import JsonError, canonical_json, encode_json, from_plain, load_json, to_plain
 from bertfeat.io.storage import Location, create_file, read_file
 
@@ -27,18 +30,17 @@ class JsonFormat(Generic[T]):
     refusal: type[BertfeatError] | None = None  # for a newer version, or a file that cannot be opened
     subject: str = ""  # what cannot be read, where the file alone does not say it: "the header"
 
-    def read(self, path: Location) -> T:
-        """Read a file of this format.
+    def read(self, path: Location) -> T | None:
+        """Read a file of this format; None where there is none.
 
         Raises:
-            FileNotFoundError, NotADirectoryError: there is no such file.
             BertfeatError: it cannot be read, was changed after it was written, or is of a newer version.
             StorageError: object storage that cannot be reached.
         """
         try:
             return self.decode(read_file(path), path, own_digest=True)
         except (FileNotFoundError, NotADirectoryError):
-            raise
+            return None
         except OSError as error:
             raise self._unreadable(error.strerror or error, path, self.refusal) from error
 
@@ -53,6 +55,17 @@ class JsonFormat(Generic[T]):
             return from_plain(raw, self.kind)
         except JsonError as error:
             raise self._unreadable(error, where) from error
+
+    def check_files(
+        self, folder: Path, recorded: Mapping[str, FileDigest], problem: str, *, unread: Collection[str] = ()
+    ) -> None:
+        """Check that the files of a folder are those that its record lists: see :func:`find_difference`.
+
+        Raises:
+            BertfeatError: states the ``problem``, and the first file that differs.
+        """
+        if difference := find_difference(folder, recorded, unread=unread):
+            raise self.error(f"{problem}: {difference}", where=folder, remedy=self._remedy())
 
     def refuse_newer(self, version: object, where: object) -> None:
         """Refuse a version that this bertfeat does not know yet, and what is no version at all."""
@@ -69,9 +82,10 @@ class JsonFormat(Generic[T]):
 
     def _unreadable(self, reason: object, where: object, kind: type[BertfeatError] | None = None) -> BertfeatError:
         problem = f"{self.subject} cannot be read ({reason})".strip()
-        return (kind or self.error)(
-            problem, where=where, remedy=self.remedy if isinstance(self.remedy, str) else self.remedy()
-        )
+        return (kind or self.error)(problem, where=where, remedy=self._remedy())
+
+    def _remedy(self) -> str:
+        return self.remedy if isinstance(self.remedy, str) else self.remedy()
 
 
 def write_json(path: Location, value: object) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +13,9 @@ from torch import Tensor, nn
 from bertfeat.errors import TrainingError, parameter
 from bertfeat.io import (
     FileDigest,
-    FilesDifferError,
     JsonFormat,
     atomic,
-    check_recorded_files,
+    digest_file,
     remove_file,
     write_json,
 )
@@ -32,17 +30,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> FileDigest:
     data = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     with atomic(path) as temporary:
         temporary.write_bytes(data)
-    return FileDigest(len(data), sha256(data).hexdigest())
-
-
-def read_tensors(path: Path, digest: FileDigest) -> dict[str, Tensor]:
-    """Read the tensors of a file; ``digest`` is what it was recorded to hold.
-
-    Raises:
-        FilesDifferError: it is missing, or holds something else.
-    """
-    check_recorded_files(path.parent, {path.name: digest})
-    return load(path.read_bytes())
+        return digest_file(temporary)
 
 
 # ── checkpoints ───────────────────────────────────────────────────────────────────────────────────────────
@@ -89,10 +77,7 @@ _FORMAT = JsonFormat(Checkpoint, _FORMAT_VERSION, error=TrainingError, remedy=la
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
     """Read the description of the last checkpoint; None if there is none."""
-    try:
-        return _FORMAT.read(folder / STATE_NAME)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    return _FORMAT.read(folder / STATE_NAME)
 
 
 def restore(
@@ -100,13 +85,9 @@ def restore(
 ) -> dict[str, Tensor]:
     """Put a network and its optimizer back into the state of a checkpoint; returns the best weights."""
     path = _weights_path(folder, len(checkpoint.history))
-    try:
-        tensors = read_tensors(path, checkpoint.weights)
-    except FilesDifferError as error:
-        problem = f"cannot be read as the state of this training ({error})"
-        raise TrainingError(problem, where=path, remedy=_retrain_remedy()) from error
+    _FORMAT.check_files(folder, {path.name: checkpoint.weights}, "this is not the state of this training")
     groups: dict[str, dict[str, Tensor]] = {"now": {}, "best": {}, "optimizer": {}}
-    for name, tensor in tensors.items():
+    for name, tensor in load(path.read_bytes()).items():
         kind, _, rest = name.partition(".")
         groups[kind][rest] = tensor
     network.load_state_dict(groups["now"])

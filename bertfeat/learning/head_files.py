@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from safetensors.torch import load
 from torch import Tensor
 
 from bertfeat.display import displayed
 from bertfeat.errors import HeadError, UsageError, parameter
 from bertfeat.io import (
     FileDigest,
-    FilesDifferError,
-    JsonError,
     JsonFormat,
-    check_recorded_files,
     digest_file,
     explain_absence,
     remove_file,
@@ -23,7 +21,7 @@ from bertfeat.io import (
     sync,
     write_json,
 )
-from bertfeat.learning.checkpoint import read_tensors, write_tensors
+from bertfeat.learning.checkpoint import write_tensors
 from bertfeat.learning.networks import HeadNetwork
 from bertfeat.learning.record import HeadRecord
 from bertfeat.learning.task import HeadScores
@@ -78,32 +76,29 @@ def has_head(folder: Path) -> bool:
 def read_head_record(folder: Path) -> HeadRecord:
     """Read ``head.json``."""
     path = folder / RECORD_NAME
-    try:
-        record = _FORMAT.read(path)
-        task_of(record.kind, record.training.task)  # which refuses that of a package that is not installed
-    except (FileNotFoundError, NotADirectoryError) as error:
+    record = _FORMAT.read(path)
+    if record is None:
         problem = f"this is no finished head: it has no {RECORD_NAME}"
         problem, remedy = explain_absence(folder, problem, "bertfeat classify train makes one")
-        raise HeadError(problem, where=folder, remedy=remedy) from error
-    except (JsonError, UsageError) as error:
+        raise HeadError(problem, where=folder, remedy=remedy)
+    try:
+        task_of(record.kind, record.training.task)
+    except UsageError as error:  # it is of a package that is not installed
         raise HeadError(f"cannot be read ({error})", where=path, remedy=_copy_head_remedy()) from error
     return record
 
 
 def read_head_weights(folder: Path, record: HeadRecord) -> dict[str, Tensor]:
     """Read the weights that belong to a record, every byte of them."""
-    path = folder / WEIGHTS_NAME
     assert record.network is not None
     assert record.weights is not None
-    try:
-        tensors = read_tensors(path, record.weights)
-        with torch.device("meta"):  # which takes no memory, whatever shape is recorded
-            network = HeadNetwork(record.network).state_dict()
-        if {name: each.shape for name, each in tensors.items()} != {name: each.shape for name, each in network.items()}:
-            raise FilesDifferError("they do not fit its network")
-    except FilesDifferError as error:
-        problem = f"these are not the weights of {RECORD_NAME}: {error}"
-        raise HeadError(problem, where=path, remedy=_copy_head_remedy()) from error
+    problem = f"these are not the weights of {RECORD_NAME}"
+    _FORMAT.check_files(folder, {WEIGHTS_NAME: record.weights}, problem)
+    tensors = load((folder / WEIGHTS_NAME).read_bytes())
+    with torch.device("meta"):  # which takes no memory, whatever shape is recorded
+        network = HeadNetwork(record.network).state_dict()
+    if {name: each.shape for name, each in tensors.items()} != {name: each.shape for name, each in network.items()}:
+        raise HeadError(f"{problem}: they do not fit its network", where=folder, remedy=_copy_head_remedy())
     return tensors
 
 
@@ -121,11 +116,8 @@ def save_tuned_model(folder: Path, model: Model, tuned: FineTuned) -> dict[str, 
 
 def check_tuned_model(folder: Path, record: HeadRecord) -> None:
     """Check that the files of a fine-tuned model are those that were saved."""
-    try:
-        check_recorded_files(folder / MODEL_NAME, record.files or {})
-    except FilesDifferError as error:
-        problem = f"this is not the model that {RECORD_NAME} describes: {error}"
-        raise HeadError(problem, where=folder / MODEL_NAME, remedy=_copy_head_remedy()) from error
+    problem = f"this is not the model that {RECORD_NAME} describes"
+    _FORMAT.check_files(folder / MODEL_NAME, record.files or {}, problem)
 
 
 def _copy_head_remedy() -> str:

@@ -123,13 +123,10 @@ def verify_head_table7(folder: str | Path) -> Table7VerifyReport:
 
 
 def _read_table(folder: Path) -> HeadTable | None:
-    path = folder / RESULTS_NAME
-    try:
-        return _TABLE_FORMAT.read(path)
-    except FileNotFoundError as error:
-        if (folder / MARKDOWN_NAME).exists():  # which is written after it
-            raise HeadError("it is missing", where=path, remedy=_AGAIN) from error
-        return None
+    table = _TABLE_FORMAT.read(folder / RESULTS_NAME)
+    if table is None and (folder / MARKDOWN_NAME).exists():  # which is written after it
+        raise HeadError("it is missing", where=folder / RESULTS_NAME, remedy=_AGAIN)
+    return table
 
 
 def _check_table(folder: Path, table: HeadTable, runs: HeadRuns) -> None:

@@ -12,9 +12,7 @@ from pathlib import Path
 from bertfeat.errors import PretrainingError
 from bertfeat.io import (
     FileDigest,
-    FilesDifferError,
     JsonFormat,
-    check_recorded_files,
     digest_file,
     storage_errors,
     sync,
@@ -60,16 +58,11 @@ def seal_checkpoint(folder: Path, seconds: float) -> None:
 def newest_checkpoint(folder: Path) -> SealedCheckpoint | None:
     """The newest whole checkpoint in a folder, None where there is none; half-written ones are removed."""
     for checkpoint in sorted(folder.glob("checkpoint-*"), key=_by_step, reverse=True):
-        try:
-            seal = _FORMAT.read(checkpoint / _SEAL)
-        except (FileNotFoundError, NotADirectoryError):
+        seal = _FORMAT.read(checkpoint / _SEAL)
+        if seal is None:
             shutil.rmtree(checkpoint, ignore_errors=True)
             continue
-        try:
-            check_recorded_files(checkpoint, seal.files)
-        except FilesDifferError as error:
-            problem = f"this checkpoint is not as it was written: {error}"
-            raise PretrainingError(problem, where=checkpoint, remedy=anew_remedy()) from None
+        _FORMAT.check_files(checkpoint, seal.files, "this checkpoint is not as it was written")
         return SealedCheckpoint(checkpoint, seal.seconds)
     return None
 

@@ -14,9 +14,7 @@ from bertfeat.arguments import checked
 from bertfeat.display import displayed
 from bertfeat.errors import PretrainingError, parameter
 from bertfeat.io import (
-    FilesDifferError,
     JsonFormat,
-    check_recorded_files,
     decode_json,
     digest_file,
     encode_json,
@@ -52,20 +50,12 @@ def read_record(folder: str | Path) -> PretrainingRecord | None:
     Raises:
         PretrainingError: it cannot be read, or a newer bertfeat wrote it.
     """
-    return _read_format(Path(folder) / RECORD_NAME, _copy_model_remedy())
+    return _RECORD_FORMAT.read(Path(folder) / RECORD_NAME)
 
 
 def read_plan(state: Path) -> PretrainingRecord | None:
     """Read what a training that was begun decided; None where none was."""
-    return _read_format(state / PLAN_NAME, anew_remedy())
-
-
-def _read_format(path: Path, remedy: str) -> PretrainingRecord | None:
-    form = JsonFormat(PretrainingRecord, FORMAT_VERSION, error=PretrainingError, remedy=remedy)
-    try:
-        return form.read(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    return PLAN_FORMAT.read(state / PLAN_NAME)
 
 
 def anew_remedy() -> str:
@@ -75,6 +65,11 @@ def anew_remedy() -> str:
 
 def _copy_model_remedy() -> str:
     return f"copy the whole model again from where it was made, or train it anew with {parameter('overwrite', True)}"
+
+
+_RECORD_FORMAT = JsonFormat(PretrainingRecord, FORMAT_VERSION, error=PretrainingError, remedy=_copy_model_remedy)
+PLAN_FORMAT = JsonFormat(PretrainingRecord, FORMAT_VERSION, error=PretrainingError, remedy=anew_remedy)
+"""The format of a training that was begun: the record of the model it is to become."""
 
 
 def is_sentence_model(model: Model) -> bool:
@@ -115,11 +110,7 @@ def write_result(
 
 def check_model_files(folder: Path, record: PretrainingRecord) -> None:
     """Check that every file of a model is the one that was written with its record."""
-    try:
-        check_recorded_files(folder, record.files)
-    except FilesDifferError as error:
-        problem = f"this is not the model that was trained: {error}"
-        raise PretrainingError(problem, where=folder, remedy=_copy_model_remedy()) from None
+    _RECORD_FORMAT.check_files(folder, record.files, "this is not the model that was trained")
 
 
 def _copy_sentence_files(model: Model, folder: Path) -> None:

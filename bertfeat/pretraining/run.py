@@ -11,8 +11,6 @@ import torch
 
 from bertfeat.errors import PretrainingError, StorageError, parameter
 from bertfeat.io import (
-    FilesDifferError,
-    check_recorded_files,
     installed_versions,
     make_state_folder,
     storage_errors,
@@ -40,8 +38,8 @@ from bertfeat.pretraining.report import (
 )
 from bertfeat.pretraining.result_files import (
     FORMAT_VERSION,
+    PLAN_FORMAT,
     PLAN_NAME,
-    anew_remedy,
     check_model_files,
     is_sentence_model,
     read_plan,
@@ -113,11 +111,7 @@ class PretrainingRun:
     def _reopen(self, plan: PretrainingRecord) -> tuple[TrainingMaterial, StartedNetwork, PretrainingRecord]:
         """Open what an earlier run prepared."""
         self._check_same(plan, "a training that was begun")
-        try:
-            check_recorded_files(self.state, plan.files)
-        except FilesDifferError as error:
-            problem = f"what was prepared is not as it was written: {error}"
-            raise PretrainingError(problem, where=self.state, remedy=anew_remedy()) from None
+        PLAN_FORMAT.check_files(self.state, plan.files, "the prepared corpus is not as it was written")
         material = reopen_material(self.state, self.settings, self.model)
         return material, self._network(material), plan
 

@@ -11,25 +11,17 @@ a file of their own, so an ``index.faiss`` that has them is digested in any size
 read (:mod:`.document_store`).
 """
 
-import hashlib
-import os
-import stat
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-import xxhash
-
 from bertfeat.errors import BertfeatError, IndexFolderError
-from bertfeat.io import Stamp, file_stamp, open_regular
+from bertfeat.io import Stamp, file_stamp
 from bertfeat.search.settings import (
-    COPY_OR_REBUILD,
     FAISS_NAME,
+    INDEX_FORMAT,
     LISTS_NAME,
-    REBUILD,
     SETTINGS_NAME,
-    FileState,
     IndexSettings,
     read_index_settings,
 )
@@ -67,49 +59,13 @@ def _record_stamp(folder: Path) -> Stamp | None:
         return None
 
 
-def check_files(version: Path, settings: IndexSettings, *, digest_up_to: int = DIGESTED_AT_OPENING) -> int:
+def check_files(version: Path, settings: IndexSettings, *, digest_up_to: int = DIGESTED_AT_OPENING) -> None:
     """Check the size of every file of a version, and the digest of those of up to that many bytes.
-
-    Returns:
-        How many bytes they have together.
 
     Raises:
         IndexFolderError: a file is missing, of another size, changed, or no regular file.
     """
-    for name, state in settings.files.items():
-        path = version / name
-        digested = state.bytes <= digest_up_to or (name == FAISS_NAME and LISTS_NAME in settings.files)
-        try:
-            size = _file_size(path)  # first, so that a huge file in its place is not read
-            now = measure_file(path) if digested and size == state.bytes else replace(state, bytes=size)
-        except FileNotFoundError as error:
-            raise IndexFolderError(f"{path} is missing", remedy=COPY_OR_REBUILD) from error
-        except OSError as error:
-            raise IndexFolderError(f"{path} cannot be read ({error.strerror or error})", remedy=REBUILD) from error
-        if now.bytes != state.bytes:
-            raise IndexFolderError(
-                f"{path} has {now.bytes:,} bytes, but {state.bytes:,} were written: it was cut off or replaced",
-                remedy=REBUILD,
-            )
-        if now != state:
-            raise IndexFolderError(f"{path} was changed after it was written", remedy=REBUILD)
-    return sum(state.bytes for state in settings.files.values())
-
-
-def measure_file(path: Path) -> FileState:
-    """The size and the digest of a file.
-
-    Raises:
-        OSError: it cannot be read, or is no regular file.
-    """
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        return FileState(size, hashlib.file_digest(file, xxhash.xxh3_128).hexdigest())
-
-
-def _file_size(path: Path) -> int:
-    """The size of a regular file; it is not opened, because a pipe would block."""
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(f"not a regular file: {path}")
-    return status.st_size
+    unread = {name for name, file in settings.files.items() if file.bytes > digest_up_to}
+    if LISTS_NAME in settings.files:
+        unread.discard(FAISS_NAME)
+    INDEX_FORMAT.check_files(version, settings.files, "this is not the index that was written", unread=unread)

@@ -9,9 +9,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.io import open_regular, sync
+from bertfeat.io import digest_file, open_regular, sync
 from bertfeat.search.document_store import PIECES_SCHEMA, SOURCE, ArrowStore
-from bertfeat.search.folder import check_files, measure_file
+from bertfeat.search.folder import check_files
 from bertfeat.search.reranking.kept_tokens import KeptTokens
 from bertfeat.search.settings import (
     DOCUMENTS_NAME,
@@ -25,8 +25,8 @@ from bertfeat.search.settings import (
     IndexSettings,
 )
 from bertfeat.search.vectors import faiss_index
+from bertfeat.search.vectors.faiss_factory import find_mismatch
 from bertfeat.search.vectors.faiss_import import FaissIndex, faiss_message
-from bertfeat.search.vectors.faiss_structure import find_mismatch
 
 _DOCUMENTS = pa.schema([("row", pa.int64()), ("id", pa.large_string()), (SOURCE, pa.int32())])
 _TEXT = pa.field("text", pa.large_string())
@@ -98,7 +98,7 @@ def _check_contents(folder: Path, contents: IndexContents) -> None:
         )
     if index.metric_type != settings.metric.faiss_metric:
         raise IndexFolderError(f"{folder / FAISS_NAME} is not of the metric {settings.metric}", remedy=REBUILD)
-    if problem := find_mismatch(index, settings, whole=False):
+    if problem := find_mismatch(index, settings):
         raise IndexFolderError(f"{folder / FAISS_NAME} is not the index that was written: {problem}", remedy=REBUILD)
     removed = 0 if contents.removed is None else int(contents.removed.sum())
     pieces = settings.count if contents.pieces is None else len(contents.pieces)
@@ -128,7 +128,7 @@ def seal_version(settings: IndexSettings, version: Path) -> IndexSettings:
         sync(path)
     sync(version)
     sync(version.parent)
-    files = {path.name: measure_file(path) for path in paths}
+    files = {path.name: digest_file(path) for path in paths}
     settings = replace(settings, format_version=FORMAT_VERSION, version=version.name, files=files)
     try:
         open_contents(settings, version, mapped=True)

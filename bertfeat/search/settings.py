@@ -17,6 +17,7 @@ from bertfeat.features import FeatureSettings, ModelIdentity
 from bertfeat.io import (
     STATE_FOLDER,
     Address,
+    FileDigest,
     JsonFormat,
     Location,
     Stamp,
@@ -53,7 +54,7 @@ REBUILD = "build the index again"
 """The remedy for a damaged index."""
 
 COPY_OR_REBUILD = f"copy the whole folder, or {REBUILD}"
-"""The remedy for an index of which a file is missing."""
+"""The remedy for an index of which a file is missing or differs."""
 
 SearchParameterName = Literal["nprobe", "efSearch"]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
@@ -67,14 +68,6 @@ class SourceSet:
     path: Annotated[str, Meta(min_length=1, max_length=4096)]
     documents: Count
     digest: str  # of its parts
-
-
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """A file of the index as it was written."""
-
-    bytes: Count
-    xxh3: str  # 128 bits, computed seven times as fast as sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +148,7 @@ class IndexSettings:
     versions: Mapping[str, str]
     seconds: Mapping[str, float]  # of the build's steps
     version: str = ""  # the subfolder of the files, once they are written
-    files: Mapping[str, FileState] = field(default_factory=dict)
+    files: Mapping[str, FileDigest] = field(default_factory=dict)
     updates: Count = 0  # appends and removals since it was built
     tokens: StoredTokens | None = None
     transform: Whitening | None = None  # that index.faiss applies to vectors, with its width
@@ -193,7 +186,7 @@ class IndexSettings:
         return measured is not None and (self.updates > 0 or measured.vectors != self.count or self.tombstones > 0)
 
 
-_FORMAT = JsonFormat(IndexSettings, FORMAT_VERSION, error=IndexFolderError, remedy=REBUILD)
+INDEX_FORMAT = JsonFormat(IndexSettings, FORMAT_VERSION, error=IndexFolderError, remedy=COPY_OR_REBUILD)
 
 
 def write_index_settings(settings: IndexSettings, folder: Location) -> None:
@@ -224,10 +217,9 @@ def read_index_settings(folder: Location) -> IndexSettings:
         StorageError: an address that cannot be reached.
     """
     path = folder / SETTINGS_NAME
-    try:
-        settings = _FORMAT.read(path)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise no_index_error(folder) from error
+    settings = INDEX_FORMAT.read(path)
+    if settings is None:
+        raise no_index_error(folder)
     if problem := _find_contradiction(settings):
         raise IndexFolderError(f"cannot be read ({problem})", where=path, remedy=REBUILD)
     return settings

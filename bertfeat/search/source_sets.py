@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bertfeat.errors import BertfeatError, IndexFolderError, StorageError, UsageError
+from bertfeat.errors import IndexFolderError, StorageError, UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address, Location, ResultKind, as_location, result_kind
 from bertfeat.search.settings import IndexSettings, SourceSet
@@ -56,20 +56,6 @@ def changed_sources(settings: IndexSettings, *, local: bool = False) -> Iterator
             now = describe_source_set(FeatureSet(place))
             if now.digest != source.digest:
                 yield source, now
-
-
-def unchanged_sources(settings: IndexSettings) -> Iterator[tuple[int, FeatureSet]]:
-    """The feature sets that exist unchanged, and the number of each among the sources."""
-    for number, source in enumerate(settings.sources):
-        place = as_location(source.path)
-        if not _is_there(place):
-            continue
-        try:
-            features = FeatureSet(place)
-        except BertfeatError:
-            continue  # no sound feature set, so it changed
-        if describe_source_set(features).digest == source.digest:
-            yield number, features
 
 
 def _is_there(place: Location) -> bool:

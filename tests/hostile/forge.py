@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ import pyarrow.parquet as pq
 from bertfeat.features.part import HEADER_KEY, read_footer
 from bertfeat.features.parts import part_entry
 from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, check_footer, write_seal
-from bertfeat.io import write_json
-from bertfeat.search.folder import measure_file
+from bertfeat.io import digest_file, write_json
 
 Header = dict[str, Any]
 ChangePart = Callable[[pa.Table, Header], tuple[pa.Table, Header]]
@@ -47,7 +45,7 @@ def forge_index(folder: Path, name: str) -> None:
     path = folder / ".bertfeat" / "index.json"
     value = json.loads(path.read_text("utf-8"))
     del value["digest"]
-    value["files"][name] = dataclasses.asdict(measure_file(folder / value["version"] / name))
+    value["files"][name] = dataclasses.asdict(digest_file(folder / value["version"] / name))
     write_json(path, value)
 
 
@@ -56,6 +54,5 @@ def forge_tagger(folder: Path) -> None:
     path = folder / "head.json"
     value = json.loads(path.read_text("utf-8"))
     del value["digest"]
-    data = (folder / "head.safetensors").read_bytes()
-    value["weights"] = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
+    value["weights"] = dataclasses.asdict(digest_file(folder / "head.safetensors"))
     write_json(path, value)

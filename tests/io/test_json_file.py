@@ -1,6 +1,7 @@
 """JSON decoded by type: wrong types, wrong numbers and changed files are refused, and nothing else is raised."""
 
 import json
+import os
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import xxhash
 from hypothesis import given, strategies as st
 
 from bertfeat.errors import DamagedError, FeatureSetError
-from bertfeat.io import JsonError, JsonFormat, decode_json, to_plain, write_json
+from bertfeat.io import FileDigest, JsonError, JsonFormat, decode_json, digest_file, to_plain, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,9 @@ def test_newer_versions_are_refused_before_anything_else(tmp_path: Path) -> None
 
 
 def test_a_format_raises_its_owners_errors(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        FORMAT.read(tmp_path / "x.json")
+    assert FORMAT.read(tmp_path / "x.json") is FORMAT.read(tmp_path / "nowhere" / "x.json") is None
     (tmp_path / "x.json").write_text("{")
+    assert FORMAT.read(tmp_path / "x.json" / "below a file") is None
     with pytest.raises(DamagedError, match=r"x\.json: cannot be read \(no JSON .*; do it again"):
         FORMAT.read(tmp_path / "x.json")
     (tmp_path / "folder").mkdir()
@@ -119,3 +121,35 @@ def test_a_format_raises_its_owners_errors(tmp_path: Path) -> None:
         FORMAT.read(tmp_path / "folder")
     with pytest.raises(DamagedError, match=r"here: the header cannot be read .*; do it now"):
         JsonFormat(Outer, 2, error=DamagedError, remedy=lambda: "do it now", subject="the header").decode("[]", "here")
+
+
+# ── files that a record lists ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_files_are_told_from_those_that_a_record_lists(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 10
+    (tmp_path / "a.bin").write_bytes(content)
+    right = {"a.bin": FileDigest(len(content), xxhash.xxh3_128_hexdigest(content))}
+    assert digest_file(tmp_path / "a.bin") == right["a.bin"]
+    FORMAT.check_files(tmp_path, right, "not so")
+
+    def told(problem: str) -> None:
+        with pytest.raises(DamagedError, match=rf"{tmp_path.name}: not so: a\.bin {problem}; do it again"):
+            FORMAT.check_files(tmp_path, right, "not so")
+
+    (tmp_path / "a.bin").write_bytes(content[:-1] + b"x")
+    told("was changed after it was written")
+    FORMAT.check_files(tmp_path, right, "not so", unread=["a.bin"])  # its size alone
+    with (tmp_path / "a.bin").open("ab") as file:
+        file.truncate(1 << 40)  # a giant is not read
+    told("has 1,099,511,627,776 bytes, but 2,560 were written: it was cut off or replaced")
+    (tmp_path / "a.bin").unlink()
+    told("is missing")
+    os.mkfifo(tmp_path / "a.bin")
+    told("is not a regular file")
+    (tmp_path / "a.bin").unlink()
+    (tmp_path / "a.bin").mkdir()
+    told("is not a regular file")
+    (tmp_path / "a").write_bytes(b"")
+    with pytest.raises(DamagedError, match=r"not so: a/\.\./a\.bin cannot be read \(Not a directory\)"):
+        FORMAT.check_files(tmp_path, {"a/../a.bin": right["a.bin"]}, "not so")

@@ -389,7 +389,7 @@ def test_what_was_prepared_and_was_changed_is_told(corpus: Path, tmp_path: Path,
     with pytest.raises(PretrainingError, match=rf"{name} was changed after it was written.*overwrite=True"):
         pretrain(corpus, tmp_path / "m")
     path.write_bytes(data + bytes(8))
-    with pytest.raises(PretrainingError, match=rf"{name} has .* bytes, and had .*overwrite=True"):
+    with pytest.raises(PretrainingError, match=rf"{name} has .* bytes, but .*overwrite=True"):
         pretrain(corpus, tmp_path / "m")
 
 

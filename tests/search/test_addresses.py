@@ -30,7 +30,6 @@ from bertfeat.search import (
     remove_documents,
     verify_index,
 )
-from bertfeat.search.source_sets import unchanged_sources
 from tests.search.test_index import Stand
 from tests.support.index_toy import RECORD, clustered, current_files, files_of, ids_of, vector_set, version_of
 from tests.support.s3_server import STORED, Faults, S3Server
@@ -101,7 +100,6 @@ def test_an_index_of_a_set_at_an_address_is_that_of_the_local_one(address: Addre
     (hit,) = index.search("7", 1, where="year < 1910").hits
     assert (hit.id, hit.source) == ("8", str(there))
     assert verify_index(tmp_path / "there.index").changed_sources == ()
-    assert [number for number, _ in unchanged_sources(index.settings)] == [0]
 
 
 def test_an_update_knows_its_set_by_its_address(memory: Address, tmp_path: Path) -> None:

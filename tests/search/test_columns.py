@@ -1,6 +1,5 @@
 """The columns of an index's documents: of the types that are kept, and those that its feature sets have."""
 
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,12 +43,6 @@ NEVER: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     "kept twice": (lambda t: t.append_column("year", t["year"]), "it has the column 'year' 2 times"),
     "structs": (lambda t: set_column(t, "year", [{"a": 1}] * 20), "its column 'year' is struct.* which is never kept"),
 }
-UNLIKE: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
-    "no years": (lambda t: t.drop_columns(["year"]), r"has no column 'year' of int64, and .*toy\.features has"),
-    "years of text": (lambda t: set_column(t, "year", ["x"] * 20), "has no column 'year' of int64, and"),
-    "no texts": (lambda t: set_column(t, "text", [None] * 20, pa.large_string()), "20 documents have no text, and"),
-    "no text": (lambda t: set_column(t, "text", [*t["text"].to_pylist()[1:], None], pa.large_string()), "1 documents"),
-}
 
 
 @pytest.mark.parametrize("case", NEVER)
@@ -59,16 +52,6 @@ def test_columns_that_no_index_has(case: str, kept: Path) -> None:
     for opening in (VectorIndex, verify_index):
         with pytest.raises(IndexFolderError, match=rf"documents\.arrow: cannot be read \({message}"):
             opening(kept)
-
-
-@pytest.mark.parametrize("case", UNLIKE)
-def test_columns_that_are_not_those_of_the_features(case: str, kept: Path) -> None:
-    change, message = UNLIKE[case]
-    change_documents(kept, change)
-    with pytest.raises(IndexFolderError, match=rf"documents\.arrow.* {message}.*build the index again"):
-        verify_index(kept)
-    shutil.rmtree(kept.with_name("toy.features"))
-    verify_index(kept)  # nothing to hold them against
 
 
 def test_documents_without_texts_may_be_appended(tmp_path: Path) -> None:

@@ -122,8 +122,8 @@ EDITS: dict[str, list[Any]] = {
     "effort": [{"name": "nprobe", "value": 10**12, "tuned": True}, {"name": "nprobe", "value": 0, "tuned": True}, 7],
     "files": [
         {},
-        {"../../x": {"bytes": 1, "xxh3": ""}},
-        {"index.faiss": {"bytes": -1, "xxh3": ""}},
+        {"../../x": {"bytes": 1, "xxh3": "0" * 32}},
+        {"index.faiss": {"bytes": -1, "xxh3": "0" * 32}},
         {"index.faiss": "x"},
         None,
     ],
@@ -153,7 +153,7 @@ def test_a_number_beyond_all_floats_is_an_error(folder: Path) -> None:
     [
         (put("model", "hidden_size", to=2**40), "is not as wide as layers of 1099511627776 values make it"),
         (
-            put("files", "tokens.npy", to={"bytes": 1, "xxh3": ""}),
+            put("files", "tokens.npy", to={"bytes": 1, "xxh3": "0" * 32}),
             "it lists vectors of tokens, and says that there are none",
         ),
         (put("column", "recipe", "name", to="best"), "'best' is no name of"),

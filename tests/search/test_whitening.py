@@ -1,7 +1,5 @@
 """Whitened indexes, held against NumPy's eigendecomposition and brute force."""
 
-import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.io import digest_file
 from bertfeat.search import (
     BuildOptions,
     IndexSettings,
@@ -27,7 +26,6 @@ from bertfeat.search import (
     verify_index,
 )
 from bertfeat.search.building import shard_plan
-from bertfeat.search.folder import measure_file
 from bertfeat.search.settings import read_index_settings, write_index_settings
 from bertfeat.search.vectors.whitening import fit_whitening, measure_spectrum
 from tests.search.test_sharded_build import Here, check_same
@@ -101,7 +99,7 @@ def test_what_is_stored_comes_back_and_finds_itself(tmp_path: Path) -> None:
         np.abs(index.reconstruct(numbers)), np.abs(right) / np.linalg.norm(right, axis=1, keepdims=True), atol=1e-5
     )
     assert index.search_stored(index.reconstruct(numbers), 1).numbers[:, 0].tolist() == numbers.tolist()
-    assert verify_index(tmp_path / "toy.index").compared == COUNT
+    assert verify_index(tmp_path / "toy.index").vectors == COUNT
 
 
 def test_appended_documents_are_whitened_as_the_first_were(tmp_path: Path) -> None:
@@ -116,7 +114,7 @@ def test_appended_documents_are_whitened_as_the_first_were(tmp_path: Path) -> No
     np.testing.assert_allclose(
         VectorIndex(tmp_path / "toy.index").search(asked(), 10).scores, scores[:, :10], atol=2e-5
     )
-    assert verify_index(tmp_path / "toy.index").compared == COUNT + 48
+    assert verify_index(tmp_path / "toy.index").vectors == COUNT + 48
 
 
 def test_zero_vectors_are_vectors_as_others(tmp_path: Path) -> None:
@@ -127,46 +125,20 @@ def test_zero_vectors_are_vectors_as_others(tmp_path: Path) -> None:
     right = whitened("whiten", vectors[3:4], vectors)
     found = VectorIndex(tmp_path / "toy.index").reconstruct(np.array([3]))
     np.testing.assert_allclose(np.abs(found), np.abs(right) / np.linalg.norm(right), atol=1e-5)
-    assert verify_index(tmp_path / "toy.index").compared == COUNT
-
-
-def forge(folder: Path, change: Callable[[Any], object]) -> Path:
-    """Change the FAISS index of a folder, and have the digests hold."""
-    index = faiss.read_index(str(version_of(folder) / "index.faiss"))
-    change(index)
-    faiss.write_index(index, str(version_of(folder) / "index.faiss"))
-    return reseal(folder)
+    assert verify_index(tmp_path / "toy.index").vectors == COUNT
 
 
 def reseal(folder: Path, **changes: Any) -> Path:
     settings = read_index_settings(folder)
-    state = measure_file(version_of(folder) / "index.faiss")
+    state = digest_file(version_of(folder) / "index.faiss")
     write_index_settings(replace(settings, files={**settings.files, "index.faiss": state}, **changes), folder)
     return folder
-
-
-def test_a_matrix_that_is_not_the_one_that_was_written(tmp_path: Path) -> None:
-    built(tmp_path, "whiten:4")
-
-    def with_nan(index: Any) -> None:
-        matrix = faiss.downcast_VectorTransform(index.chain.at(0))
-        numbers = faiss.vector_to_array(matrix.A)
-        numbers[3] = np.nan
-        faiss.copy_array_to_vector(numbers, matrix.A)
-
-    def half(index: Any) -> None:
-        faiss.downcast_VectorTransform(index.chain.at(0)).eigen_power = -0.25
-
-    for change, problem in ((half, "eigen_power -0.25, where Flat has PCAMatrix"), (with_nan, "is not finite")):
-        with pytest.raises(IndexFolderError, match=problem):
-            verify_index(forge(Path(shutil.copytree(tmp_path / "toy.index", tmp_path / change.__name__)), change))
 
 
 @pytest.mark.parametrize(
     ("transform", "problem"),
     [
-        (None, r"is not the index that was written: it is IndexPreTransform .*, where Flat has IndexFlat"),
-        (Whitening(WhiteningKind.WHITEN, 5), "d_out 4 .*, where Flat has .* d_out 5"),
+        (None, r"is not the index that was written: it is IndexPreTransform, where Flat has IndexFlat"),
         (Whitening(WhiteningKind.WHITEN), "vectors of 16 values become 0 values"),
         (Whitening(WhiteningKind.WHITEN, 17), "vectors of 16 values become 17 values"),
     ],

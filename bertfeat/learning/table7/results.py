@@ -205,9 +205,8 @@ class HeadRuns:
     def read(self, place: str) -> HeadRun | None:
         """Read a run that was kept; None where there is none."""
         path = self.path(place)
-        try:
-            file = _RUN_FORMAT.read(path)
-        except (FileNotFoundError, NotADirectoryError):
+        file = _RUN_FORMAT.read(path)
+        if file is None:
             return None
         if problem := self._problem(file, place):
             raise HeadError(problem, where=path, remedy=_REMEDY)
@@ -231,10 +230,7 @@ class HeadRuns:
 
 def read_table_settings(folder: Path) -> TableSettings | None:
     """The settings of the table in a folder; None where there is none."""
-    try:
-        return _IDENTITY_FORMAT.read(folder / SETTINGS_NAME)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    return _IDENTITY_FORMAT.read(folder / SETTINGS_NAME)
 
 
 _REMEDY = "remove it, and that run is done again"

@@ -36,7 +36,6 @@ Number = TypeVar("Number", bound=np.number)
 
 VOCABULARY_SCHEMA = pa.schema([("token", pa.large_string()), ("documents", pa.int64())])
 _BLOCK_BYTES = 16 << 20
-_LENGTH_ERROR = 1e-2  # of a vector of length 1 in float16
 _LARGEST = 127
 
 
@@ -137,36 +136,6 @@ def encode_directions(vectors: NDArray[np.float32], dtype: str) -> NDArray[np.nu
         return units.astype(np.float16)
     largest = np.abs(units).max(axis=1, keepdims=True, initial=0)
     return np.rint(units * (_LARGEST / np.where(largest > 0, largest, 1))).astype(np.int8)
-
-
-def check_tokens(store: KeptTokens, living: NDArray[np.bool_]) -> None:
-    """Check that vectors are directions, and that the vocabulary has the tokens and counts of the living documents.
-
-    Raises:
-        IndexFolderError: they are not.
-    """
-    counts = TokenCounts(store.vocabulary.strings) if store.ids is not None else None
-    for start, stop in store.ranges():
-        own = slice(int(store.offsets[start]), int(store.offsets[stop]))
-        if not _are_directions(store.vectors[own]):
-            raise _damaged(store.folder / TOKENS_NAME, "vectors are no directions")
-        if store.ids is None or counts is None:
-            continue
-        ids, owners = store.ids[own], store.owners(start, stop)
-        if ((ids < 0) | (ids >= len(counts.counts))).any():
-            raise _damaged(store.folder / TOKEN_IDS_NAME, f"there are {len(counts.counts):,} different tokens")
-        chosen = living[start:stop][owners]
-        counts.add(ids[chosen], owners[chosen], int(living[start:stop].sum()))
-    if counts is not None and not np.array_equal(counts.counts, store.vocabulary.counts):
-        raise _damaged(store.folder / VOCABULARY_NAME, "its counts are not those of the documents")
-
-
-def _are_directions(stored: NDArray[np.number]) -> bool:
-    if stored.dtype == np.int8:
-        largest = np.abs(stored.astype(np.int16)).max(axis=1, initial=0)
-        return bool(((largest == _LARGEST) | (largest == 0)).all())
-    lengths = np.linalg.norm(stored.astype(np.float32), axis=1)
-    return bool(((np.abs(lengths - 1) < _LENGTH_ERROR) | (lengths == 0)).all())
 
 
 def _map_array(path: Path, dtype: np.dtype[Number], shape: tuple[int, ...]) -> NDArray[Number]:

@@ -8,9 +8,10 @@ import re
 
 from bertfeat.errors import UsageError
 from bertfeat.io import shorten
+from bertfeat.search.settings import IndexSettings
 from bertfeat.search.vectors.faiss_import import FaissIndex, faiss, faiss_errors
-from bertfeat.search.vectors.faiss_index import REFINED_FROM, nested_indexes
-from bertfeat.search.vectors.index_types import KNOWN_TYPES
+from bertfeat.search.vectors.faiss_index import REFINED_FROM, inverted_index, nested_indexes
+from bertfeat.search.vectors.index_types import KNOWN_TYPES, clusters_named
 from bertfeat.search.vectors.metric import Metric
 
 _REFUSED = (  # pattern, why
@@ -20,6 +21,11 @@ _REFUSED = (  # pattern, why
     (re.compile(r"_Ncqint"), "norms cannot be stored as cqint"),
     (re.compile(r"Refine\((?!(Flat|SQ\w+|PQ\d+(x\d+)?(np)?)\))"), "only Flat, SQ and PQ codes can refine"),
 )
+_ALIKE = {  # FAISS makes the one and reads the other back
+    "IndexFlatIP": "IndexFlat",
+    "IndexFlatL2": "IndexFlat",
+    "IndexRefineFlat": "IndexRefine",
+}
 _MOST_LENGTH = 200
 _REMEDY = f"choose {KNOWN_TYPES}"
 
@@ -53,6 +59,27 @@ def create_faiss_index(factory: str, width: int, metric: Metric) -> FaissIndex:
             if clustering is not None:
                 clustering.min_points_per_centroid = 1  # else FAISS warns on stderr; choose_index() saw to it
     return index
+
+
+def find_mismatch(index: FaissIndex, settings: IndexSettings) -> str | None:
+    """Describe how the outermost class of an index differs from what its factory string makes; None if it does not."""
+    clusters, inverted = clusters_named(settings.factory), inverted_index(index)
+    if clusters and (inverted is None or inverted.nlist != clusters):
+        return f"it does not have the lists of {settings.factory}"  # compared by number, because making so many is slow
+    expected = "IndexPreTransform"
+    if settings.transform is None:
+        try:
+            expected = _class_name(create_faiss_index(settings.factory, settings.stored_width, settings.metric))
+        except UsageError as error:
+            return str(error)
+    if _class_name(index) != expected:
+        return f"it is {_class_name(index)}, where {settings.factory} has {expected}"
+    return None
+
+
+def _class_name(index: FaissIndex) -> str:
+    name = type(faiss.downcast_index(index)).__name__
+    return _ALIKE.get(name, name)
 
 
 def refusal_of_factory(factory: str) -> str | None:

@@ -91,7 +91,7 @@ class Whitener:
 
     def matrix(self) -> "WhiteningMatrix":
         """Return the whitening as FAISS's matrix, ``[n, W]`` → ``[n, K]``."""
-        made = new_matrix(self.whitening, len(self.spectrum.mean))
+        made: WhiteningMatrix = faiss.PCAMatrix(len(self.spectrum.mean), self.whitening.width, self.whitening.power)
         directions = np.zeros((made.d_in, made.d_in), np.float32)
         variances = np.zeros(made.d_in, np.float32)
         counted = len(self.spectrum.variances)
@@ -125,18 +125,6 @@ def fit_whitening(whitening: Whitening, spectrum: Spectrum) -> Whitener:
             remedy=f"give a width of {counted:,} or less, or none",
         )
     return Whitener(replace(whitening, width=whitening.width or counted), spectrum)
-
-
-def new_matrix(whitening: Whitening, width: int) -> WhiteningMatrix:
-    """FAISS's matrix of a whitening that has a width, for vectors of ``width`` values; it is not filled."""
-    made: WhiteningMatrix = faiss.PCAMatrix(width, whitening.width, whitening.power)
-    return made
-
-
-def has_sound_matrix(index: FaissIndex) -> bool:
-    """Whether the matrix of an index that whitens has finite numbers alone."""
-    matrix = faiss.downcast_VectorTransform(faiss.downcast_index(index).chain.at(0))
-    return all(bool(np.isfinite(faiss.vector_to_array(numbers)).all()) for numbers in (matrix.A, matrix.b))
 
 
 def with_transform(index: FaissIndex, matrix: WhiteningMatrix, metric: Metric) -> FaissIndex:

@@ -115,8 +115,8 @@ WRONG = [
     put("history", 3, "rate", to=0),
     put("versions", to={"torch": 2}),
     put("places", to={"train": None}),
-    put("weights", to={"bytes": -1, "sha256": "00"}),
-    put("weights", "sha256", to="0" * 64),
+    put("weights", to={"bytes": -1, "xxh3": "00"}),
+    put("weights", "xxh3", to="0" * 32),
     put("weights", "bytes", to=10**15),
 ]
 
