@@ -216,7 +216,7 @@ def test_damaged_taggers_are_told(home: Path, tmp_path: Path) -> None:
     for name, text, problem in (
         ("head.json", b"{", "cannot be read"),
         ("head.json", b'{"format_version": 99}', "upgrade bertfeat"),
-        ("head.safetensors", b"no weights", "has 10 bytes, and had "),
+        ("head.safetensors", b"no weights", "has 10 bytes, but "),
     ):
         copy = tmp_path / f"copy{len(text)}"
         shutil.copytree(home / "made", copy)
