@@ -14,11 +14,18 @@ from .document import (
 )
 from .encodings import encoding_by_mark as encoding_by_mark
 from .files import FileCorpus as FileCorpus, check_readable as check_readable, open_corpus as open_corpus
-from .formats import ENDINGS as ENDINGS, FORMATS as FORMATS, Format as Format
+from .formats import (
+    FORMATS as FORMATS,
+    RECORD_OPTIONS as RECORD_OPTIONS,
+    Format as Format,
+    all_formats as all_formats,
+)
 from .input_file import CorpusFile as CorpusFile, FileReading as FileReading
 from .lines import BadLine as BadLine, TextEncoding as TextEncoding, read_lines as read_lines
 from .memory import CorpusItem as CorpusItem, MemoryCorpus as MemoryCorpus, memory_corpus as memory_corpus
 from .positions import START as START, Position as Position
+from .records import BadRecord as BadRecord
 from .settings import CorpusSettings as CorpusSettings
 from .sources import Source as Source, find_sources as find_sources, format_of as format_of
 from .summary import CorpusSummary as CorpusSummary, summarize_corpus as summarize_corpus
+from .tables import LineRecordReader as LineRecordReader, RecordReader as RecordReader

@@ -1,21 +1,31 @@
 """The formats of corpus files: one table, which everything that depends on a format asks.
 
-To add a format, write a file with its reader and add a line to :data:`FORMATS`. A reader is a class that gives the rows
-of a file from a position on: a :class:`~bertfeat.corpus.input_file.RowReader` (text, CoNLL). One of records with named
-fields is a :class:`~bertfeat.corpus.tables.RecordReader`, which makes the rows of them (JSONL, CSV, Parquet, SQuAD).
+To add a format, write a file with its reader and add a line to :data:`FORMATS`; a package of its own names its
+:class:`Format` in an entry point of the group ``bertfeat.formats``. A reader is a class that gives the rows of a file
+from a position on: a :class:`~bertfeat.corpus.input_file.RowReader` (text, CoNLL). A reader of records with named fields
+is a :class:`~bertfeat.corpus.tables.RecordReader`, which makes rows of them (CSV, Parquet, SQuAD); where each record is a
+line, a :class:`~bertfeat.corpus.tables.LineRecordReader` (JSONL).
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
 
-_RECORD_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "tag_column", "keep", "pretokenized"})
+from bertfeat.errors import UsageError, parameter
+
+RECORD_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "tag_column", "keep", "pretokenized"})
+"""The fields of :class:`CorpusSettings` that a format of records takes."""
+
 _QUESTION_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "keep"})
+_TEXT_OPTIONS = frozenset({"pairs", "pretokenized"})
 _SENTENCE_OPTIONS = frozenset({"word_column", "tag_column", "document_context"})
 _SQUAD_BEGINNING = re.compile(
     r"""\s*\{\s*("version"\s*:\s*("[^"\\]*"|[0-9.]+)\s*,\s*)?"data"\s*:\s*\[\s*"""
     r"""\{\s*("title"\s*:\s*("([^"\\]|\\.)*"|null)\s*,\s*)?"paragraphs"\s*:\s*\["""
 )
+_GROUP = "bertfeat.formats"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +34,9 @@ class Format:
 
     name: str
     endings: tuple[str, ...]  # of file names, below the ending of a compression
-    reader: str  # "module:class" in bertfeat.corpus; imported when a file of the format is opened
-    options: frozenset[str]  # the fields of CorpusSettings that the format takes
-    records: bool = False  # its records have named fields: the reader is a RecordReader
+    reader: str  # "package.module:class"; imported when a file of the format is opened
+    options: frozenset[str] = RECORD_OPTIONS  # the fields of CorpusSettings that the format takes
+    records: bool = True  # its records have named fields: the reader is a RecordReader
     cells: bool = False  # whose fields are all strings, which may stand for numbers and truth values
     brings_words: bool = False  # documents bring their own words
     brings_tags: bool = False  # and a tag for each
@@ -39,54 +49,95 @@ class Format:
 FORMATS: Mapping[str, Format] = {
     file_format.name: file_format
     for file_format in (
-        Format("text", (".txt", ".text"), "text:TextReader", frozenset({"pairs", "pretokenized"})),
-        Format("jsonl", (".jsonl", ".ndjson", ".json"), "jsonl:JsonlReader", _RECORD_OPTIONS, records=True),
-        Format("csv", (".csv",), "delimited:CsvReader", _RECORD_OPTIONS, records=True, cells=True),
-        Format("tsv", (".tsv", ".tab"), "delimited:TsvReader", _RECORD_OPTIONS, records=True, cells=True),
-        Format("parquet", (".parquet", ".pq"), "parquet:ParquetReader", _RECORD_OPTIONS, records=True, binary=True),
+        Format("text", (".txt", ".text"), "bertfeat.corpus.text:TextReader", _TEXT_OPTIONS, records=False),
+        Format("jsonl", (".jsonl", ".ndjson", ".json"), "bertfeat.corpus.jsonl:JsonlReader"),
+        Format("csv", (".csv",), "bertfeat.corpus.delimited:CsvReader", cells=True),
+        Format("tsv", (".tsv", ".tab"), "bertfeat.corpus.delimited:TsvReader", cells=True),
+        Format("parquet", (".parquet", ".pq"), "bertfeat.corpus.parquet:ParquetReader", binary=True),
         Format(
             "conll",
             (".conll", ".iob", ".iob2", ".bio"),
-            "conll:ConllReader",
+            "bertfeat.corpus.conll:ConllReader",
             _SENTENCE_OPTIONS,
+            records=False,
             brings_words=True,
             brings_tags=True,
         ),
         Format(
             "conllu",
             (".conllu", ".conllup"),
-            "conll:ConlluReader",
+            "bertfeat.corpus.conll:ConlluReader",
             _SENTENCE_OPTIONS,
+            records=False,
             brings_words=True,
             brings_tags=True,
         ),
         Format(
             "fasta",
             (".fasta", ".fa", ".faa", ".fas"),
-            "fasta:FastaReader",
+            "bertfeat.corpus.fasta:FastaReader",
             frozenset({"keep"}),
-            records=True,
             brings_words=True,
             texts=("sequence",),
         ),
         Format(
             "squad",
             (),  # its files end in .json
-            "squad:SquadReader",
+            "bertfeat.corpus.squad:SquadReader",
             _QUESTION_OPTIONS,
-            records=True,
             texts=("question",),
             pair="context",
             beginning=_SQUAD_BEGINNING,
         ),
     )
 }
-"""The formats by name; ``CorpusSettings.format`` may be any of these names."""
+"""The formats of this room by name."""
 
-ENDINGS: Mapping[str, Format] = {
-    ending: file_format for file_format in FORMATS.values() for ending in file_format.endings
-}
-"""The format of a file by the ending of its name."""
+
+@cache
+def all_formats() -> Mapping[str, Format]:
+    """The formats of this room and those that packages register as entry points of the group ``bertfeat.formats``.
+
+    An entry point names a :class:`Format`.
+
+    Raises:
+        UsageError: it names something else, or a format with the name or an ending of another one.
+    """
+    formats = dict(FORMATS)
+    for entry in entry_points(group=_GROUP):
+        made = entry.load()
+        remedy = "uninstall the package that registers it, or correct it"
+        if not isinstance(made, Format):
+            problem = f"the entry point {entry.name} of {_GROUP} is no Format"
+            raise UsageError(problem, where=entry.value, remedy=remedy)
+        for other in formats.values():
+            if taken := {made.name, *made.endings} & {other.name, *other.endings}:
+                problem = f"two formats have the name or ending {min(taken)}"
+                raise UsageError(problem, where=entry.value, remedy=remedy)
+        formats[made.name] = made
+    return formats
+
+
+def format_named(name: str) -> Format:
+    """The format of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = FORMATS.get(name) or all_formats().get(name)
+    if found is None:
+        problem = f"not a format; there are {', '.join(all_formats())}"
+        raise UsageError(problem, where=parameter("format", name), remedy="name one of these, or install its package")
+    return found
+
+
+@cache
+def format_with_ending(ending: str) -> Format | None:
+    """The format of files whose names have that ending, such as ``.txt``; None where there is none."""
+    own = next((found for found in FORMATS.values() if ending in found.endings), None)
+    if own is not None or not ending:
+        return own
+    return next((found for found in all_formats().values() if ending in found.endings), None)
 
 
 def recognise_format(by_ending: Format, beginning: str) -> Format:

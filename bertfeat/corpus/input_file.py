@@ -118,4 +118,4 @@ class RowReader(Protocol):
 def reader_of(file_format: Format) -> type[RowReader]:
     """The reader of a format."""
     module, _, name = file_format.reader.partition(":")
-    return cast("type[RowReader]", getattr(import_module(f"bertfeat.corpus.{module}"), name))
+    return cast("type[RowReader]", getattr(import_module(module), name))

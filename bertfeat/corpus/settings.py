@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from bertfeat.arguments import checked
-from bertfeat.corpus.formats import FORMATS, Format
+from bertfeat.corpus.formats import FORMATS, Format, format_named
 from bertfeat.errors import UsageError, parameter
 from bertfeat.options import Option
 
@@ -70,8 +70,8 @@ class CorpusSettings:
     ] = False
 
     def __post_init__(self) -> None:
-        if self.format is not None and self.format not in FORMATS:
-            raise UsageError(f"not a format; there are {', '.join(FORMATS)}", where=parameter("format", self.format))
+        if self.format is not None:
+            format_named(self.format)
         if self.encoding is not None:
             _check_encoding(self.encoding)
         pairs, pair_column = parameter("pairs"), parameter("pair_column")

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from bertfeat.corpus.address_search import AddressSearch, FoundFile
 from bertfeat.corpus.compression import COMPRESSIONS
-from bertfeat.corpus.formats import ENDINGS, FORMATS, Format
+from bertfeat.corpus.formats import FORMATS, Format, all_formats, format_named, format_with_ending
 from bertfeat.errors import CorpusError, UsageError, parameter
 from bertfeat.io import (
     Address,
@@ -132,7 +132,8 @@ class _FileSearch:
     def _refuse_empty(self, folder: object, files: list[F]) -> list[F]:
         if not files:
             any_ending = self._format_name is not None
-            known = "at all" if any_ending else f"with a known ending ({' '.join(ENDINGS)}, compressed or not)"
+            endings = [ending for each in all_formats().values() for ending in each.endings]
+            known = "at all" if any_ending else f"with a known ending ({' '.join(endings)}, compressed or not)"
             remedy = f"name the files, and their {parameter('format')} if need be"
             raise CorpusError(f"no file {known} to read in this folder", where=folder, remedy=remedy)
         return files
@@ -196,7 +197,7 @@ def _no_match_error(pattern: object) -> CorpusError:
 
 def format_of(name: str, format_name: str | None = None) -> Format:
     """The format of a file: the one that is given, else by the ending of its name, else text."""
-    return FORMATS[format_name] if format_name is not None else _read_endings(name)[0] or FORMATS["text"]
+    return format_named(format_name) if format_name is not None else _read_endings(name)[0] or FORMATS["text"]
 
 
 def _read_endings(name: str) -> tuple[Format | None, str | None]:
@@ -205,4 +206,4 @@ def _read_endings(name: str) -> tuple[Format | None, str | None]:
     compression = COMPRESSIONS.get(last)
     if compression is not None:
         last = os.path.splitext(stem)[1]
-    return ENDINGS.get(last), compression
+    return format_with_ending(last), compression

@@ -5,11 +5,12 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bertfeat.corpus.blocks import Meter
-from bertfeat.corpus.columns import joint_type, select_kept_names
+from bertfeat.corpus.columns import joint_type, sample_columns, select_kept_names
 from bertfeat.corpus.document import BlankLine, Failure, KeptColumn, Row
 from bertfeat.corpus.input_file import Columns, CorpusFile
-from bertfeat.corpus.positions import Position
-from bertfeat.corpus.records import BadRecord, Record, RecordShape, id_column
+from bertfeat.corpus.lines import BadLine
+from bertfeat.corpus.positions import START, Position
+from bertfeat.corpus.records import BadRecord, Record, RecordShape, id_column, is_storable
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.errors import CorpusError, UsageError, WrongColumnsError, did_you_mean, parameter
 from bertfeat.io import quote_names, shorten
@@ -63,6 +64,40 @@ class RecordReader(ABC):
                     result = replace(result, reason=f"{name}, record {number}: {result.reason}")
                 yield result
             row += 1
+
+
+class LineRecordReader(RecordReader):
+    """Reads a text file in which each line is a record."""
+
+    def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
+        super().__init__(file, start, meter)
+        self._lines = file.lines(start, meter)
+
+    @classmethod
+    def look(cls, file: CorpusFile, sample_size: int) -> Columns:
+        """The fields of the first records."""
+        sample = sample_columns(cls(file, START, Meter()).records(()), sample_size)
+        columns = tuple(name for name in sample.columns if is_storable(name))
+        return Columns(file.name, columns, sample.types, seen=sample.seen, sampled=sample.count)
+
+    @abstractmethod
+    def record(self, line: str, number: int, names: Sequence[str]) -> Record:
+        """The record of a line, of which the fields ``names`` are needed; a blank line is None. Lines count from 1."""
+
+    def records(self, names: Sequence[str]) -> Iterator[Record]:
+        """Read the records from the start on."""
+        number = self.start.line
+        for lines in self._lines:
+            for line in lines:
+                number += 1
+                if isinstance(line, BadLine):
+                    yield BadRecord(f"line {number}", line.reason, line.text)
+                else:
+                    yield self.record(line, number, names)
+
+    def position_of(self, record: int, *, last: bool) -> Position:
+        """The position of a record, which is a line."""
+        return Position(self._lines.newest.offset_of(record), record, record)
 
 
 def require_columns(table: Columns, settings: CorpusSettings) -> None:

@@ -42,7 +42,6 @@ from .source import CorpusSource as CorpusSource, open_run_source as open_run_so
 from .spool import spool_stdin as spool_stdin
 from .tasks import (
     Agenda as Agenda,
-    ExtractionJob as ExtractionJob,
     MadePart as MadePart,
     OnDone as OnDone,
     Result as Result,
@@ -57,4 +56,4 @@ from .verify import (
     compare_embedders as compare_embedders,
     verify_features as verify_features,
 )
-from .worker import PartWorker as PartWorker
+from .worker import ExtractionJob as ExtractionJob, PartWorker as PartWorker

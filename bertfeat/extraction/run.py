@@ -34,8 +34,8 @@ from bertfeat.extraction.run_options import PART_ROWS, ExtractionOptions
 from bertfeat.extraction.settings import bytes_per_character, bytes_per_row, record_settings
 from bertfeat.extraction.sharing import PlanSize, RunFacts, SharedRun, Sharing
 from bertfeat.extraction.source import CorpusSource, is_of_files, open_run_source
-from bertfeat.extraction.tasks import Agenda, ExtractionJob, MadePart
-from bertfeat.extraction.worker import PartWorker
+from bertfeat.extraction.tasks import Agenda, MadePart
+from bertfeat.extraction.worker import ExtractionJob, PartWorker
 from bertfeat.features import (
     FAILURES_NAME,
     FeatureSettings,

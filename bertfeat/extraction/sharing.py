@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from bertfeat.errors import FolderLockedError, parameter
 from bertfeat.extraction.agenda import OnPart, Selection
 from bertfeat.extraction.plan import PlannedPart
-from bertfeat.extraction.tasks import Agenda, ExtractionJob
+from bertfeat.extraction.tasks import Agenda
+from bertfeat.extraction.worker import ExtractionJob
 from bertfeat.io import (
     STATE_FOLDER,
     Address,

@@ -5,20 +5,31 @@ Every part is computed from its own rows alone, so whoever makes it gives the sa
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bertfeat.corpus import Failure
-from bertfeat.errors import DamagedError, RowFailedError, parameter
+from bertfeat.corpus import CorpusFile, Failure, KeptColumn
+from bertfeat.engine import Worker
+from bertfeat.errors import BertfeatError, DamagedError, RowFailedError, parameter
+from bertfeat.extraction.cores import threads_in_use, use_threads
 from bertfeat.extraction.embedder import Embedder, PartResult, TokenizedRows
 from bertfeat.extraction.language_check import corpus_warnings
 from bertfeat.extraction.part_content import count_part
 from bertfeat.extraction.part_writer import PartWriter
-from bertfeat.extraction.plan import PlannedPart, read_part, scan_file
+from bertfeat.extraction.plan import PartLimits, PlannedPart, read_part, scan_file
 from bertfeat.extraction.progress import RunProgress
-from bertfeat.extraction.tasks import ExtractionJob, MadePart, OnDone, Result, ScannedFiles, ScanTask, Task
-from bertfeat.features import FORMAT_VERSION, PartHeader, check_part, part_path, read_header
-from bertfeat.io import Address, file_stamp, prefetched, remove_stored
+from bertfeat.extraction.tasks import MadePart, OnDone, Result, ScannedFiles, ScanTask, Task
+from bertfeat.features import (
+    FORMAT_VERSION,
+    FeatureSettings,
+    ModelIdentity,
+    PartHeader,
+    check_part,
+    part_path,
+    read_header,
+)
+from bertfeat.io import Address, Location, file_stamp, prefetched, remove_stored
+from bertfeat.recipe import FeatureColumn
 
 
 class CheckFailures(Protocol):
@@ -47,7 +58,7 @@ class PartWorker:
 
     def __init__(
         self,
-        job: ExtractionJob,
+        job: "ExtractionJob",
         embedder: Embedder,
         progress: RunProgress | None = None,
         begin: Callable[[], None] = lambda: None,
@@ -60,23 +71,6 @@ class PartWorker:
         self._writer = PartWriter(
             job.folder, embedder.device, several_writers=job.several_writers, begin=begin, wait=wait
         )
-
-    @classmethod
-    def of_job(cls, job: ExtractionJob, *, device: str | None = None) -> "PartWorker":
-        """A worker for a job of another process.
-
-        Raises:
-            ModelError: the model is not to be found here.
-            FeatureSetError: it is another one here.
-        """
-        embedder = Embedder.from_record(
-            job.model,
-            job.settings,
-            job.columns,
-            name=None if job.model_location == job.model.name else job.model_location,  # a name has its revision
-            device=device,
-        )
-        return cls(job, embedder)
 
     def work(self, tasks: Iterator[Task], done: OnDone) -> None:
         """Do the tasks; ``done`` gets the result of each, on any thread, once it is on the disk."""
@@ -187,3 +181,63 @@ class PartWorker:
         del final
         if failures and self._job.strict:
             raise RowFailedError(failures[0].reason, where=parameter("strict", True))
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionJob:
+    """The facts of a run that workers have to know, so that any of them writes the same bytes. Can be pickled."""
+
+    model: ModelIdentity
+    model_location: str  # where to find it
+    columns: tuple[FeatureColumn, ...]
+    settings: FeatureSettings
+    batch_tokens: int
+    limits: PartLimits
+    files: tuple[CorpusFile, ...]  # none of a corpus in memory
+    sources: tuple[str, ...]
+    kept: tuple[KeptColumn, ...]
+    has_tags: bool
+    has_pairs: bool
+    folder: Location
+    strict: bool
+    several_writers: bool  # whether others may write the same parts: the first one counts
+
+    def open_worker(self, *, device: str | None, threads: int | None) -> Worker[Task, Result]:
+        """A worker in another process than the run's.
+
+        Raises:
+            ModelError: the model is not to be found here.
+            FeatureSetError: it is another one here.
+        """
+        if threads is not None:
+            use_threads(threads)
+        # a name has its revision
+        location = None if self.model_location == self.model.name else self.model_location
+        embedder = Embedder.from_record(self.model, self.settings, self.columns, name=location, device=device)
+        return PartWorker(self, embedder)
+
+    def threads_in_use(self) -> int:
+        """With how many threads this process computes."""
+        return threads_in_use()
+
+    def with_absolute_paths(self) -> "ExtractionJob":
+        """The job for workers that run in another folder."""
+        files = (replace(file, source=replace(file.source, path=_absolute(file.source.path))) for file in self.files)
+        return replace(self, files=tuple(files), folder=_absolute(self.folder))
+
+    def repeat(self, task: Task) -> Task:
+        """The task for another worker, as the part may have been written just before."""
+        return replace(task, exists=True) if isinstance(task, PlannedPart) else task
+
+    def error_of_deaths(self, task: Task, problem: str) -> BertfeatError:
+        """The error of a task over which one worker after the other died."""
+        return BertfeatError(
+            problem,
+            where=f"part {task.number}" if isinstance(task, PlannedPart) else self.files[task.files[0]].source.name,
+            remedy=f"if memory ran out, use fewer workers, a smaller {parameter('batch_tokens')} or a smaller "
+            f"{parameter('part_rows')}",
+        )
+
+
+def _absolute(place: Location) -> Location:
+    return place if isinstance(place, Address) else place.absolute()

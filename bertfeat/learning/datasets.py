@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 from bertfeat.corpus import (
-    FORMATS,
     BlankLine,
     Corpus,
     CorpusSettings,
@@ -353,12 +352,12 @@ def check_gold(source: OpenSets, options: HeadOptions) -> None:
 
 
 @contextmanager
-def file_source(corpus: Path, reading: CorpusSettings) -> Iterator[Path]:
+def file_source(corpus: Path) -> Iterator[Path]:
     """A corpus file; standard input (``-``) as a file, since it may be read twice."""
     if str(corpus) != STDIN:
         yield corpus
         return
-    with stdin_copy("stdin" + (FORMATS[reading.format].endings[0] if reading.format else ".txt")) as path:
+    with stdin_copy("stdin.txt") as path:
         yield path
 
 

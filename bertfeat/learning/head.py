@@ -272,7 +272,7 @@ class Head:
         given = options.reading
         options = replace(options, reading=_with_columns(given, corpus, self.record.columns))
         try:
-            with file_source(corpus, given) as file:
+            with file_source(corpus) as file:
                 yield file, options if file == corpus else replace(options, source_name="standard input")
         except CorpusError as error:
             if options.document_context and not given.document_context:  # which nobody asked for

@@ -15,6 +15,7 @@ from sklearn.linear_model import PoissonRegressor
 from bertfeat.cli import main
 from bertfeat.features import FeatureSet
 from bertfeat.learning.tasks import all_tasks
+from tests.support.packages import Packages
 from tests.support.heads_toy import numbers, write_records
 
 STARS = """
@@ -64,35 +65,10 @@ class Stars(Task):
 """
 
 
-class Packages:
-    """A folder on Python's path, for a package with one entry point."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._folder = folder
-        folder.mkdir()
-        monkeypatch.syspath_prepend(folder)
-
-    def install(self, code: str) -> None:
-        (self._folder / "toy_tasks.py").write_text(code)
-        record = self._folder / "toy_tasks-1.0.dist-info"
-        record.mkdir()
-        (record / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-tasks\nVersion: 1.0\n")
-        (record / "entry_points.txt").write_text("[bertfeat.tasks]\nstars = toy_tasks:Stars\n")
-        self.forget()
-
-    def uninstall(self) -> None:
-        self._folder.rename(self._folder.with_name("uninstalled"))
-        self.forget()
-
-    def forget(self) -> None:
-        """Let what was installed be looked for again, as in a new process."""
-        sys.modules.pop("toy_tasks", None)
-        all_tasks.cache_clear()
-
-
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Packages]:
-    packages = Packages(tmp_path / "site-packages", monkeypatch)
+    packages = Packages(tmp_path / "site-packages", "bertfeat.tasks", "stars", "Stars", all_tasks.cache_clear)
+    monkeypatch.syspath_prepend(packages.folder)
     yield packages
     packages.forget()
 

@@ -14,9 +14,10 @@ from bertfeat.io.storage.files import (
     remove_stored,
     remove_stored_folder,
     replace_file,
+    store_of,
 )
 from bertfeat.io.storage.lease import Claim, Lease, LeaseWatch, lease_seconds, read_claim
-from bertfeat.io.storage.store import Stamp, Store, StoredFile, store_of
+from bertfeat.io.storage.store import Stamp, Store, StoredFile
 
 __all__ = [
     "Address",

@@ -1,23 +1,43 @@
-"""Files at any place: read, written whole or not at all, listed, removed."""
+"""Files at any place: the store that each belongs to; read, written whole or not at all, listed, removed."""
 
 import fcntl
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from io import BufferedReader, IOBase
 from itertools import islice
 from pathlib import Path
 
+from bertfeat.errors import errors_within, needed_library
 from bertfeat.io.atomic import atomic, refuse_folder_path, storage_errors
 from bertfeat.io.storage.address import Address, Location
 from bertfeat.io.storage.local import LocalStore, unique_sibling
 from bertfeat.io.storage.object_file import ObjectFile
-from bertfeat.io.storage.store import Stamp, StoredFile, store_of
+from bertfeat.io.storage.store import Stamp, Store, StoredFile
 from bertfeat.io.threads import ContextPool
 
+_LOCAL = LocalStore()
+_SETTINGS = ("AWS_", "AZURE_", "BERTFEAT_STORAGE_", "GOOGLE_")  # what variables that stores read begin with
 _AT_ONCE = 16  # files that are opened at the same time
 _TEMPORARY = "bertfeat-upload-"  # how names of files begin that are written to be brought to object storage
+
+
+def store_of(place: Location) -> tuple[Store, str]:
+    """The store that a place belongs to, and the place's name in it."""
+    if isinstance(place, Address):
+        settings = tuple((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS))
+        return _bucket(place.scheme, place.bucket, settings), place.key
+    return _LOCAL, str(place)
+
+
+@lru_cache(maxsize=64)
+def _bucket(scheme: str, bucket: str, settings: tuple[tuple[str, str], ...]) -> Store:
+    del settings  # other ones make another store: who corrects a key in a notebook need not start anew
+    with errors_within(f"{scheme}://{bucket}"), needed_library("object storage needs obstore", "bertfeat[cloud]"):
+        from bertfeat.io.storage.bucket import Bucket  # here, because obstore is an extra
+    return Bucket.open_bucket(scheme, bucket)
 
 
 class NewFile:

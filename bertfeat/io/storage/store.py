@@ -1,17 +1,10 @@
-"""The operations that storage must support, and the store that a place belongs to."""
+"""The operations that storage must support."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
 from io import BufferedReader
 from pathlib import Path
 from typing import Protocol
-
-from bertfeat.errors import errors_within, needed_library
-from bertfeat.io.storage.address import Address, Location
-
-_SETTINGS = ("AWS_", "AZURE_", "BERTFEAT_STORAGE_", "GOOGLE_")  # what variables that stores read begin with
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +59,3 @@ class Store(Protocol):
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
-
-
-def store_of(place: Location) -> tuple[Store, str]:
-    """The store that a place belongs to, and the place's name in it."""
-    if isinstance(place, Address):
-        settings = tuple((name, value) for name, value in os.environ.items() if name.startswith(_SETTINGS))
-        return _bucket(place.scheme, place.bucket, settings), place.key
-    return _local(), str(place)
-
-
-@cache
-def _local() -> Store:
-    from bertfeat.io.storage.local import LocalStore
-
-    return LocalStore()
-
-
-@lru_cache(maxsize=64)
-def _bucket(scheme: str, bucket: str, settings: tuple[tuple[str, str], ...]) -> Store:
-    del settings  # other ones make another store: who corrects a key in a notebook need not start anew
-    with errors_within(f"{scheme}://{bucket}"), needed_library("object storage needs obstore", "bertfeat[cloud]"):
-        from bertfeat.io.storage.bucket import Bucket  # here, because obstore is an extra
-    return Bucket.open_bucket(scheme, bucket)

@@ -1,0 +1,98 @@
+"""Formats of another package: registered as an entry point, and read as those of this one."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bertfeat.corpus import CorpusSettings, Failure, all_formats, format_of, open_corpus
+from bertfeat.corpus.formats import format_with_ending
+from bertfeat.distributed import Processes
+from bertfeat.errors import BertfeatError, UsageError
+from tests.support.corpus_writers import rows_of
+from tests.support.packages import Packages
+from tests.support.runs import contents, extractor
+from tests.support.tiny_models import Tiny
+from tests.support.ways import local_workers
+
+PAGE = (Path(__file__).parents[2] / "docs" / "ecosystem.md").read_text()
+(BARS,) = re.findall(r"```python\n(from bertfeat\.corpus import .*?)```", PAGE, re.DOTALL)
+BARS = BARS.replace("my_package", "toy_package")
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Packages]:
+    def forget() -> None:
+        all_formats.cache_clear()
+        format_with_ending.cache_clear()
+
+    packages = Packages(tmp_path / "site-packages", "bertfeat.formats", "bars", "FORMAT", forget)
+    monkeypatch.syspath_prepend(packages.folder)
+    yield packages
+    packages.forget()
+
+
+@pytest.fixture
+def chronicle(tmp_path: Path) -> Path:
+    lines = [f"{1800 + number}|The year {number}." for number in range(40)]
+    lines[3], lines[7] = "", "no year"
+    path = tmp_path / "chronicle.bars"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def test_the_page_s_format_is_read_as_any_other(packages: Packages, chronicle: Path) -> None:
+    packages.install(BARS)
+    settings = CorpusSettings(keep=("year",))
+    rows = rows_of(chronicle, settings)
+    assert [row.text for row in rows if hasattr(row, "text")] == [
+        f"The year {number}." for number in range(40) if number not in (3, 7)
+    ]
+    (failure,) = (row for row in rows if isinstance(row, Failure))
+    assert (failure.id, failure.reason) == (
+        "8",
+        f"{chronicle}, line 8: no | in it; put one after the year",
+    )
+    corpus = open_corpus([chronicle], settings)
+    assert [(kept.name, kept.type) for kept in corpus.kept] == [("year", "int64")]
+    (file,) = corpus.files
+    reading = file.read(0, rows=20)
+    assert [*reading, *file.read(20, start=reading.position)] == rows
+    chronicle.rename(chronicle.with_name("chronicle.dat"))
+    assert rows_of(chronicle.with_name("chronicle.dat"), CorpusSettings(format="bars", keep=("year",)))[5] == rows[5]
+
+
+def test_workers_read_it(
+    packages: Packages, chronicle: Path, tmp_path: Path, bert: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages.install(BARS)
+    local_workers(monkeypatch)
+    for name, more in (("one", {}), ("two", {"engine": Processes(2)})):
+        extractor(bert).extract(chronicle, tmp_path / name, part_rows=7, **more)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_without_the_package_it_is_unknown(packages: Packages, chronicle: Path) -> None:
+    packages.install(BARS)
+    assert format_of("a.bars.gz").name == "bars"
+    packages.uninstall()
+    assert format_of("a.bars").name == "text"
+    with pytest.raises(UsageError, match=r"format='bars': not a format; there are text, .*squad; name one of these"):
+        CorpusSettings(format="bars")
+    with pytest.raises(BertfeatError, match=r"no file with a known ending \(\.txt"):
+        open_corpus([chronicle.parent])
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("FORMAT = dict", "toy_package:FORMAT: the entry point bars of bertfeat.formats is no Format"),
+        (BARS.replace('"bars"', '"csv"'), "two formats have the name or ending csv"),
+        (BARS.replace('".bars"', '".txt"'), "two formats have the name or ending .txt"),
+    ],
+)
+def test_what_is_no_format_is_told(packages: Packages, code: str, told: str) -> None:
+    packages.install(code)
+    with pytest.raises(UsageError, match=re.escape(told)):
+        format_of("a.bars")
