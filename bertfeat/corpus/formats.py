@@ -2,9 +2,9 @@
 
 To add a format, write a file with its reader and add a line to :data:`FORMATS`; a package of its own names its
 :class:`Format` in an entry point of the group ``bertfeat.formats``. A reader is a class that gives the rows of a file
-from a position on: a :class:`~bertfeat.corpus.input_file.RowReader` (text, CoNLL). A reader of records with named fields
-is a :class:`~bertfeat.corpus.tables.RecordReader`, which makes rows of them (CSV, Parquet, SQuAD); where each record is a
-line, a :class:`~bertfeat.corpus.tables.LineRecordReader` (JSONL).
+from a position on: a :class:`~bertfeat.corpus.input_file.RowReader` (text, CoNLL). Records with named fields have a
+:class:`~bertfeat.corpus.tables.RecordReader`, which makes rows of them (CSV, Parquet, SQuAD); those of a line each a
+:class:`~bertfeat.corpus.tables.LineRecordReader` (JSONL).
 """
 
 import re

@@ -56,4 +56,4 @@ from .verify import (
     compare_embedders as compare_embedders,
     verify_features as verify_features,
 )
-from .worker import ExtractionJob as ExtractionJob, PartWorker as PartWorker
+from .worker import ExtractionJob as ExtractionJob

@@ -37,7 +37,8 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Packag
 def chronicle(tmp_path: Path) -> Path:
     lines = [f"{1800 + number}|The year {number}." for number in range(40)]
     lines[3], lines[7] = "", "no year"
-    path = tmp_path / "chronicle.bars"
+    (tmp_path / "corpus").mkdir()
+    path = tmp_path / "corpus" / "chronicle.bars"
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
 
@@ -68,8 +69,8 @@ def test_workers_read_it(
 ) -> None:
     packages.install(BARS)
     local_workers(monkeypatch)
-    for name, more in (("one", {}), ("two", {"engine": Processes(2)})):
-        extractor(bert).extract(chronicle, tmp_path / name, part_rows=7, **more)
+    for name, engine in (("one", None), ("two", Processes(2))):
+        extractor(bert).extract(chronicle, tmp_path / name, part_rows=7, engine=engine)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 

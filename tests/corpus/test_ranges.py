@@ -16,8 +16,8 @@ from bertfeat.corpus import (
     Position,
     blocks,
     context,
-    jsonl,
     open_corpus,
+    tables,
 )
 from bertfeat.errors import CorpusError
 from tests.support.corpus_writers import COMPRESS, write_jsonl, write_parquet, write_text
@@ -59,7 +59,7 @@ def test_an_unpickled_file_is_not_looked_into_again(tmp_path: Path, monkeypatch:
     def look_again(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(jsonl, "sample_columns", look_again)
+    monkeypatch.setattr(tables, "sample_columns", look_again)
     assert [row.kept for row in file.read(0) if isinstance(row, Document)] == [(n,) for n in range(6)]
 
 

@@ -27,7 +27,7 @@ from bertfeat.errors import (
     StorageError,
     UsageError,
 )
-from bertfeat.extraction import Agenda, ExtractionJob, PartWorker
+from bertfeat.extraction import Agenda, ExtractionJob
 from bertfeat.extraction.agenda import tasks_of
 from bertfeat.features import FeatureSet, list_parts, read_manifest, read_shard, write_shard
 from bertfeat.io import Address, ResultKind, claim_folder, folder_lock, list_files, read_file, remove_stored
@@ -156,7 +156,7 @@ class _Inline:
     """An engine that scans and reads by itself, as other processes do, in this one."""
 
     def run(self, job: ExtractionJob, agenda: Agenda) -> None:
-        PartWorker.of_job(job, device="cpu").work(tasks_of(agenda), agenda.finish)
+        job.open_worker(device="cpu", threads=None).work(tasks_of(agenda), agenda.finish)
 
 
 def test_an_engine_may_make_a_shard(bert: Tiny, made: Path, tmp_path: Path) -> None:

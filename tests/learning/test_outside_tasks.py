@@ -1,7 +1,6 @@
 """Tasks of another package: registered as an entry point, trained, predicted and verified as those of this one."""
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from sklearn.linear_model import PoissonRegressor
 from bertfeat.cli import main
 from bertfeat.features import FeatureSet
 from bertfeat.learning.tasks import all_tasks
-from tests.support.packages import Packages
 from tests.support.heads_toy import numbers, write_records
+from tests.support.packages import Packages
 
 STARS = """
 from bertfeat.learning import Numbers

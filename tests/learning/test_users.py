@@ -167,6 +167,14 @@ def test_answers_that_are_not_as_they_are_written(value: str) -> None:
     refused(result, rf"bad\.csv\): the answers of row 3 are {re.escape(repr(value))}; write them as a JSON list")
 
 
+def test_questions_of_squad_come_from_standard_input() -> None:
+    assert train("answer", "train.json", "dev.json").exit_code == 0
+    command = ["answer", "predict", "out.head", "-", "--format", "squad"]
+    piped = CliRunner().invoke(main, command, input=Path("dev.json").read_bytes())
+    assert piped.exit_code == 0, piped.stderr
+    assert piped.stdout == run("answer", "predict", "out.head", "dev.json").stdout
+
+
 def test_features_that_no_answer_can_be_cut_out_of(extracted: Extract, home: Path) -> None:
     extract = ("extract", "train.json", "--layers", "last", "--pooling", "token", *TINY, "--keep", "answers", "-o")
     assert run(*extract, "textless.features", "--no-text").exit_code == 0
