@@ -33,7 +33,7 @@ def ours_build(features: str, folder: str, kind: str, evaluate: str) -> dict[str
 
 
 def plain_build(features: str, file: str, factory: str, sample: str) -> dict[str, Any]:
-    """Plain FAISS over vectors that are in memory and normalised already; ours has to read them from Parquet."""
+    """Plain FAISS over vectors that are in memory and normalized already; ours has to read them from Parquet."""
     import faiss
 
     from bertfeat.features import FeatureSet
@@ -87,7 +87,7 @@ def search(folder: str, features: str, count: str, rounds: str) -> dict[str, Any
 
 
 def semantic_search(features: str, count: str) -> dict[str, Any]:
-    """sentence-transformers' exact search over all vectors in memory, normalised beforehand."""
+    """sentence-transformers' exact search over all vectors in memory, normalized beforehand."""
     import torch
     from sentence_transformers.util import dot_score, normalize_embeddings, semantic_search as search_all
 
@@ -101,7 +101,7 @@ def semantic_search(features: str, count: str) -> dict[str, Any]:
     return {"queries_per_second": len(queries) / (time.perf_counter() - began), "recall": 1.0}
 
 
-def normalised(features: str, folder: str) -> dict[str, Any]:
+def normalized(features: str, folder: str) -> dict[str, Any]:
     """The vectors as one npy file, of length 1."""
     import faiss
 
@@ -163,6 +163,6 @@ def _peak_mb() -> float:
 
 if __name__ == "__main__":
     steps = {"ours_build": ours_build, "plain_build": plain_build, "search": search, "judge": judge}
-    steps |= {"semantic_search": semantic_search, "normalised": normalised}
+    steps |= {"semantic_search": semantic_search, "normalized": normalized}
     result = steps[sys.argv[1]](*sys.argv[2:])
     print(json.dumps({**result, "peak_mb": _peak_mb()}))

@@ -16,7 +16,7 @@ SHARE = 0.35  # of the difference of two others that is added to each vector
 def million(work: Path, data: Path, count: int) -> Path:
     """The feature set of ``count`` vectors, made once: each is a real one plus a part of the difference of two others.
 
-    Differences of real vectors have the covariance of real vectors, so neighbourhoods stay as hard as they are.
+    Differences of real vectors have the covariance of real vectors, so neighborhoods stay as hard as they are.
     """
     folder = work / f"{count}.features"
     if (folder / ".bertfeat/manifest.json").exists():

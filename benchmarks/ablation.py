@@ -4,7 +4,7 @@
 
 DATA holds novels/dated.csv.gz, wikigold/, sick/ and restaurant8k/. Models of a few layers are pre-trained on the novels
 by ``bertfeat pretrain``, each setting with as many steps of 8 sequences of 128 tokens and some seeds, and judged on
-tagging (Wikigold, span F1), pairs (SICK, accuracy of entailment) and spans (restaurant8k, exact match, learnt from
+tagging (Wikigold, span F1), pairs (SICK, accuracy of entailment) and spans (restaurant8k, exact match, learned from
 4,000 questions): by the frozen features of the last layer under a linear layer, and fine-tuned (see _judge.py).
 
 - objectives (Table 5): tiny models with next sentences and without, left to right, and one of a single step, to show

@@ -49,8 +49,8 @@ def main() -> None:
             for seed in SEEDS:
                 model = work / f"{name}-{seed}.model"
                 steps = ("--steps", str(options.steps), "--seed", str(seed))
-                learnt = adapted(model, (str(data / file), *reading), (*given, *steps))
-                scores.append(judged(work / f"{name}-{seed}", model, seed, data, tagged) | learnt)
+                learned = adapted(model, (str(data / file), *reading), (*given, *steps))
+                scores.append(judged(work / f"{name}-{seed}", model, seed, data, tagged) | learned)
             rows.append(summary(name, scores))
     told = {"machine": machine(), "steps": options.steps, "tokens": options.steps * 32 * 128, "models": rows}
     RESULT.write_text(json.dumps(told, indent=1) + "\n")

@@ -74,7 +74,7 @@ def read_paragraphs(path: Path) -> Iterator[tuple[int, int, str]]:
 
 
 def choose_words(path: Path, draw: random.Random) -> list[PseudoWord]:
-    """Pairs of neighbours by frequency, of words with ``OFTEN`` lower-case usages in every period."""
+    """Pairs of neighbors by frequency, of words with ``OFTEN`` lower-case usages in every period."""
     counts = [Counter[str]() for _ in PERIODS]
     for period, _, text in read_paragraphs(path):
         counts[period].update(word for word in WORD.findall(text) if word.islower() and len(word) > 3)

@@ -20,7 +20,7 @@ WAYS = (
 )
 WIDTH, LEFT, BAR, STEP, TOP = 760, 220, 18, 28, 58
 OURS, THEIRS, INK = "#1b7f5c", "#9aa5b1", "#3c4650"
-Bars = Sequence[tuple[str, float, str, str]]  # name, value, value as written, colour
+Bars = Sequence[tuple[str, float, str, str]]  # name, value, value as written, color
 
 
 def read_result(name: str) -> Any:
@@ -65,7 +65,7 @@ def draw(title: str, heading: str, note: str, bars: Bars) -> str:
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        f'font-family="sans-serif" font-size="13" role="img" aria-labelledby="title">\n'
+        f'font-family="sans-serif" font-size="13" role="img" aria-labeledby="title">\n'
         f'<title id="title">{title}</title>\n'
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>\n'
         f'<text x="12" y="24" font-size="15" fill="{INK}">{heading}</text>\n'

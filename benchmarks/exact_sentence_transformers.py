@@ -1,4 +1,4 @@
-"""Are our mean vectors sentence-transformers'? Largest difference after L2 normalisation over 1,000 paragraphs.
+"""Are our mean vectors sentence-transformers'? Largest difference after L2 normalization over 1,000 paragraphs.
 
     python benchmarks/exact_sentence_transformers.py --data PARAGRAPHS.txt
 
@@ -39,7 +39,7 @@ def compare(data: Path, number: int) -> dict[str, object]:
     ours = extractor.encode(texts, normalize_embeddings=True)
     theirs = SentenceTransformer(str(find_model().folder), device="cpu").encode(texts, normalize_embeddings=True)
     return {
-        "question": "the largest difference between our mean vectors and sentence-transformers', L2-normalised, fp32",
+        "question": "the largest difference between our mean vectors and sentence-transformers', L2-normalized, fp32",
         "paragraphs": len(texts),
         "max_absolute_difference": float(np.abs(ours - theirs).max()),
         "min_cosine": float((ours * theirs).sum(axis=1).min()),

@@ -106,8 +106,8 @@ def make_slots(data: Path, folder: Path) -> Sequence[Path]:
                 row = rows.setdefault(number, {"text": paragraph["context"], "slots": []})
                 row["slots"] += [slot] if question["answers"] else []
     train = list(requests["train"].values())
-    learnt = [row for at, row in enumerate(train) if at % 5]
-    parts = {"train": learnt, "dev": train[::5], "test": list(requests["test"].values())}
+    learned = [row for at, row in enumerate(train) if at % 5]
+    parts = {"train": learned, "dev": train[::5], "test": list(requests["test"].values())}
     listed = {
         name: [{**row, "slots": json.dumps(sorted(row["slots"]))} for row in rows] for name, rows in parts.items()
     }
@@ -301,13 +301,13 @@ def span_page(sets: Mapping[str, FeatureSet]) -> dict[str, Any]:
         scale = StandardScaler().fit(made["train"][allowed, cut])
         scaled = {name: scale.transform(vectors[:, cut]) for name, vectors in made.items()}
         for penalty in SPAN_PENALTIES:
-            learnt = [
+            learned = [
                 LogisticRegression(C=penalty, max_iter=300).fit(scaled["train"][allowed], ends[allowed])
                 for ends in places
             ]
             guesses = {
                 name: ANSWER_TASK.guesses(
-                    np.stack([each.decision_function(vectors) for each in learnt], 1).astype(np.float32),
+                    np.stack([each.decision_function(vectors) for each in learned], 1).astype(np.float32),
                     opened[name].store.offsets,
                     Outputs(),
                     PassageSpans(opened[name].layout.tokens, HeadSettings().max_answer),
@@ -383,15 +383,15 @@ def best_page(task: Task, arrays: Mapping[str, Arrays]) -> dict[str, Any]:
     for form, made in inputs(arrays, pairs):
         for penalty in PENALTIES["numbers" if numbers else "classes"]["standardised" in form]:
             if numbers:
-                learnt: Any = Ridge(alpha=penalty).fit(made["train"], gold["train"])
-                judge(f"ridge, {form}, alpha {penalty:g}", lambda part, d=learnt.predict, m=made: d(m[part]))
+                learned: Any = Ridge(alpha=penalty).fit(made["train"], gold["train"])
+                judge(f"ridge, {form}, alpha {penalty:g}", lambda part, d=learned.predict, m=made: d(m[part]))
                 continue
             if task.kind == "sets":
                 each = learn_sets(made["train"], gold["train"], penalty)
                 judge(f"logistic regressions, {form}, C {penalty:g}", lambda part, e=each, m=made: e(m[part]))
                 continue
-            learnt = LogisticRegression(C=penalty, max_iter=1000).fit(made["train"], gold["train"])
-            decide = learnt.decision_function if task.kind == "choices" else learnt.predict
+            learned = LogisticRegression(C=penalty, max_iter=1000).fit(made["train"], gold["train"])
+            decide = learned.decision_function if task.kind == "choices" else learned.predict
             judge(f"logistic regression, {form}, C {penalty:g}", lambda part, d=decide, m=made: d(m[part]))
     if numbers and pairs:
 
@@ -409,12 +409,12 @@ def best_page(task: Task, arrays: Mapping[str, Arrays]) -> dict[str, Any]:
 def learn_sets(vectors: NDArray[Any], gold: NDArray[Any], penalty: float) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """A logistic regression for each label, which says yes from a probability of one half on."""
     names = sorted({name for labels in gold for name in labels})
-    learnt = [
+    learned = [
         LogisticRegression(C=penalty, max_iter=1000).fit(vectors, [name in labels for labels in gold]) for name in names
     ]
 
     def predict(given: NDArray[Any]) -> NDArray[Any]:
-        sides = zip(*(each.predict(given) for each in learnt), strict=True)
+        sides = zip(*(each.predict(given) for each in learned), strict=True)
         return objects([tuple(name for name, yes in zip(names, row, strict=True) if yes) for row in sides])
 
     return predict

@@ -3,7 +3,7 @@
     python benchmarks/index_million.py --data DATA [--work DIR] [--count 1000000] [--autofaiss PYTHON]
 
 DATA holds novels/sentences.txt, a sentence a line. ``--autofaiss`` is the Python of an environment with autofaiss.
-Every step is a process of its own; ours and plain FAISS take turns, and ratios are of neighbouring runs.
+Every step is a process of its own; ours and plain FAISS take turns, and ratios are of neighboring runs.
 """
 
 import argparse
@@ -98,12 +98,12 @@ def exact(features: str, work: Path, options: argparse.Namespace) -> dict[str, A
 
 
 def autofaiss(features: str, work: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """autofaiss over the same vectors, normalised beforehand, for it knows no cosine; judged by the same queries."""
+    """autofaiss over the same vectors, normalized beforehand, for it knows no cosine; judged by the same queries."""
     if options.autofaiss is None:
         return {"skipped": "no --autofaiss"}
     file = str(work / "autofaiss.faiss")
-    _step("normalised", features, str(work / "normalised"))
-    built = json_printed([str(options.autofaiss), "-c", AUTOFAISS, str(work / "normalised"), file])
+    _step("normalized", features, str(work / "normalized"))
+    built = json_printed([str(options.autofaiss), "-c", AUTOFAISS, str(work / "normalized"), file])
     del built["infos"]["index_path"]
     return {"build": built, "judged": _step("judge", features, str(work / "auto.index"), "1000", file)}
 

@@ -731,7 +731,7 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
     (
         "exact_sentence_transformers",
         {
-            "mean vectors against sentence-transformers, 1,000 real paragraphs, L2-normalised, fp32": [
+            "mean vectors against sentence-transformers, 1,000 real paragraphs, L2-normalized, fp32": [
                 EXACT["sentence_transformers"]
             ],
         },

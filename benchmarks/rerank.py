@@ -120,7 +120,7 @@ def tries(index: Index, data: BeirFolder, column: str, idf: bool) -> list[tuple[
 
 def scores_of(data: BeirFolder, ranked: dict[str, list[str]]) -> PerQuery:
     runs = {name: {id_: -float(rank) for rank, id_ in enumerate(ids)} for name, ids in ranked.items()}
-    return {each.query_id: each.value for each in ir_measures.iter_calc([MEASURE], data.judgements, runs)}
+    return {each.query_id: each.value for each in ir_measures.iter_calc([MEASURE], data.judgments, runs)}
 
 
 def over(scores: PerQuery, names: list[str]) -> float:

@@ -4,7 +4,7 @@
 
 DATA holds cranfield/ in BEIR's layout and sick/test.tsv. The default model, which was trained for sentences. Cranfield:
 `bertfeat evaluate FEATURES`. SICK: correlation (Spearman's and Pearson's) of cosines with the relatedness that
-people gave, over the 4,927 pairs of the test set; whitening is fitted on their sentences, without the judgements. Draws
+people gave, over the 4,927 pairs of the test set; whitening is fitted on their sentences, without the judgments. Draws
 docs/images/whitening.svg.
 """
 

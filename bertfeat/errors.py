@@ -20,7 +20,7 @@
     │   └── NotDerivableError    2   the stored columns do not contain the recipe that is asked for
     ├── IndexFolderError         1   a folder that is not a sound index, or does not fit its features
     ├── DatabaseError            1   a vector database that cannot be reached or written, or holds something else
-    ├── TrainingError            1   examples that nothing can be learnt from, or what does not fit what was trained
+    ├── TrainingError            1   examples that nothing can be learned from, or what does not fit what was trained
     │   ├── HeadError            1   a folder that is not a sound head, or does not fit what it is given
     │   └── PretrainingError     1   a pre-training that cannot go on, or a folder of another one
     ├── ClusterLostError         1   a Ray cluster whose head no longer answers
@@ -276,7 +276,7 @@ class DatabaseError(BertfeatError):
 
 
 class TrainingError(BertfeatError):
-    """Examples that nothing can be learnt from, or what does not fit what was trained."""
+    """Examples that nothing can be learned from, or what does not fit what was trained."""
 
 
 class HeadError(TrainingError):

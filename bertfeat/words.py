@@ -48,7 +48,7 @@ def align_words(words: CharSpans, pieces: CharSpans) -> tuple[NDArray[np.int64],
 
     Shape: ``words [N]``, ``pieces [P]`` → first piece ``[N]`` and the one after the last ``[N]``.
     """
-    # normalisation can reorder characters within a cluster; running extremes keep the searches right
+    # normalization can reorder characters within a cluster; running extremes keep the searches right
     ends = np.maximum.accumulate(pieces.end)
     starts = np.minimum.accumulate(pieces.start[::-1])[::-1]
     first = np.searchsorted(ends, words.start, side="right")

@@ -11,7 +11,7 @@ from bertfeat.errors import pluralize
 from .console import Console, fields_of
 from .kept_columns import json_values
 from .result_lines import kwic_lines
-from .terminal import cell_width, cut_end, has_colour, pad, single_line, terminal_width
+from .terminal import cell_width, cut_end, has_color, pad, single_line, terminal_width
 
 if TYPE_CHECKING:
     from bertfeat.study import ChangeReport, Interval, SliceDistance, WordChange
@@ -100,5 +100,5 @@ def _usage_lines(report: "ChangeReport", changes: Sequence["WordChange"], width:
             if usages:
                 heading = single_line(f"{change.word} in {of}, least like {other}")
                 yield ""
-                yield click.style(heading, bold=True) if has_colour() else heading
-                yield from kwic_lines(usages, terminal_width(width), show=[report.by], colour=has_colour())
+                yield click.style(heading, bold=True) if has_color() else heading
+                yield from kwic_lines(usages, terminal_width(width), show=[report.by], color=has_color())

@@ -37,7 +37,7 @@ def command(
     """Compare two feature sets of the same rows, layer by layer.
 
     They may be of two models, of two precisions, or from before and after training. Linear CKA and cosines are taken
-    over all documents, tokens or words; RSA (Spearman, of cosines) and nearest neighbours over a sample. Tokens are
+    over all documents, tokens or words; RSA (Spearman, of cosines) and nearest neighbors over a sample. Tokens are
     compared where both models cut the same characters.
 
     \b
@@ -82,7 +82,7 @@ def _likeness_lines(comparison: "ComparisonReport") -> Iterator[str]:
             for name, compared in zip(("first", "second"), sets, strict=True)
         ),
         ("compared", f"{comparison.pooling} vectors of {pluralize(comparison.items, unit)}"),
-        ("sample", f"{pluralize(comparison.sample, unit)} for RSA and the {comparison.k} nearest neighbours"),
+        ("sample", f"{pluralize(comparison.sample, unit)} for RSA and the {comparison.k} nearest neighbors"),
     ]
     yield from two_columns(rows)
     if len(comparison.pairs) > 1:
@@ -106,13 +106,13 @@ def _matrix_lines(comparison: "ComparisonReport") -> Iterator[str]:
 
 def _partner_lines(comparison: "ComparisonReport") -> Iterator[str]:
     """All measures, of a pair for each layer of the first set."""
-    titles = ("first", "second", "CKA", "RSA", "neighbours", "mean cosine", "least")
+    titles = ("first", "second", "CKA", "RSA", "neighbors", "mean cosine", "least")
     pairs = [
         (
             pair.first,
             pair.second,
             *(_format_measure(value, 6) for value in (pair.cka, pair.rsa)),
-            _format_measure(pair.neighbours, 4),
+            _format_measure(pair.neighbors, 4),
             *(_format_measure(value, 6) for value in (pair.cosine, pair.least_cosine)),
         )
         for pair in comparison.partners

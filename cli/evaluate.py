@@ -1,4 +1,4 @@
-"""``bertfeat evaluate``: score an index, or the layers of a feature set, on a BEIR folder of relevance judgements."""
+"""``bertfeat evaluate``: score an index, or the layers of a feature set, on a BEIR folder of relevance judgments."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Judging:
     """The qrels by which hits are judged, and the model that embeds the queries."""
 
-    split: Annotated[str, Option("Name of the judgements: qrels/NAME.tsv.", metavar="NAME", basic=True)] = "test"
+    split: Annotated[str, Option("Name of the judgments: qrels/NAME.tsv.", metavar="NAME", basic=True)] = "test"
     own_ids: Annotated[
         Literal["keep", "drop"],
         Option("Hits with their query's id: drop where queries are documents of the corpus (ArguAna).", basic=True),
@@ -98,7 +98,7 @@ def command(
     """Score an index on a BEIR folder, or tell which layers of a feature set search best on it.
 
     nDCG@10, MAP, MRR and recall@100, as trec_eval computes them. The corpus must be the folder's corpus.jsonl, whose
-    ids the judgements name. FEATURES are searched exactly, under cosine, without an index: a row for each layer and
+    ids the judgments name. FEATURES are searched exactly, under cosine, without an index: a row for each layer and
     transform, with bootstrap intervals over the queries.
 
     Each metric is of a search for as many hits as it reads: nDCG@10 of `search -k 10`, recall@100 of `-k 100`, MAP and

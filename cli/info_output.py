@@ -308,7 +308,7 @@ def kept_line(record: "HeadRecord") -> str | None:
 
 
 def describe_pretrained(folder: Path) -> Description:
-    """A model that bertfeat pre-trained: what it is, and how it learnt."""
+    """A model that bertfeat pre-trained: what it is, and how it learned."""
     from bertfeat.pretraining import Objective, read_record
 
     record = read_record(folder)

@@ -56,7 +56,7 @@ def command() -> None:
     help="Which document column, stored or derived.",
 )
 @option(
-    "--color", metavar="COL", help="A kept column, row or id that gives the colours; COL:string: its numbers are names."
+    "--color", metavar="COL", help="A kept column, row or id that gives the colors; COL:string: its numbers are names."
 )
 @option(
     "--method",

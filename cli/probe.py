@@ -64,7 +64,7 @@ def _left_out_lines(report: "ProbeReport") -> Iterator[str]:
 
 
 def _probe_lines(report: "ProbeReport") -> Iterator[str]:
-    examples = f"{report.examples:,} of {pluralize(report.labelled, f'labelled {_example_noun(report)}')}"
+    examples = f"{report.examples:,} of {pluralize(report.labeled, f'labeled {_example_noun(report)}')}"
     yield f"{report.label}: {len(report.classes)} classes, {examples}, {report.folds} folds, {report.pooling} vectors"
     yield ""
     wide = max(len("baseline"), *(len(probe.column) for probe in report.layers))

@@ -56,7 +56,7 @@ def hit_text(hit: "Hit", width: int | None = None) -> str:
     return (cut_start(left, room - behind) + word + cut_end(right, behind)).lstrip()
 
 
-def kwic_lines(usages: Sequence["Usage"], width: int, *, show: Sequence[str] = (), colour: bool) -> Iterator[str]:
+def kwic_lines(usages: Sequence["Usage"], width: int, *, show: Sequence[str] = (), color: bool) -> Iterator[str]:
     """A line a usage: score, id, kept columns, and the word between its contexts, cut to the width."""
     scores = ["" if usage.score is None else f"{usage.score:6.3f}  " for usage in usages]
     ids = [cut_start(single_line(usage.id), _ID_WIDTH) for usage in usages]
@@ -71,7 +71,7 @@ def kwic_lines(usages: Sequence["Usage"], width: int, *, show: Sequence[str] = (
         left = cut_start(single_line(usage.left).lstrip(), left_width)
         right = cut_end(single_line(usage.right).rstrip(), room - left_width - cell_width(word))
         before = pad(left, left_width, right=True)
-        if colour:
+        if color:
             head, word = click.style(head, dim=True), click.style(word, fg="red", bold=True)
         yield f"{head}{before}{word}{right}"
 

@@ -1,4 +1,4 @@
-"""``bertfeat tag``: taggers learnt from stored features."""
+"""``bertfeat tag``: taggers learned from stored features."""
 
 from .learning import head_group
 

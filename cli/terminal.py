@@ -20,8 +20,8 @@ def terminal_width(width: int | None) -> int:
     return width or shutil.get_terminal_size((WIDTH, 24)).columns
 
 
-def has_colour() -> bool:
-    """Whether stdout is a terminal that shows colours, and NO_COLOR does not forbid them."""
+def has_color() -> bool:
+    """Whether stdout is a terminal that shows colors, and NO_COLOR does not forbid them."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

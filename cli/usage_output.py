@@ -13,7 +13,7 @@ from bertfeat.errors import pluralize
 from .console import Console, fields_of
 from .kept_columns import columns_to_show, format_value, json_values
 from .result_lines import kwic_lines
-from .terminal import cell_width, cut_end, has_colour, pad, single_line, terminal_width
+from .terminal import cell_width, cut_end, has_color, pad, single_line, terminal_width
 
 if TYPE_CHECKING:
     from bertfeat.usages import Senses, SlicedUsages, Usage, Usages
@@ -50,7 +50,7 @@ class UsageFormat:
 
     def lines(self, usages: Sequence["Usage"]) -> Iterator[str]:
         """Usages as aligned lines."""
-        return kwic_lines(usages, terminal_width(self.width), show=self.show, colour=has_colour())
+        return kwic_lines(usages, terminal_width(self.width), show=self.show, color=has_color())
 
     def usage(self, usage: "Usage") -> dict[str, object]:
         """A usage as JSON has it."""
@@ -191,7 +191,7 @@ def _share_lines(result: "Senses") -> Iterator[str]:
 
 
 def _bold(heading: str) -> str:
-    return click.style(heading, bold=True) if has_colour() else heading
+    return click.style(heading, bold=True) if has_color() else heading
 
 
 def _print_csv(usages: Sequence[tuple[str, str, "Usage"]], names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""``bertfeat verify``: is a feature set, an index, a tagger, a head or a pre-trained model what it says?"""
+"""``bertfeat verify``: is a feature set, an index, a head, a Table 7 or a pre-trained model undamaged?"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -77,7 +77,7 @@ class SampleOptions:
 @reading_options
 @output_options
 def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
-    """Check a feature set, an index, a tagger, a head, a Table 7 or a model: every byte, and what is derived.
+    """Check a feature set, an index, a head, a Table 7 or a model: every byte, and derived values.
 
     In a feature set the counts of its rows are checked too, and a sample of its features is computed again in fp32
     from the texts. The exit code is 1 if a check fails.
@@ -114,7 +114,7 @@ def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings",
     elif kind is ResultKind.FEATURES or isinstance(folder, Address) or folder.is_dir():
         _verify_feature_set(folder, again, reading, console)
     else:
-        raise StorageError("no such folder, or a file", where=folder, remedy="give what bertfeat wrote")
+        raise StorageError("no such folder, or a file", where=folder, remedy="name a folder that bertfeat wrote")
 
 
 leave_out(command, "keep")
@@ -140,7 +140,7 @@ def _verify_feature_set(folder: "Location", again: SampleOptions, reading: "Corp
         return
     if again.corpus:
         first = again.corpus[0]
-        console.warn(f"that is also what another corpus looks like: is {first} the one the features were made from?")
+        console.warn(f"another corpus would also fail: is {first} the one that the features were made from?")
     raise click.exceptions.Exit(NOT_SOUND)
 
 

@@ -32,7 +32,7 @@ def hits(index: Any, _: PublicWorld) -> object:
     return [[(hit.id, hit.score) for hit in index.search(text, 4, rerank="maxsim").hits] for text in MONEY]
 
 
-def neighbours(index: Any, _: PublicWorld) -> object:
+def neighbors(index: Any, _: PublicWorld) -> object:
     found = index.search(np.eye(4, 32, dtype=np.float32), 5)
     return found.scores.tolist(), found.numbers.tolist()
 
@@ -44,7 +44,7 @@ def guesses(head: Any, world: PublicWorld) -> object:
 CASES = {
     "feature set": Case(lambda world: world.plain, lambda features, _: features.matrix().tolist(), FeatureSetError),
     "index": Case(lambda world: world.index, hits, IndexFolderError),
-    "vector index": Case(lambda world: world.index.vectors, neighbours, IndexFolderError),
+    "vector index": Case(lambda world: world.index.vectors, neighbors, IndexFolderError),
     "tagger": Case(lambda world: world.tagger, lambda tagger, _: tagger.tag(MONEY), HeadError),
     "head": Case(lambda world: world.head, guesses, HeadError),
     "extractor": Case(lambda world: world.extractor, lambda extractor, _: extractor.encode(MONEY).tolist(), None),

@@ -38,7 +38,7 @@ class VectorDataset(IterableDataset[TensorBatch]):
         from bertfeat.adapters.pytorch import VectorDataset
         loader = DataLoader(VectorDataset(features.vectors("last", "token")), batch_size=None, num_workers=4)
 
-    Each vector goes to one rank of ``torch.distributed``, if that is initialised when the dataset is made and the
+    Each vector goes to one rank of ``torch.distributed``, if that is initialized when the dataset is made and the
     stream is no shard already, and there to one worker, which holds the stream's ``memory``. ``start`` counts the
     batches that the rank has had from its DataLoader: with as many workers as before, those that follow are the same
     as without a break. With ``drop_last`` all ranks have equally many batches.

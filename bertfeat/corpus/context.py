@@ -1,4 +1,4 @@
-"""Document context: each sentence with the text of its neighbours in the same document."""
+"""Document context: each sentence with the text of its neighbors in the same document."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator

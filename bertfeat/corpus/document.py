@@ -33,7 +33,7 @@ class Document:
 
     ``row`` is the 0-based number of the record in the whole corpus, blank lines and failures counted too.
     ``tags`` are as many as ``words``; ``kept`` is in the order of ``Corpus.kept``. ``before`` and ``after`` are the
-    neighbouring sentences of the same ``-DOCSTART-`` document, the nearest next to the text.
+    neighboring sentences of the same ``-DOCSTART-`` document, the nearest next to the text.
     """
 
     row: int

@@ -1,4 +1,4 @@
-"""FASTA: proteins, each a line ``>id description`` and its residues on the lines below; a residue is a word."""
+"""A reader of FASTA: a protein is a line ``>id description`` and lines of residues; a residue is a word."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ class _OpenProtein:
     header: str | None = None
     residues: list[str] = field(default_factory=list)
     size: int = 0
-    where: str = ""  # the problem lies
+    where: str = ""  # the place of the problem
     problem: str = ""
     value: str = ""
 
@@ -70,7 +70,7 @@ class _OpenProtein:
 
 
 class FastaReader(RecordReader):
-    """Reads a FASTA file; small letters are made large, ``*`` at the end of a sequence is left out."""
+    """Reads a FASTA file; letters become upper case, ``*`` at the end of a sequence is left out."""
 
     def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
         settings = replace(file.settings, pretokenized=True)  # a sequence is the list of its residues

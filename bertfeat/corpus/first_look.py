@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bertfeat.corpus.blocks import Meter, read_blocks
 from bertfeat.corpus.encodings import detect_encoding
-from bertfeat.corpus.formats import recognise_format
+from bertfeat.corpus.formats import recognize_format
 from bertfeat.corpus.input_file import Columns, CorpusFile, reader_of
 from bertfeat.corpus.lines import TextEncoding
 from bertfeat.corpus.settings import CorpusSettings
@@ -38,7 +38,7 @@ def look_into(sources: Sequence[Source], settings: CorpusSettings) -> list[Look]
             encoding = detect_encoding(head, settings.encoding, source.name)
             text = _decode(head, encoding)
             if settings.format is None:
-                source = replace(source, format=recognise_format(source.format, text))
+                source = replace(source, format=recognize_format(source.format, text))
             if source.format.beginning is None:  # it has lines
                 _refuse_returns(text, source.name)
         return look_again(CorpusFile(source, encoding, settings, prefix), size)

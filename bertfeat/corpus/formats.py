@@ -140,7 +140,7 @@ def format_with_ending(ending: str) -> Format | None:
     return next((found for found in all_formats().values() if ending in found.endings), None)
 
 
-def recognise_format(by_ending: Format, beginning: str) -> Format:
+def recognize_format(by_ending: Format, beginning: str) -> Format:
     """The format of a file with an ending that several have, by how its text begins."""
     if by_ending.name != "jsonl":
         return by_ending

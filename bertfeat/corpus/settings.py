@@ -66,7 +66,7 @@ class CorpusSettings:
         Option("Column of the words' tags: lists; in CoNLL the column's number, -1 for the last.", metavar="COL"),
     ] = None
     document_context: Annotated[
-        bool, Option("Compute each CoNLL sentence with its neighbours in the -DOCSTART- document.")
+        bool, Option("Compute each CoNLL sentence with its neighbors in the -DOCSTART- document.")
     ] = False
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A connection to a Ray cluster: how it is made, and what of it must not reach the process."""
+"""A connection to a Ray cluster that keeps Ray's logs, signal handler and retries from the process."""
 
 import contextlib
 import logging
@@ -13,22 +13,22 @@ from typing import Any
 from bertfeat.errors import BertfeatError, ClusterLostError, needed_library, parameter
 
 _FORWARDED = ("AWS_", "AZURE_", "GOOGLE_", "BERTFEAT_", "HF_", "OMP_WAIT_", "ONEDNN_", "LRU_CACHE_", "MALLOC_")
-_ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}  # actors compute on a thread, whose arena would give back what it has freed
+_ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}  # the arena of a thread, where actors compute, would return freed memory
 _SECONDS_TO_CONNECT = 10.0
 _SECONDS_BETWEEN_TRIES = 5.0
 _SECONDS_OUT_OF_REACH = 40.0
-_ATTEMPTS = "RAY_gcs_server_port_wait_time_s"  # in the environment: how often a driver tries to connect
+_ATTEMPTS = "RAY_gcs_server_port_wait_time_s"  # environment variable: the number of tries to connect
 
 
 def take_sigterm_back() -> None:
-    """Have SIGTERM handled as before Ray's native code took it, which prints where it was."""
+    """Put back our SIGTERM handler over Ray's native one, which prints a stack trace."""
     handler = signal.getsignal(signal.SIGTERM)
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
 
 
 def _keep_stdout_clean(module: Any, *, clean: bool) -> None:
-    """Keep Ray from printing its logs among our results, where workers or nodes die; it has no public switch for it."""
+    """Keep Ray's logs of dying workers or nodes out of our results on stdout; Ray has no public switch for it."""
     with contextlib.suppress(AttributeError):
         module._private.worker._worker_logs_enabled = not clean
 
@@ -41,10 +41,10 @@ class HeadWatch:
         self._reached = self._tried = time.monotonic()
 
     def check(self) -> None:
-        """See from time to time that the head answers.
+        """Check now and then that the head answers.
 
         Raises:
-            ClusterLostError: it has not for 40 seconds, in which one that is restarted would be back.
+            ClusterLostError: no answer for 40 seconds, in which a restarted head would be back.
         """
         if self._address is None or time.monotonic() - self._tried < _SECONDS_BETWEEN_TRIES:
             return
@@ -62,7 +62,7 @@ class HeadWatch:
 
 
 def _check_reachable(address: str) -> None:
-    """See that somebody listens there; Ray itself would go on trying.
+    """Check that a server listens; Ray itself would go on trying.
 
     Raises:
         OSError: nobody does.
@@ -74,8 +74,8 @@ def _check_reachable(address: str) -> None:
 
 @contextlib.contextmanager
 def _one_attempt() -> Iterator[None]:
-    """Let Ray try once to connect, which takes 40 seconds where nobody answers, and not ten times."""
-    if os.environ.get(_ATTEMPTS):  # as the user has said
+    """Let Ray try once, not ten times, to connect; a try takes 40 seconds if nobody answers."""
+    if os.environ.get(_ATTEMPTS):  # the user has set it
         yield
         return
     os.environ[_ATTEMPTS] = "1"
@@ -87,7 +87,7 @@ def _one_attempt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def connected_ray(address: str | None) -> Iterator[Any]:
-    """The module, connected to a cluster, or to a Ray of this machine that is started.
+    """The ``ray`` module, connected to a cluster, or to a newly started local Ray.
 
     Raises:
         MissingLibraryError: Ray is not installed.
@@ -106,7 +106,7 @@ def connected_ray(address: str | None) -> Iterator[Any]:
             _check_reachable(address)
         with contextlib.nullcontext() if address is None else _one_attempt():
             ray.init(
-                # without "local" Ray looks for a cluster, and waits for one that has died without a word
+                # without "local" Ray looks for a cluster, and silently waits for one that has died
                 address=address or "local",
                 log_to_driver=False,
                 logging_level=logging.ERROR,
@@ -124,5 +124,5 @@ def connected_ray(address: str | None) -> Iterator[Any]:
         _keep_stdout_clean(ray, clean=True)
         yield ray
     finally:
-        ray.shutdown()  # which prints what it has kept back
+        ray.shutdown()  # prints the logs that it held back
         _keep_stdout_clean(ray, clean=False)

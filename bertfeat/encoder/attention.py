@@ -50,7 +50,7 @@ def make_attention(
 
 @dataclass(frozen=True, slots=True)
 class _LengthGroup:
-    """Neighbouring sequences whose lengths round up to the same multiple of :data:`STEP`."""
+    """Neighboring sequences whose lengths round up to the same multiple of :data:`STEP`."""
 
     sequences: slice
     rows: slice  # their tokens

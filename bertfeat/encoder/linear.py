@@ -1,4 +1,4 @@
-"""Linear products with what follows them fused in: oneDNN's prepacked form on CPU, plain torch elsewhere.
+"""Linear products fused with an activation or a residual: by oneDNN, prepacked, on CPU, else by plain torch.
 
 oneDNN's operators are the ones torch.compile itself calls, but private; this module alone knows them, and falls back
 on plain torch where they are missing or the hardware has no such kernel.
@@ -91,7 +91,7 @@ class OneDnnLinear:
 
 
 class PrepackedLinear(nn.Module):
-    """A linear module of another library whose product is by oneDNN; of its weight only type and shape are left."""
+    """A substitute for ``nn.Linear`` that multiplies by oneDNN; its weight keeps only dtype and shape."""
 
     def __init__(self, plain: nn.Linear) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class PrepackedLinear(nn.Module):
 
 
 class PrepackedLinears:
-    """The linear modules inside of a module, with their weights packed once by oneDNN where it serves them."""
+    """The linear modules inside of a module, replaced by prepacked ones where oneDNN serves them."""
 
     def __init__(self, module: nn.Module) -> None:
         self._places = [

@@ -37,7 +37,7 @@ _CACHED_TOKENS = 384  # whose queries, keys and values a core's caches hold
 
 
 class _Run(NamedTuple):
-    """Neighbouring sequences that are projected and attend together."""
+    """Neighboring sequences that are projected and attend together."""
 
     rows: slice
     attention: Attention

@@ -1,8 +1,8 @@
-"""Attention within each text of a packed batch, as families other than BERT's have it.
+"""Attention within each text of a packed batch, for model families other than BERT.
 
-Fewer heads of keys and values than of queries, windows, no sight of what follows, biases by distance, soft caps, sinks.
+Grouped-query heads, sliding windows, causal masks, biases by distance, soft caps, attention sinks.
 Three forms: our own kernel on CPUs, Flash Attention 2 on CUDA, and torch's products over texts of one
-length at a time, for whatever those two do not know. None of them lets a text know of its batch mates.
+length at a time, for all other cases. In none of them does a text see others of its batch.
 
 Shapes: ``T`` tokens of a batch, ``S`` texts of one length ``n``, ``A`` heads of queries, ``B`` of keys and values,
 ``d`` head width.
@@ -20,7 +20,7 @@ from bertfeat.encoder.attention import flash_attention, has_flash_attention
 from bertfeat.encoder.kernels import KernelAttention, find_attention_kernels
 from bertfeat.encoder.transfer import move_to_device
 
-_SCORES = 1 << 24  # that torch's products have in memory at once
+_SCORES = 1 << 24  # held in memory at once by torch's products
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class AttentionTerms:
 
 
 class TextAttention:
-    """Attention within each text of one batch, whose tokens may be followed by rows that are nobody's."""
+    """Attention within each text of one batch, whose tokens may be followed by padding rows."""
 
     def __init__(self, lengths: NDArray[np.int64], device: torch.device) -> None:
         self.lengths, self._device = lengths, device
@@ -92,7 +92,7 @@ class TextAttention:
 
 
 def _attend_equal(query: Tensor, key: Tensor, value: Tensor, terms: AttentionTerms) -> Tensor:
-    """Texts of one length, some queries at a time. Shape: ``[S, n, A, d]``, … → ``[S, n, A, e]``."""
+    """Attend in texts of one length, in blocks of queries. Shape: ``[S, n, A, d]``, … → ``[S, n, A, e]``."""
     texts, length, heads = query.shape[:3]
     group = heads // key.shape[2]
     query, key, value = (each.transpose(1, 2) for each in (query, key, value))  # [S, A, n, d]

@@ -119,7 +119,7 @@ class EncodeOptions:
             )
 
     def convert(self, vectors: NDArray[np.float32], device: torch.device) -> EncodeResult:
-        """Cut, normalise, quantise and convert vectors, in this order. Shape: ``[n, width]``."""
+        """Cut, normalize, quantize and convert vectors, in this order. Shape: ``[n, width]``."""
         result: NDArray[np.generic] = np.ascontiguousarray(vectors[:, : self.truncate_dim])
         if self.normalize_embeddings:
             result = normalize_rows(torch.from_numpy(result)).numpy()
@@ -142,7 +142,7 @@ def _quantize(vectors: NDArray[np.generic], precision: str) -> NDArray[np.generi
         from sentence_transformers.util.quantization import quantize_embeddings
     except ImportError:
         raise UsageError(
-            f"encode(precision={precision!r}) is sentence-transformers' quantisation: pip install sentence-transformers"
+            f"encode(precision={precision!r}) is sentence-transformers' quantization: pip install sentence-transformers"
         ) from None
     try:
         return np.asarray(quantize_embeddings(vectors, precision=precision))  # type: ignore[arg-type]

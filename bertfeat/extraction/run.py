@@ -169,8 +169,8 @@ class ExtractionRun:
         """Refuse wrong columns and contradictions before anything is touched."""
         next(check_readable(corpus.rows(), corpus), None)
         check_kept(corpus.kept, self._embedder.columns)
-        tokens, neighbours = self._embedder.token_settings, self._corpus_settings.document_context
-        if neighbours and (tokens.prompt or tokens.left_words is not None):
+        tokens, neighbors = self._embedder.token_settings, self._corpus_settings.document_context
+        if neighbors and (tokens.prompt or tokens.left_words is not None):
             other = "a prompt" if tokens.prompt else parameter("context")
             raise UsageError(
                 f"{other} and {parameter('document_context')} both stand before a text", remedy="give one of them"

@@ -66,7 +66,7 @@ class Manifest:
     times: Mapping[str, object]
     versions: Mapping[str, str]
     parts: tuple[PartEntry, ...]
-    run: str = ""  # digest of settings, files and their stamps, by which a run over the same is recognised
+    run: str = ""  # digest of settings, files and their stamps, by which a run over the same is recognized
 
 
 _MANIFEST_FORMAT = JsonFormat(

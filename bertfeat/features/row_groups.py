@@ -1,4 +1,4 @@
-"""Reading a part row group by row group: the one place that reads pages."""
+"""A reader of a feature set's Parquet part, one row group at a time."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -27,12 +27,12 @@ class PartReader:
     """A part whose footer was read.
 
     A local file is opened anew for every read, so that threads do not share a handle; an object, whose opening is a
-    request, is opened once for each thread that reads at the same time. Each opening sees that the file is the one
-    that the footer came from, or an equal one.
+    request, is opened once for each thread that reads at the same time. Each opening checks that the file is the
+    footer's own, or an equal one.
     """
 
     footer: PartFooter
-    _opened: list[IOBase] = field(default_factory=list, repr=False, compare=False)  # objects that nobody reads
+    _opened: list[IOBase] = field(default_factory=list, repr=False, compare=False)  # idle streams of an object
     _equal: list[object] = field(default_factory=list, repr=False, compare=False)  # identities of equal files
 
     @cached_property
@@ -41,7 +41,7 @@ class PartReader:
         return [self._group_bounds(group) for group in range(self.footer.metadata.num_row_groups)]
 
     def _group_bounds(self, group: int) -> tuple[int, int]:
-        """From the statistics of the column ``row``; where there are none, from its values."""
+        """The bounds by the statistics of the column ``row``, or else by its values."""
         statistics = self._statistics(group, 0)
         if statistics is not None:
             return int(statistics.min), int(statistics.max)
@@ -88,7 +88,7 @@ class PartReader:
         return next((group for group, (first, last) in enumerate(self.bounds) if first <= row <= last), None)
 
     def _check_table(self, table: pa.Table) -> None:
-        """Refuse matrices and nulls without vectors; :mod:`bertfeat.features.part_check` checks everything else."""
+        """Refuse nulls, and matrices without all of their rows; :mod:`bertfeat.features.part_check` checks everything else."""
         for column in self.footer.header.columns:
             if column.name in table.column_names and not column.pooling.per_document:
                 sizes = pc.binary_length(table.column(column.name)).to_numpy()
@@ -113,7 +113,7 @@ class PartReader:
                     stream,
                     metadata=self.footer.metadata,
                     page_checksum_verification=True,
-                    pre_buffer=isinstance(self.footer.path, Address),  # neighbouring columns in one request
+                    pre_buffer=isinstance(self.footer.path, Address),  # neighboring columns in one request
                 ) as file,
             ):
                 # one thread: no gain over a single column, and the caller's own threads are left alone
@@ -133,7 +133,7 @@ class PartReader:
     def _open(self) -> Iterator[IOBase | pa.NativeFile]:
         place = self.footer.path
         if not isinstance(place, Address):
-            open_file(place).close()  # Arrow, which reads into its own memory, would wait for a pipe
+            open_file(place).close()  # refuses a pipe, on which Arrow would wait
             with pa.OSFile(os.fsencode(place)) as file:
                 self._check_identity(file)
                 yield file
@@ -166,7 +166,7 @@ def replaced_while_open(place: Location) -> FeatureSetError:
 class _WholeReads(RawIOBase):
     """A file that gives all that a read asks for, as pyarrow expects it.
 
-    A buffered file does so too; but pyarrow asks for whole ranges, and what is read ahead would be one more request.
+    A buffered file does so too, but its read-ahead would cost a request; pyarrow asks for whole ranges.
     """
 
     def __init__(self, file: RawIOBase) -> None:

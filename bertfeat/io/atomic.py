@@ -25,7 +25,7 @@ _REMEDIES = {
 }
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)
-"""The errors of ``flock`` where there are no locks; NFS says EBADF of what is open for reading only."""
+"""The errors of ``flock`` where there are no locks; NFS gives EBADF for files open for reading only."""
 
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 
@@ -53,9 +53,9 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 def put_in_place(temporary: Path, path: Path, *, if_absent: bool = False) -> bool:
-    """Bring a finished file onto the disk, and give it another name of its folder, at once.
+    """Sync a finished file to disk, and atomically rename it within its folder.
 
-    With ``if_absent`` a file of that name stays, and False is returned.
+    With ``if_absent`` a file at ``path`` stays, and False is returned.
     """
     sync(temporary)
     if if_absent:
@@ -90,9 +90,9 @@ def _link_if_absent(temporary: Path, path: Path) -> bool:
 
 
 def lock_file(handle: int) -> None:
-    """Wait until no other process holds an open file or folder, and hold it until it is closed.
+    """Wait for the exclusive lock on an open file or folder; closing the handle releases it.
 
-    Where the file system has no locks, nothing is held.
+    Where the file system has no locks, do nothing.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -125,7 +125,7 @@ def refuse_folder_path(path: Path) -> None:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file, if it exists, and bring that onto the disk."""
+    """Remove a file, if it exists, and sync its folder."""
     with storage_errors(path.parent):
         try:
             path.unlink()
@@ -135,7 +135,7 @@ def remove_file(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, onto the disk."""
+    """Sync a file, or the names in a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""The folders that bertfeat writes, and how they are recognised: each has a folder ``.bertfeat`` inside.
+"""The folders that bertfeat writes, and how they are recognized: each has a folder ``.bertfeat`` inside.
 
 In it lie a marker with the kind of the result, the lock of a run that is at work, and what only bertfeat reads. Parquet
 readers that take all files of a folder (DuckDB, pandas, Spark, Hugging Face datasets) do not look into it; polars looks

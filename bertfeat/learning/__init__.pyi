@@ -89,7 +89,7 @@ from .tasks.multi_labels import MultiLabels as MultiLabels
 from .tasks.numbers import Numbers as Numbers
 from .tasks.tags import Tags as Tags
 from .trainer import (
-    UNLABELLED as UNLABELLED,
+    UNLABELED as UNLABELED,
     Example as Example,
     keep_random_state as keep_random_state,
     library_disk_errors as library_disk_errors,

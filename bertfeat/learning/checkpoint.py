@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a training in a sealed file."""
+"""Checkpoints: the history and the tensors of a training, with their digest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ _NEVER = -1e4  # score of what is forbidden: far below any sum of learned scores
 
 
 class Crf(nn.Module):
-    """Scores of labels that follow one another, begin and end a sentence; forbidden ones can never win.
+    """Scores of transitions between labels, and of first and last labels; forbidden ones never win.
 
     ``allowed [L+2, L+2]`` says which label (row) may be followed by which (column); the last two stand for the
     beginning and the end of a sentence. None allows everything.

@@ -134,7 +134,7 @@ class ExtractorArguments(TypedDict, total=False):
 
 
 class LearningArguments(ExtractorArguments, total=False):
-    """Arguments of every call that learns: what is to be predicted, and how examples are read and learnt from."""
+    """Arguments of every call that learns: what is to be predicted, and how examples are read and learned from."""
 
     label: str | None
     choices: tuple[str, ...]
@@ -146,7 +146,7 @@ class LearningArguments(ExtractorArguments, total=False):
 
 @dataclass(frozen=True, slots=True)
 class DatasetReport(Milestone):
-    """A feature set that was extracted of a corpus, and is ready to be learnt from."""
+    """A feature set that was extracted of a corpus, and is ready to be learned from."""
 
     source: str
     features: FeatureSet
@@ -170,7 +170,7 @@ _SEPARATOR = ","  # of the folders of two sets in one string
 
 @dataclass(frozen=True, slots=True)
 class HeadOptions:
-    """The task of a head, how it is learnt, the features that its corpora become, and how they are read."""
+    """The task of a head, how it is learned, the features that its corpora become, and how they are read."""
 
     task: Task
     settings: HeadSettings = field(default_factory=HeadSettings)
@@ -305,7 +305,7 @@ def check_examples(
     """
     options.task.check_settings(options.settings)
     if tuning and options.task.architecture is None:
-        problem = f"the task {options.task.name} is learnt from stored features alone: transformers has no model for it"
+        problem = f"the task {options.task.name} is learned from stored features alone: transformers has no model for it"
         raise UsageError(problem, where=parameter("fine_tune", True), remedy="leave it out")
     pairs = options.pair_form is not None
     predicted = options.kind.predicted
@@ -525,6 +525,6 @@ def _no_column_error(corpus: Path, opened: FileCorpus, column: str, options: Hea
     remedy = f"{did_you_mean(column, opened.columns)}name it with {parameter('label')}"
     if options.kind is HeadKind.ANSWER:
         remedy = 'it has to hold the answers as JSON lists: [{"text": "in May", "start": 17}], or [] for none'
-    named = f", from which the head {options.columns_of} learnt" if options.columns_of else ""
+    named = f", from which the head {options.columns_of} learned" if options.columns_of else ""
     problem = f"there is no column {column!r}{named}; there are {quote_names(opened.columns)}"
     return HeadError(problem, where=corpus, remedy=remedy)

@@ -273,7 +273,7 @@ def describe_source(features: FeatureSet | MemoryFeatures) -> str:
 
 
 def _merge_blocks(blocks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Neighbouring blocks as one."""
+    """Neighboring blocks as one."""
     first, last = blocks[0]
     for start, stop in blocks[1:]:
         if start != last:

@@ -33,7 +33,7 @@ class HeadExamples:
 
     @property
     def known(self) -> GoldExamples:
-        """The gold values, to be learnt from."""
+        """The gold values, to be learned from."""
         return GoldExamples(self.gold, self.origin, layout=self.layout)
 
     @property

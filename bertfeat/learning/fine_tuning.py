@@ -91,12 +91,12 @@ def fine_tuned_head(
 ) -> Iterator[tuple[TunedHead, FineTuned]]:
     """Fine-tune transformers' model of a task on texts; inside the block it predicts.
 
-    Runs on one device and needs no network. Equal seeds give equal results on the same machine. Numbers are learnt at
-    mean 0 and spread 1. Of a question's answers the first is learnt, in each window that holds all of it; in the others
+    Runs on one device and needs no network. Equal seeds give equal results on the same machine. Numbers are learned at
+    mean 0 and spread 1. Of a question's answers the first is learned, in each window that holds all of it; in the others
     it has none. ``precision`` as of :func:`fine_tuned`.
 
     Raises:
-        HeadError: an example from which nothing can be learnt.
+        HeadError: an example from which nothing can be learned.
     """
     sequencer = Sequencer(model, task.longest)
     read = task.sequences(sequencer, train)
@@ -123,7 +123,7 @@ def tune_head(
     """Fine-tune a model for a head and save it, in a folder that :func:`hold_result_folder` holds.
 
     Raises:
-        HeadError: examples that nothing can be learnt from, or a folder with another training.
+        HeadError: examples that nothing can be learned from, or a folder with another training.
     """
     begun = time.perf_counter()
     tables = {name: open_table(source, options) for name, source in sources.items()}

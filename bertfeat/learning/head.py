@@ -108,7 +108,7 @@ class Head:
 
     @property
     def mix_weights(self) -> dict[int, float] | None:
-        """The share of each layer in the learned weighted sum; None where none is learnt."""
+        """The share of each layer in the learned weighted sum; None where none is learned."""
         shares = None if self.record.network is None else self._network.mix_shares
         return None if shares is None else dict(zip(self.record.input.recipe.layers, shares, strict=True))
 
@@ -347,7 +347,7 @@ class Tagger(Head):
 
     @property
     def labels(self) -> LabelSet:
-        """The labels that it predicts, in the scheme that it learnt them in."""
+        """The labels that it predicts, in the scheme that it learned them in."""
         return cast("Tags", self.task).labels
 
     def tag(self, texts: Iterable[CorpusItem]) -> list[TaggedText]:

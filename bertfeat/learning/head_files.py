@@ -49,7 +49,7 @@ class HeadReport:
     seconds: float
     resumed: int = 0  # epochs that an earlier run had done
     warnings: tuple[str, ...] = ()
-    failed: int = 0  # rows of the corpora that were read, of which nothing could be learnt
+    failed: int = 0  # rows of the corpora that were read, of which nothing could be learned
 
 
 def write_head(folder: Path, record: HeadRecord, tensors: Mapping[str, Tensor] | None) -> HeadRecord:

@@ -63,7 +63,7 @@ class Work:
     stored: bool = True  # a head on stored features learns or predicts
     tuning: bool = False  # a whole model is fine-tuned
     pairs: bool = False  # the corpora are of pairs
-    epochs: bool = True  # what is learnt on stored features has a network that is trained in epochs
+    epochs: bool = True  # what is learned on stored features has a network that is trained in epochs
     predicted: Use | None = None  # what a head predicts
 
     @classmethod

@@ -31,7 +31,7 @@ class LinearWeights:
 def solve_linear(
     blocks: Blocks, loss: Callable[[Tensor, Tensor], Tensor], examples: int, decay: float, start: LinearWeights
 ) -> LinearWeights:
-    """The weights that minimise the mean ``loss`` plus half the ``decay`` times their squares, by L-BFGS.
+    """The weights that minimize the mean ``loss`` plus half the ``decay`` times their squares, by L-BFGS.
 
     ``loss`` gives the mean over a block from its scores. The minimum is unique: ``start``, the solution of another
     decay, only shortens the way. With cross entropy the decay is scikit-learn's 1/(C·E) (of two labels 2/(C·E)), with

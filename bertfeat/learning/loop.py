@@ -107,7 +107,7 @@ class HeadLoop:
             refuse_large_crf(self.shape.outputs, words, self.device)
 
     def make_network(self) -> HeadNetwork:
-        """A network that has learnt nothing yet."""
+        """A network that has learned nothing yet."""
         return self.task.make_network(self.shape)
 
     def learn(self, tell: OnTraining = ignore_progress) -> int:
@@ -236,7 +236,7 @@ class HeadLoop:
     def _learn_epoch(self, number: int, rate: float, tell_pace: OnTraining | None) -> tuple[float, int]:
         """One pass over the training examples; returns the mean loss, and over how many it is the mean."""
         begun = time.perf_counter()
-        ends: list[tuple[int, float]] = []  # of the first batches: vectors that were learnt so far, and the time
+        ends: list[tuple[int, float]] = []  # of the first batches: vectors that were learned so far, and the time
         self.network.train()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -254,9 +254,9 @@ class HeadLoop:
                     count += size
                     if tell_pace is not None:
                         ends.append((len(packed.vectors) + (ends[-1][0] if ends else 0), time.perf_counter()))
-                        (warm, since), (learnt, now) = ends[0], ends[-1]  # the first batch warms up
+                        (warm, since), (learned, now) = ends[0], ends[-1]  # the first batch warms up
                         if len(ends) > _PACE_BATCHES and now - since >= _PACE_AFTER:
-                            seconds = now - begun + (self.store.vectors - learnt) * (now - since) / (learnt - warm)
+                            seconds = now - begun + (self.store.vectors - learned) * (now - since) / (learned - warm)
                             if seconds >= _LONG_EPOCH:
                                 tell_pace(Pace(seconds, self.settings.epochs - number + 1))
                             tell_pace = None
@@ -274,10 +274,10 @@ class HeadLoop:
 
     def _loss(self, batch: ExampleBatch, chunk: ExampleChunk, packed: PackedExamples) -> tuple[Tensor, int]:
         """The mean loss of the examples of a batch, or of its vectors."""
-        learnt = self.store.vectors_of(chunk, packed) if self.task.per_vector else chunk.examples[packed.examples]
-        targets = self._targets[torch.from_numpy(learnt)].to(self.device)
+        learned = self.store.vectors_of(chunk, packed) if self.task.per_vector else chunk.examples[packed.examples]
+        targets = self._targets[torch.from_numpy(learned)].to(self.device)
         allowed = self._allowed(chunk, packed)
-        return self.task.batch_loss(self.network, batch, targets, allowed), len(learnt)
+        return self.task.batch_loss(self.network, batch, targets, allowed), len(learned)
 
     def _allowed(self, chunk: ExampleChunk, packed: PackedExamples) -> Tensor | None:
         """Whether each token of a batch can be an answer's; None where no tokens are read."""

@@ -72,7 +72,7 @@ class HeadShape:
     width: int  # W of all that is read of one text or token
     texts: int  # whose vectors stand side by side: 1, or 2 of a pair that is embedded apart
     layers: int  # L that stand side by side in the vector of a text; 1 of a sum
-    mixed: bool  # a weighted sum of them is learnt
+    mixed: bool  # a weighted sum of them is learned
     hidden: int  # width of the hidden layer, of an LSTM in each direction; 0: none
     recurrent: int  # the hidden layers are so many of a BiLSTM over the vectors of an example; 0: one layer of each
     outputs: int  # scores of each vector: K
@@ -131,7 +131,7 @@ class HeadNetwork(nn.Module):
 
     @property
     def mix_shares(self) -> list[float] | None:
-        """The share of each layer in the learned weighted sum, ``[L]``; None where none is learnt."""
+        """The share of each layer in the learned weighted sum, ``[L]``; None where none is learned."""
         return None if self.mix is None else torch.softmax(self.mix.weights.detach(), 0).tolist()
 
     def combine(self, features: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -25,7 +25,7 @@ class HeadEvaluation:
 
     scores: HeadScores
     failures: tuple[Failure, ...]  # rows that could not be scored
-    unknown: tuple[str, ...]  # gold labels that the head never learnt
+    unknown: tuple[str, ...]  # gold labels that the head never learned
 
 
 @displayed

@@ -18,7 +18,7 @@ from bertfeat.recipe import Pooling
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The outputs of a head, as far as the task has them: labels, tags, or numbers learnt at mean 0 and spread 1."""
+    """The outputs of a head, as far as the task has them: labels, tags, or numbers learned at mean 0 and spread 1."""
 
     labels: tuple[str, ...] = ()
     mean: float = 0.0
@@ -30,7 +30,7 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A head that was learnt, one of those of which the one with the least loss on the development set is kept."""
+    """A head that was learned, one of those of which the one with the least loss on the development set is kept."""
 
     hidden: int  # width of the hidden layer; 0: none
     inputs: str  # the group that it (or its linear head) reads, with those before it: ``HeadShape.input_groups``

@@ -27,7 +27,7 @@ class Epoch(Milestone):
     loss: float
     score: float  # on the development set
     learning_rate: float
-    words: int  # that were learnt from; of what has no words: examples
+    words: int  # that were learned from; of what has no words: examples
     noun: str  # of these: words, examples
     seconds: float  # of learning, without the evaluation
     best: int  # number of the best epoch so far
@@ -75,7 +75,7 @@ class EpochRecord(TypedDict):
     loss: float  # mean over the words, or examples
     score: float  # on the development set
     rate: Annotated[float, Meta(gt=0, lt=1)]  # learning rate
-    words: Annotated[int, Meta(ge=1, le=2**62)]  # that were learnt from; of what has no words: examples
+    words: Annotated[int, Meta(ge=1, le=2**62)]  # that were learned from; of what has no words: examples
     seconds: Annotated[float, Meta(ge=0)]  # of learning, without the evaluation
 
 

@@ -1,6 +1,6 @@
-"""Scores of labels, numbers, tags and answers.
+"""Scores of labels, numbers and answers.
 
-Rajpurkar et al. 2016 (v1.1) and 2018 (v2.0). All scores are 0 to 1, where the scripts print percent.
+Answers as in SQuAD (Rajpurkar et al. 2016, v1.1; 2018, v2.0), but from 0 to 1 instead of percent.
 """
 
 import re
@@ -22,7 +22,7 @@ from bertfeat.learning.spans import LabelScores
 # ── labels and numbers ────────────────────────────────────────────────────────────────────────────────────
 
 
-_LARGEST = 1e150  # whose square is still a number
+_LARGEST = 1e150  # its square is still finite
 
 _Numbers = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ class ClassScores:
 
     @property
     def value(self) -> float:
-        """The one number: accuracy."""
+        """The main score: accuracy."""
         return self.accuracy
 
 
@@ -108,13 +108,13 @@ class MultiLabelScores:
 
     @property
     def value(self) -> float:
-        """The one number: micro F1."""
+        """The main score: micro F1."""
         return self.micro_f1
 
 
 @checked
 def score_multi_labels(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> MultiLabelScores:
-    """Compare predicted sets of labels with gold ones, an example each.
+    """Compare predicted sets of labels with gold ones, one per example.
 
     Raises:
         UsageError: nothing to score, or not equally many.
@@ -159,7 +159,7 @@ class NumberScores:
 
     @property
     def value(self) -> float:
-        """The one number: Spearman's correlation."""
+        """The main score: Spearman's correlation."""
         return self.spearman
 
 
@@ -194,7 +194,7 @@ def as_finite(values: NumberList, noun: str) -> NDArray[np.float64]:
     """The values as an array ``[n]``."""
     array = np.asarray(values, np.float64)
     if array.ndim != 1:
-        raise UsageError(f"there is to be one {noun} for each, not an array of shape {list(array.shape)}")
+        raise UsageError(f"give one {noun} for each example, not an array of shape {list(array.shape)}")
     wrong = np.flatnonzero(~(np.abs(array) <= _LARGEST))
     if len(wrong):
         raise UsageError(
@@ -246,8 +246,8 @@ class BestThreshold:
 class SpanScores:
     """Agreement of predicted answers with gold ones; all scores are 0 to 1.
 
-    Without questions of the kind, the scores of questions with and without an answer are None; so are the best ones
-    unless there are no-answer scores and questions without an answer.
+    The scores of a kind of question are None if there is no such question; the best ones are None unless there are
+    no-answer scores and questions without an answer.
     """
 
     exact_match: float  # share of the questions whose prediction is one of the gold answers
@@ -263,7 +263,7 @@ class SpanScores:
 
     @property
     def value(self) -> float:
-        """The one number: the best F1 where there are questions without an answer and their scores, else F1."""
+        """The main score: the best F1 where there are questions without an answer and their scores, else F1."""
         return self.f1 if self.best_f1 is None else self.best_f1.score
 
 
@@ -275,8 +275,8 @@ def score_answers(
 
     A question without gold answers has none, and ``""`` predicts that. If there is such a question, answers count as in
     the script of SQuAD v2.0, else as in that of v1.1; they differ where an answer is nothing but articles and
-    punctuation. ``no_answer_scores``, higher where an answer is less likely, are for the best scores only: give with
-    them an answer wherever there is one to give.
+    punctuation. ``no_answer_scores``, higher where an answer is less likely, are for the best scores only; with
+    them, predict an answer wherever possible.
 
     Raises:
         UsageError: nothing to score, not equally many, or a score that is infinite or NaN.
@@ -310,8 +310,8 @@ def best_threshold(
 ) -> BestThreshold:
     """Find the threshold of no-answer scores with the best F1, or share of exact matches; of equal ones the least.
 
-    As in SQuAD v2.0's script, but for two things: questions with one score are on one side of the threshold, and where
-    it is best to answer none of them the threshold is below every score, which the script's 0 need not be.
+    As in SQuAD v2.0's script, but for two things: questions of equal score are on one side of the threshold, and
+    where answering nothing is best, the threshold is below every score, as the script's 0 may not be.
 
     Raises:
         UsageError: as :func:`score_answers`.
@@ -349,7 +349,7 @@ class _Sweep:
         gains = np.where(self.answerable, credit, -1.0 * self.answered)[self.order]
         none_answered = float(np.count_nonzero(~self.answerable))
         sums = none_answered + np.cumsum(gains)
-        ends = np.flatnonzero(np.append(np.diff(self.scores) > 0, True))  # of the questions with one score
+        ends = np.flatnonzero(np.append(np.diff(self.scores) > 0, True))  # ends of runs of equal scores
         best = ends[np.argmax(sums[ends])]
         if sums[best] > none_answered:
             return BestThreshold(float(sums[best]) / len(credit), float(self.scores[best]))

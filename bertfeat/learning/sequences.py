@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.errors import HeadError
 from bertfeat.learning.task import HeadTexts
-from bertfeat.learning.trainer import UNLABELLED, Example
+from bertfeat.learning.trainer import UNLABELED, Example
 from bertfeat.models import Model
 from bertfeat.tokens import TextPieces, Tokenizer
 from bertfeat.words import CharSpans, align_words, locate_words
@@ -34,8 +34,8 @@ class WordWindow:
 
     def labels(self, numbers: Sequence[int]) -> NDArray[np.int64]:
         """Label numbers ``[T]`` of the tokens, from those of the sentence's words."""
-        labels = np.full(len(self), UNLABELLED, np.int64)
-        # backwards: of two words that begin in one piece it is labelled with the first
+        labels = np.full(len(self), UNLABELED, np.int64)
+        # backwards: of two words that begin in one piece it is labeled with the first
         labels[self.places[::-1]] = np.asarray(numbers, np.int64)[self.words[::-1]]
         return labels
 

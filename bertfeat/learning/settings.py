@@ -122,7 +122,7 @@ class HeadSettings:
     ] = None
     scheme: Annotated[
         Literal["BIO", "IOBES"],
-        Option("In which spans are learnt; BIO, IOB1 and IOBES are read, BIO is written."),
+        Option("In which spans are learned; BIO, IOB1 and IOBES are read, BIO is written."),
     ] = "BIO"
 
     def __post_init__(self) -> None:
@@ -130,7 +130,7 @@ class HeadSettings:
         if self.schedule == "linear" and self.patience is not None:
             remedy = f"leave it out, or give {parameter('schedule', 'plateau')}"
             raise UsageError(
-                f"{parameter('patience', self.patience)} has no effect: all epochs are learnt", remedy=remedy
+                f"{parameter('patience', self.patience)} has no effect: all epochs are learned", remedy=remedy
             )
 
     @property

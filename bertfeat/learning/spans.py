@@ -41,7 +41,7 @@ class Scheme(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TagSpan:
-    """A labelled stretch of words, ``start <= word < stop``."""
+    """A labeled stretch of words, ``start <= word < stop``."""
 
     label: str
     start: int
@@ -116,7 +116,7 @@ def detect_scheme(sentences: Sequence[Sequence[str]]) -> Scheme:
         return Scheme.PLAIN
     if any(tag[0] in "ESLU" for tag in seen):
         return Scheme.IOBES
-    kinds = {_scheme_of_beginning(before, tag) for tags in sentences for before, tag in _neighbours(tags)}
+    kinds = {_scheme_of_beginning(before, tag) for tags in sentences for before, tag in _neighbors(tags)}
     return Scheme.IOB1 if Scheme.IOB1 in kinds and Scheme.BIO not in kinds else Scheme.BIO
 
 
@@ -156,7 +156,7 @@ def _begins_span(before: _ParsedTag, tag: _ParsedTag) -> bool:
     return tag.prefix in "BS" or before.prefix in (OUTSIDE, "E", "S") or before.label != tag.label
 
 
-def _neighbours(tags: Sequence[str]) -> Iterable[tuple[_ParsedTag, _ParsedTag]]:
+def _neighbors(tags: Sequence[str]) -> Iterable[tuple[_ParsedTag, _ParsedTag]]:
     return pairwise([_ParsedTag(OUTSIDE, ""), *map(_parse_tag, tags)])
 
 
@@ -206,7 +206,7 @@ class LabelSet:
     """Labels by number, in the scheme that the network learns.
 
     Raises:
-        HeadError: labels that nothing can be learnt of, or not of the scheme.
+        HeadError: labels that nothing can be learned of, or not of the scheme.
     """
 
     names: tuple[str, ...]
@@ -214,7 +214,7 @@ class LabelSet:
 
     def __post_init__(self) -> None:
         if self.scheme not in _WRITERS:
-            raise HeadError(f"labels are learnt as {', '.join(_WRITERS)}, not as {self.scheme}")
+            raise HeadError(f"labels are learned as {', '.join(_WRITERS)}, not as {self.scheme}")
         if len(self.names) < 2 or len(set(self.names)) < len(self.names):
             raise HeadError(f"a tagger needs labels, at least two and all different, and has {list_labels(self.names)}")
         if strange := [name for name in self.names if not is_tag_of(self.scheme, name)]:
@@ -259,16 +259,16 @@ class LabelSet:
                 yield [known[tag] for tag in _WRITERS[self.scheme](tags)]
             except KeyError as error:
                 raise UsageError(
-                    f"the tag {error.args[0]!r} is not among those that the tagger learnt: {list_labels(self.names)}"
+                    f"the tag {error.args[0]!r} is not among those that the tagger learned: {list_labels(self.names)}"
                 ) from None
 
     def tags(self, numbers: Iterable[int]) -> list[str]:
-        """The tags of a sentence: BIO for spans, whatever scheme is learnt."""
+        """The tags of a sentence: BIO for spans, whatever scheme is learned."""
         names = [self.names[number] for number in numbers]
         return to_bio(names) if self.has_spans else names
 
     def unknown(self, sentences: Iterable[Sequence[str]]) -> list[str]:
-        """Tags (of spans: in the scheme that is learnt) that no label stands for."""
+        """Tags (of spans: in the scheme that is learned) that no label stands for."""
         return sorted(self._used(sentences) - set(self.names))
 
     def can_learn_from(self, sentences: Iterable[Sequence[str]]) -> bool:
@@ -384,11 +384,11 @@ def _have_spans(gold: TagSequences, predicted: TagSequences, schemes: tuple[Sche
     return False
 
 
-LabelledUnits = Mapping[tuple[int, int, int], str]
+LabeledUnits = Mapping[tuple[int, int, int], str]
 """Sentence, start and stop of what counts → its label."""
 
 
-def _span_units(sentences: TagSequences) -> LabelledUnits:
+def _span_units(sentences: TagSequences) -> LabeledUnits:
     return {
         (number, span.start, span.stop): span.label
         for number, tags in enumerate(sentences)
@@ -396,7 +396,7 @@ def _span_units(sentences: TagSequences) -> LabelledUnits:
     }
 
 
-def _word_units(sentences: TagSequences) -> LabelledUnits:
+def _word_units(sentences: TagSequences) -> LabeledUnits:
     return {(number, at, at + 1): tag for number, tags in enumerate(sentences) for at, tag in enumerate(tags)}
 
 
@@ -404,8 +404,8 @@ def _count_scores(
     is_spans: bool,
     gold: TagSequences,
     predicted: TagSequences,
-    gold_units: LabelledUnits,
-    predicted_units: LabelledUnits,
+    gold_units: LabeledUnits,
+    predicted_units: LabeledUnits,
 ) -> TagScores:
     pairs = Counter(zip(chain.from_iterable(gold), chain.from_iterable(predicted), strict=True))
     words = pairs.total()

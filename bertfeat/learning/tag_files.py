@@ -21,7 +21,7 @@ from bertfeat.learning.spans import OUTSIDE, TagScores, detect_scheme, read_span
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """A labelled span of a text."""
+    """A labeled span of a text."""
 
     label: str
     start: int  # characters

@@ -1,4 +1,4 @@
-"""A task: what is learnt from features, and the guesses of a head.
+"""A task: what is learned from features, and the guesses of a head.
 
 The data, the loop, fine-tuning, tables and folders are the same for all heads and ask the task where heads differ. The
 tasks stand in :data:`bertfeat.learning.tasks.TASKS`; a new one is a file there and a line of that table.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # ── guesses ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_EVALUATED = 256  # examples of a batch where nothing is learnt
+_EVALUATED = 256  # examples of a batch where nothing is learned
 
 HeadScores = TagScores | ClassScores | MultiLabelScores | NumberScores | SpanScores
 
@@ -141,15 +141,15 @@ Prediction = HeadPrediction | TaggedText
 
 
 class Task(ABC):
-    """A task that heads learn, with the outputs that were learnt; the defaults suit a labeled text or pair.
+    """A task that heads learn, with the outputs that were learned; the defaults suit a labeled text or pair.
 
-    Before anything is learnt the outputs are empty.
+    Before anything is learned the outputs are empty.
     """
 
     name: ClassVar[str]
     kind: ClassVar[HeadKind] = HeadKind.CLASSIFY  # the verb of the shell
     architecture: ClassVar[str | None] = "AutoModelForSequenceClassification"
-    """transformers' own model, which is fine-tuned by its own loss; None: the task is learnt from features alone."""
+    """transformers' own model, which is fine-tuned by its own loss; None: the task is learned from features alone."""
     problem_type: ClassVar[str | None] = None  # as transformers calls it, where it asks: it chooses the model's loss
     hidden: ClassVar[int] = 128  # width of the hidden layer, if the settings do not say it
     least_hidden: ClassVar[int] = 0
@@ -157,9 +157,9 @@ class Task(ABC):
     compares: ClassVar[bool] = False  # the plain cosine of a pair is a baseline
     reads: ClassVar[Pooling | None] = None  # whose vectors are read; None: any that gives a text one vector
     recurrent: ClassVar[int] = 0  # the hidden layers are so many of a BiLSTM over the vectors of an example
-    per_vector: ClassVar[bool] = False  # what is learnt is of each vector, and not of each example
+    per_vector: ClassVar[bool] = False  # what is learned is of each vector, and not of each example
     row_noun: ClassVar[str] = "row"  # the word for a row of its corpora
-    noun: ClassVar[str] = "examples"  # the word for what is learnt from
+    noun: ClassVar[str] = "examples"  # the word for what is learned from
     baseline: ClassVar[str] = "Most frequent answer"  # the title of :meth:`frequent` in a table
 
     def __init__(self, outputs: Outputs | None = None) -> None:
@@ -208,11 +208,11 @@ class Task(ABC):
         return self.with_outputs(self.learn_outputs(gold, origin, settings))
 
     def with_outputs(self, outputs: Outputs) -> Self:
-        """The same task with the outputs that a head learnt."""
+        """The same task with the outputs that a head learned."""
         return type(self)(outputs)
 
     def unknown(self, gold: Sequence[Gold]) -> tuple[str, ...]:
-        """The labels among gold values that a head never learnt, sorted."""
+        """The labels among gold values that a head never learned, sorted."""
         labels = set(self.outputs.labels)
         return tuple(sorted({label for value in gold for label in labels_of(value)} - labels)) if labels else ()
 
@@ -229,7 +229,7 @@ class Task(ABC):
     # ── features, network ───────────────────────────────────────────────────────────────────────────────────
 
     def check_settings(self, settings: HeadSettings) -> None:
-        """Refuse settings that the task cannot be learnt with.
+        """Refuse settings that the task cannot be learned with.
 
         Raises:
             UsageError: the hidden layer is too narrow.
@@ -272,7 +272,7 @@ class Task(ABC):
         return settings.hidden != 0 or not self.solves(settings, mixed=mixed)
 
     def make_network(self, shape: HeadShape) -> HeadNetwork:
-        """A network of a shape that has learnt nothing yet."""
+        """A network of a shape that has learned nothing yet."""
         return HeadNetwork(shape)
 
     def shape(self, layers: LayerInput, hidden_size: int, settings: HeadSettings, *, apart: bool) -> HeadShape:
@@ -297,7 +297,7 @@ class Task(ABC):
         """The values that the network is to give for each example.
 
         Raises:
-            HeadError: an example that nothing can be learnt from.
+            HeadError: an example that nothing can be learned from.
         """
 
     def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
@@ -419,7 +419,7 @@ class Task(ABC):
         """The sequences with the targets of the model, under the names that transformers has for them.
 
         Raises:
-            HeadError: an example that nothing can be learnt from.
+            HeadError: an example that nothing can be learned from.
         """
         targets = self.make_targets(GoldExamples(train.gold, "the training set", train.ids))
         return [{**example, "labels": target} for example, target in zip(read.examples, targets, strict=True)]

@@ -64,10 +64,10 @@ def library_disk_errors(folder: Path) -> Iterator[None]:
 
 WARM_UP = 0.1  # share of the steps over which the learning rate rises
 WEIGHT_DECAY = 0.01
-UNLABELLED = -100
+UNLABELED = -100
 """The label that torch's cross entropy ignores."""
 
-_EVALUATED = 64  # sequences of a batch where nothing is learnt
+_EVALUATED = 64  # sequences of a batch where nothing is learned
 
 Example = Mapping[str, NDArray[np.generic]]
 """The tensors of an example: token ids and types ``[T]``, labels ``[T]`` or a number; of choices ``[C, T]``."""
@@ -75,7 +75,7 @@ Example = Mapping[str, NDArray[np.generic]]
 
 def load_to_fine_tune(model: Model, kind: str, **config: object) -> "PreTrainedModel":
     """transformers' model of a ``kind`` such as ``AutoModelForTokenClassification``: the encoder's weights, and a head
-    that has learnt nothing yet.
+    that has learned nothing yet.
     """
     module, missing = _load_pretrained(model, kind, **config)
     encoder = f"{module.base_model_prefix}."
@@ -85,7 +85,7 @@ def load_to_fine_tune(model: Model, kind: str, **config: object) -> "PreTrainedM
 
 
 def load_fine_tuned(model: Model, kind: str) -> "PreTrainedModel":
-    """transformers' model of a ``kind`` whose head has learnt; it predicts."""
+    """transformers' model of a ``kind`` whose head has learned; it predicts."""
     with silence_transformers(), keep_random_state():
         module, missing = _load_pretrained(model, kind)
     _refuse_incomplete(model, missing, remedy="copy all of its files again, or fine-tune it again")
@@ -247,7 +247,7 @@ def make_collator(config: "PreTrainedConfig") -> Callable[[Sequence[Example]], d
 
     Examples that hold padding themselves have an ``attention_mask``; for others it is made.
     """
-    pads = {"input_ids": int(getattr(config, "pad_token_id", None) or 0), "token_type_ids": 0, "labels": UNLABELLED}
+    pads = {"input_ids": int(getattr(config, "pad_token_id", None) or 0), "token_type_ids": 0, "labels": UNLABELED}
     has_types = int(getattr(config, "type_vocab_size", 0) or 0) > 1
 
     def collate(examples: Sequence[Example]) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""One call from labelled examples to a saved head."""
+"""One call from labeled examples to a saved head."""
 
 import time
 from collections.abc import Mapping
@@ -88,7 +88,7 @@ def train_head(
 
     Raises:
         NotDerivableError: the sets do not hold the layers.
-        HeadError: examples that nothing can be learnt from, or sets of different models; or a folder with another
+        HeadError: examples that nothing can be learned from, or sets of different models; or a folder with another
             training, unless ``overwrite``.
         FolderLockedError: another run is at work on the folder.
         StorageError: the folder cannot be written, or holds something else.

@@ -1,4 +1,4 @@
-"""The colours of values: decided from all documents of a feature set, so that they are the same in all its pictures."""
+"""The colors of values: decided from all documents of a feature set, so that they are the same in all its pictures."""
 
 import math
 from collections import Counter
@@ -13,11 +13,11 @@ from bertfeat.errors import UsageError, did_you_mean, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.plots.palette import NAMED
 
-FREQUENT = len(NAMED) - 1  # values with a colour of their own, where there are more values than colours
+FREQUENT = len(NAMED) - 1  # values with a color of their own, where there are more values than colors
 MOST_VALUES = 100_000  # different ones that are counted
-LEAST_SHARE = 0.2  # of the documents with a value, that the values with a colour must have
+LEAST_SHARE = 0.2  # of the documents with a value, that the values with a color must have
 OTHER, NONE = -1, -2
-"""Codes of a document whose value has no colour of its own, and of one without a value."""
+"""Codes of a document whose value has no color of its own, and of one without a value."""
 
 _AS_NAMES = ":string"
 _BATCH = 8192
@@ -25,7 +25,7 @@ _BATCH = 8192
 
 @dataclass(frozen=True, slots=True)
 class NameColors:
-    """A column of names: the most frequent ones have a colour each, in the order of the palette."""
+    """A column of names: the most frequent ones have a color each, in the order of the palette."""
 
     column: str
     frequent: tuple[str, ...]
@@ -62,13 +62,13 @@ def as_name(value: Value) -> str:
 
 
 def decide_colors(features: FeatureSet, spec: str) -> Coloring:
-    """Look through a kept column, ``row`` or ``id`` of the whole set, and assign colours to its values.
+    """Look through a kept column, ``row`` or ``id`` of the whole set, and assign colors to its values.
 
     Numbers get a scale; ``COL:string`` takes them for names. Of more than ten names the nine most frequent get a
-    colour; of equally frequent ones those first in the order of characters.
+    color; of equally frequent ones those first in the order of characters.
 
     Raises:
-        UsageError: there is no such column, or it has too many different names for colours.
+        UsageError: there is no such column, or it has too many different names for colors.
     """
     column, as_names = _color_column(features, spec)
     types = {kept.name: kept.type for kept in features.kept} | {"row": "int64", "id": "string"}
@@ -85,7 +85,7 @@ def _color_column(features: FeatureSet, spec: str) -> tuple[str, bool]:
         return column, True
     keep = f"extract with {parameter('keep')} to keep columns of the corpus"
     remedy = did_you_mean(spec, known).rstrip() if features.kept else keep
-    raise UsageError(f"there is no kept column {spec!r} to colour by; there are: {', '.join(known)}", remedy=remedy)
+    raise UsageError(f"there is no kept column {spec!r} to color by; there are: {', '.join(known)}", remedy=remedy)
 
 
 def _color_values(features: FeatureSet, column: str) -> Iterator[list[Value]]:
@@ -127,8 +127,8 @@ def _decide_names(features: FeatureSet, column: str) -> NameColors:
 
 def _too_many(features: FeatureSet, column: str, values: str) -> UsageError:
     return UsageError(
-        f"{column} has {values}: too many for colours to tell anything",
+        f"{column} has {values}: too many for colors to tell anything",
         where=features.folder,
-        remedy="colour by a column with fewer values or with numbers, or draw a page (map.html), which shows and finds "
+        remedy="color by a column with fewer values or with numbers, or draw a page (map.html), which shows and finds "
         "the values",
     )

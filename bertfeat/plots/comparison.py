@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PANELS: tuple[tuple[Measure, str], ...] = (("cka", "CKA"), ("rsa", "RSA"), ("neighbours", "neighbours"))
+_PANELS: tuple[tuple[Measure, str], ...] = (("cka", "CKA"), ("rsa", "RSA"), ("neighbors", "neighbors"))
 _CELL = 0.3  # inches, of which a number takes most
 _NUMBER_SIZE, _LABEL_SIZE = 6.5, 8.0
-_BESIDE = 1.0  # inches for the colour bar and the names of the layers
+_BESIDE = 1.0  # inches for the color bar and the names of the layers
 _LONGEST = 1.0  # inches of a name
 _LIGHT = 0.62  # from which value on numbers are black
 
@@ -35,9 +35,9 @@ def draw_comparison(
     width: float | None = None,
     height: float | None = None,
 ) -> "Figure":
-    """Draw a comparison on three panels: CKA, RSA and common neighbours of each pair of layers, the first's down.
+    """Draw a comparison on three panels: CKA, RSA and common neighbors of each pair of layers, the first's down.
 
-    ``comparison`` is what :func:`bertfeat.compare_features` gives. Colours go from 0 to 1 in every picture; where RSA
+    ``comparison`` is what :func:`bertfeat.compare_features` gives. Colors go from 0 to 1 in every picture; where RSA
     is below 0, from its least value on. Cells without a value are gray. ``path``, ``axes`` and sizes: see
     :mod:`bertfeat.plots`.
 
@@ -82,7 +82,7 @@ def _comparison_note(comparison: ComparisonReport) -> str:
     names = " and ".join(Path(compared.features).name for compared in (comparison.first, comparison.second))
     return (
         f"{names}: {comparison.pooling} vectors, {comparison.items:,} of each; RSA and the {comparison.k} nearest "
-        f"neighbours of {comparison.sample:,}."
+        f"neighbors of {comparison.sample:,}."
     )
 
 

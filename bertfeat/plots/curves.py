@@ -48,7 +48,7 @@ class _LearningHistory(Protocol):
 def draw_curves(
     settings: _LearningHistory, path: str | Path | None = None, *, axes: Sequence[GivenAxes] | None = None
 ) -> "Figure":
-    """Draw how a head learnt, on two panels: loss, and score on the development set, the best epoch marked.
+    """Draw how a head learned, on two panels: loss, and score on the development set, the best epoch marked.
 
     ``settings`` is the record of a saved head: ``Head(folder).record``. ``path`` and ``axes``: see
     :mod:`bertfeat.plots`.

@@ -169,7 +169,7 @@ def fit_labels(figure: "Figure") -> None:
 
 def all_inside(figure: "Figure") -> bool:
     """Whether everything that is drawn lies inside the picture, and its axes have not shrunk to nearly nothing."""
-    bars = "<colorbar>"  # matplotlib's name for the axes of colour bars, which are thin
+    bars = "<colorbar>"  # matplotlib's name for the axes of color bars, which are thin
     axes = [panel.get_window_extent() for panel in figure.axes if panel.get_label() != bars]
     least = _LEAST_AXES * figure.dpi
     drawn = figure.get_tightbbox()  # in inches

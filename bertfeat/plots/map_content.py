@@ -1,4 +1,4 @@
-"""A map before it is drawn: the points, their colours, and the texts around them."""
+"""A map before it is drawn: the points, their colors, and the texts around them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class DocumentMap:
         return len(self.flat)
 
     def codes(self) -> NDArray[np.int64]:
-        """The group of each point: a place in the palette (0 where there are no colours), or OTHER, or NONE."""
+        """The group of each point: a place in the palette (0 where there are no colors), or OTHER, or NONE."""
         if self.coloring is None or self.values is None:
             return np.zeros(len(self.flat), np.int64)
         if isinstance(self.coloring, NameColors):
@@ -43,7 +43,7 @@ class DocumentMap:
         return np.where(np.isfinite(self.coloring.numbers(self.values)), 0, NONE)
 
     def numbers(self) -> NDArray[np.float64] | None:
-        """The number of each point, NaN where it has none; None where colours are no scale."""
+        """The number of each point, NaN where it has none; None where colors are no scale."""
         if self.coloring is None or self.values is None or isinstance(self.coloring, NameColors):
             return None
         return self.coloring.numbers(self.values)

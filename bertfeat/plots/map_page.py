@@ -82,7 +82,7 @@ def page_data(content: DocumentMap) -> dict[str, object]:
 
 
 def _legend_groups(content: DocumentMap) -> dict[str, object]:
-    """The groups of the legend, which of them each point is in, and the scale of numbers if colours are one."""
+    """The groups of the legend, which of them each point is in, and the scale of numbers if colors are one."""
     codes, numbers = content.codes(), content.numbers()
     drawn = sorted(set(codes.tolist()), key=lambda code: (code < 0, -code if code < 0 else code))
     places = {code: place for place, code in enumerate(drawn)}

@@ -78,7 +78,7 @@ def _dress(axes: "Axes", names: tuple[str, str]) -> None:
 
 
 def _scatter(axes: "Axes", content: DocumentMap, room: float) -> None:
-    """Grey dots below, the coloured ones above them in no order, so that no colour hides another."""
+    """Grey dots below, the colored ones above them in no order, so that no color hides another."""
     from matplotlib.colors import LinearSegmentedColormap
 
     codes, numbers = content.codes(), content.numbers()

@@ -1,4 +1,4 @@
-"""Colours for white and for dark backgrounds, distinguishable with and without colour blindness.
+"""Colors for white and for dark backgrounds, distinguishable with and without color blindness.
 
 The ten were found by search, from hues that have names, in the manner of Petroff (2021, arXiv:2107.02270): as far
 apart as can be, in CAM02-UCS and in OKLab, under normal sight and under simulated deuteranopia, protanopia and
@@ -41,7 +41,7 @@ SCALE = ("#440154", "#482374", "#424086", "#375b8d", "#2c728e", "#23898e", "#1fa
 SCALE_ON_DARK = ("#3b528b", "#2f6b8e", "#26828e", "#1f988b", "#28ae80", "#4ec36b", "#84d44b", "#c2df23", "#fde725")
 """The same on :data:`DARK_PAPER`: viridis from 0.25 to 1, without its dark end."""
 
-OTHERS = "#b9b9b9"  # values that have no colour of their own
+OTHERS = "#b9b9b9"  # values that have no color of their own
 NO_VALUE = "#6e6e6e"  # always with a cross for a dot
 OTHERS_ON_DARK = "#5f636b"
 NO_VALUE_ON_DARK = "#b4b4b4"

@@ -1,4 +1,4 @@
-"""The figure of every picture: drawn in a style of its own, wherever that happens, and shown by notebooks."""
+"""The matplotlib figure of all plots, which keeps its style wherever it is drawn, and shows in notebooks."""
 
 import io
 import threading
@@ -15,7 +15,7 @@ DPI = 300  # dots an inch: what journals ask of a picture in dots
 _SHOWN = 100  # dots an inch on a screen
 
 _STYLE: dict[str, object] = {
-    "font.family": ["sans-serif"],  # an svg names it last, after the fonts in mind
+    "font.family": ["sans-serif"],  # an SVG lists it last, after the chosen fonts
     "font.size": 9.0,
     "axes.labelsize": 9.0,
     "axes.titlesize": 9.0,
@@ -45,7 +45,7 @@ _DRAWING = threading.RLock()  # matplotlib's settings are the process's
 
 @contextmanager
 def styled(fonts: Sequence[str]) -> Iterator[None]:
-    """Let the style of pictures hold in the block, not the user's settings, in these fonts."""
+    """Apply the pictures' style, with these fonts, instead of the user's in the block."""
     with _DRAWING, matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # choose_fonts() warns once
         warnings.filterwarnings("error", message="constrained_layout not applied")
@@ -55,7 +55,7 @@ def styled(fonts: Sequence[str]) -> Iterator[None]:
 
 
 class Picture(Figure):
-    """A figure of matplotlib that keeps its style; made where :func:`styled` holds."""
+    """A matplotlib figure that keeps its style; create it under :func:`styled`."""
 
     def __init__(self, width: float, height: float, fonts: Sequence[str]) -> None:
         super().__init__(figsize=(width, height), layout="constrained")
@@ -68,12 +68,12 @@ class Picture(Figure):
             super().draw(renderer)
 
     def finish(self) -> None:
-        """Keep the layout as it is, and take the size that a screen wants."""
-        self.set_layout_engine("none")  # which would compute the same layout once more
+        """Freeze the layout, and set the resolution of a screen."""
+        self.set_layout_engine("none")  # an engine would compute the same layout again
         self.set_dpi(_SHOWN)
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        """The picture in twice as many dots as it has on the page, which sharp screens show."""
+        """The picture as PNG, at twice its displayed resolution, for sharp screens."""
         content = io.BytesIO()
         with styled(self._fonts):
             self.savefig(content, format="png", dpi=2 * _SHOWN)

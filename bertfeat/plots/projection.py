@@ -34,7 +34,7 @@ def pca(vectors: NDArray[np.float32]) -> Projection:
 
 
 def tsne(vectors: NDArray[np.float32]) -> Projection:
-    """t-SNE by scikit-learn, initialised by the PCA."""
+    """t-SNE by scikit-learn, initialized by the PCA."""
     with needed_library("t-SNE needs scikit-learn", "bertfeat[analysis]"):
         from sklearn.manifold import TSNE
     start = _start(vectors) * 1e-4  # small, as in van der Maaten and Hinton
@@ -44,13 +44,13 @@ def tsne(vectors: NDArray[np.float32]) -> Projection:
 
 
 def umap(vectors: NDArray[np.float32]) -> Projection:
-    """UMAP by umap-learn, initialised by the PCA."""
+    """UMAP by umap-learn, initialized by the PCA."""
     with needed_library("UMAP needs umap-learn", "bertfeat[umap]"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ImportWarning)  # that there is no TensorFlow
         library = importlib.import_module("umap")
-    neighbours = min(15, len(vectors) - 1)
+    neighbors = min(15, len(vectors) - 1)
     # a seed makes umap-learn use one thread; said here, or it warns
-    reducer = library.UMAP(n_neighbors=neighbours, init=_start(vectors), random_state=SEED, n_jobs=1)
+    reducer = library.UMAP(n_neighbors=neighbors, init=_start(vectors), random_state=SEED, n_jobs=1)
     return Projection(np.asarray(reducer.fit_transform(vectors), np.float64), None)
 
 
@@ -59,7 +59,7 @@ def _start(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     flat = pca(vectors).flat
     spread = flat[:, 0].std()
     if not spread > 0:
-        raise UsageError(f"all {len(vectors):,} vectors are equal: there are no neighbours to lay out")
+        raise UsageError(f"all {len(vectors):,} vectors are equal: there are no neighbors to lay out")
     start: NDArray[np.float64] = flat / spread
     return start
 

@@ -69,7 +69,7 @@ def pretrain_model(
     folder, where = Path(folder), single_device(device, "pre-training")
     going_on, resolved = _resolved(model, revision, settings, where)
     if going_on is not None and real_path(going_on.folder) == real_path(folder):
-        problem = "the model that goes on lies there, and would be overwritten"
+        problem = "the starting model lies there, and would be overwritten"
         raise UsageError(problem, where=folder, remedy=f"name another folder with {parameter('folder')}")
     texts = CorpusTexts(corpus, corpus_settings or CorpusSettings(), document_column)
     with hold_result_folder(folder, ResultKind.MODEL), silence_transformers(), keep_random_state():

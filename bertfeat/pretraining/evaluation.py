@@ -71,7 +71,7 @@ def _context_free(examples: SequenceExamples, frequencies: NDArray[np.float64]) 
 
 
 def unigram_logs(store: TokenStore, split: CorpusSplit, special: SpecialTokens) -> NDArray[np.float64]:
-    """The logarithm of each piece's frequency in what is learnt from, with one more of each. Shape: ``[V]``."""
+    """The logarithm of each piece's frequency in what is learned from, with one more of each. Shape: ``[V]``."""
     counts = store.counts(0, len(store.pieces), len(special.ordinary))
     for start, end in zip(split.held_out.starts, split.held_out.ends, strict=True):
         counts -= store.counts(int(start), int(end), len(special.ordinary))

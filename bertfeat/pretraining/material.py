@@ -36,7 +36,7 @@ Reading = Callable[[str], Iterable[CorpusText]]
 
 @dataclass(frozen=True, slots=True)
 class TrainingMaterial:
-    """The tokenizer and the tokenized corpus, ready to be learnt from."""
+    """The tokenizer and the tokenized corpus, ready to be learned from."""
 
     settings: PretrainingSettings
     tokenizer: PretrainingTokenizer
@@ -54,14 +54,14 @@ class TrainingMaterial:
 
     @property
     def frequencies(self) -> NDArray[np.float64]:
-        """The logarithm of each piece's frequency in what is learnt from. Shape: ``[V]``."""
+        """The logarithm of each piece's frequency in what is learned from. Shape: ``[V]``."""
         return unigram_logs(self.store, self.split, self.tokenizer.special)
 
 
 def prepare_material(
     folder: Path, read: Reading, settings: PretrainingSettings, model: Model | None, room: int | None = None
 ) -> TrainingMaterial:
-    """Learn a vocabulary, or take the tokenizer of the model that goes on, and tokenize the corpus.
+    """Learn a vocabulary, or take the tokenizer of the starting model, and tokenize the corpus.
 
     ``room``: how many pieces a new model has embeddings for, if that is more than its vocabulary has.
     """
@@ -69,10 +69,10 @@ def prepare_material(
         (folder / TOKENIZER).mkdir(parents=True)
     if model is None:
         size, positions = settings.vocabulary or VOCABULARY, settings.positions or settings.max_length
-        learnt = learn_vocabulary(
+        learned = learn_vocabulary(
             lambda: (row.text for row in read("learning a vocabulary")), size, cased=settings.cased
         )
-        write_vocabulary(folder / TOKENIZER, learnt, cased=settings.cased, positions=positions)
+        write_vocabulary(folder / TOKENIZER, learned, cased=settings.cased, positions=positions)
     else:
         save_tokenizer(model, folder / TOKENIZER)
     tokenizer = _tokenizer_in(folder, model, room)

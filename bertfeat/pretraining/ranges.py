@@ -1,4 +1,4 @@
-"""Ranges of a corpus that are learnt from or held out: whole documents, or the ends of documents."""
+"""Ranges of a corpus that are learned from or held out: whole documents, or the ends of documents."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ class DocumentRanges:
 
 @dataclass(frozen=True, slots=True)
 class CorpusSplit:
-    """The ranges that are learnt from, and those that are held out."""
+    """The ranges that are learned from, and those that are held out."""
 
     training: DocumentRanges
     held_out: DocumentRanges

@@ -14,7 +14,7 @@ class HeldOutScores:
     """Scores of a model on the sequences that are held out, with the same masks each time."""
 
     loss: float  # mean over the predicted pieces
-    unigram_loss: float  # of the pieces' frequencies in what is learnt from, add-one, on the same pieces
+    unigram_loss: float  # of the pieces' frequencies in what is learned from, add-one, on the same pieces
     copying_loss: float  # of those frequencies and the piece that stands in each place, which may be the unchanged one
     accuracy: float  # of the predicted pieces
     copying_accuracy: float  # of the likeliest piece by frequencies and the piece that stands in its place
@@ -40,7 +40,7 @@ class PretrainingIdentity:
     """All that decides a result: pre-trainings of one identity give one model, on one machine."""
 
     settings: PretrainingSettings
-    model: str | None  # fingerprint of the model that goes on
+    model: str | None  # fingerprint of the starting model
     corpus: str  # digest of the texts, and of where documents begin
 
 

@@ -1,4 +1,4 @@
-"""One pre-training, from a corpus to a model's folder: prepared, trained and scored, resumed where it was."""
+"""One pre-training run, from a corpus to a model's folder: prepares, trains, scores, resumes after a stop."""
 
 import shutil
 import time
@@ -51,7 +51,7 @@ from bertfeat.pretraining.settings import Objective, PretrainingSettings
 from bertfeat.pretraining.texts import CorpusText, CorpusTexts
 from bertfeat.pretraining.training import make_task, refuse_no_number, run_training, seconds_a_step
 
-MEASURED = 0.05  # share of the minutes in which the speed is measured
+MEASURED = 0.05  # share of the time budget for measuring the speed
 _MOST_MEASURED = 20.0  # seconds
 _UNKNOWN = 0.05  # share of unknown pieces above which the user is warned
 
@@ -74,7 +74,7 @@ class PretrainingRun:
         self.state = make_state_folder(folder) / "pretraining"
 
     def run(self, *, overwrite: bool) -> PretrainingReport:
-        """Do what is left to be done."""
+        """Train, resume, or reuse a finished model."""
         begun = time.perf_counter()
         warnings = [*_warnings_before(self.model, self.settings)]
         record, plan = (None, None) if overwrite else (read_record(self.folder), read_plan(self.state))
@@ -94,7 +94,7 @@ class PretrainingRun:
     # ── before the first step ───────────────────────────────────────────────────────────────────────────────
 
     def _begin(self) -> tuple[TrainingMaterial, StartedNetwork, PretrainingRecord]:
-        """Prepare everything and write down the plan; until then an old model stays, and a failure leaves nothing."""
+        """Prepare, write the plan, remove an old model last; a failure leaves nothing of what was prepared."""
         try:
             self._remove_state()
             material = prepare_material(self.state, self._read, self.settings, self.model)
@@ -187,7 +187,7 @@ class PretrainingRun:
         record = replace(
             plan,
             history=done.history,
-            after=self._score(material, network, "scoring the model as it became"),
+            after=self._score(material, network, "scoring the trained model"),
             tokens=done.tokens,
             seconds=done.seconds,
             versions=_versions(),
@@ -223,7 +223,7 @@ class PretrainingRun:
             for name in here
             if here[name] != there[name]
         ]
-        differ += ["the model that goes on"] * (self._fingerprint != theirs.model)
+        differ += ["the starting model"] * (self._fingerprint != theirs.model)
         differ += ["the texts of the corpus"] * (corpus != theirs.corpus)
         if differ:
             raise PretrainingError(
@@ -251,8 +251,8 @@ def _warnings_before(model: Model | None, settings: PretrainingSettings) -> Iter
         )
     if model is not None and settings.anchor is None and is_sentence_model(model):
         yield (
-            f"{model.name} was trained to give one vector a text. Going on without {parameter('anchor')} its last "
-            f"layer forgets that and will serve search less well; {parameter('anchor', 10)} holds it"
+            f"{model.name} was trained to give one vector a text. Without {parameter('anchor')} its last "
+            f"layer unlearns that and serves search less well; {parameter('anchor', 10)} keeps it"
         )
 
 
@@ -262,7 +262,7 @@ def _warnings_of_corpus(figures: CorpusFigures, size: int, asked: int | None) ->
         yield f"{figures.failed:,} rows cannot be read and were left out, the first because: {figures.first_failure}"
     if figures.unknown > _UNKNOWN * figures.pieces:
         share = figures.unknown / figures.pieces
-        yield f"{share:.0%} of the pieces are unknown to the vocabulary; it is not one of this language"
+        yield f"{share:.0%} of the pieces are unknown to the vocabulary; it does not fit the corpus"
     if asked is not None and size < asked:
         yield (
             f"the words of the corpus give a vocabulary of {size:,} pieces, and {asked:,} were asked for; "
@@ -277,5 +277,5 @@ def _versions() -> dict[str, str]:
 
 
 def steps_of_epochs(settings: PretrainingSettings, sequences: int) -> int:
-    """The steps in which all epochs are learnt from."""
+    """The number of steps that all epochs take."""
     return -(-sequences * (settings.epochs or 1) // settings.batch_size)

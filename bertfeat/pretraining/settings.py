@@ -1,4 +1,4 @@
-"""The settings of a pre-training: what is learnt, from which sequences, and for how long."""
+"""The settings of a pre-training: what is learned, from which sequences, and for how long."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -88,7 +88,7 @@ class PretrainingSettings:
     vocabulary: Annotated[
         int | None,
         Option(
-            "Pieces that a new model's vocabulary gets; it is learnt from the corpus.",
+            "Pieces that a new model's vocabulary gets; it is learned from the corpus.",
             default=f"{VOCABULARY:,}",
             basic=True,
             least=100,

@@ -1,4 +1,4 @@
-"""The tokenizer of a training: a WordPiece vocabulary learnt from the corpus, or that of the model that goes on."""
+"""The tokenizer of a training: a WordPiece vocabulary learned from the corpus, or that of the starting model."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -47,7 +47,7 @@ def learn_vocabulary(read: Callable[[], Iterable[str]], size: int, *, cased: boo
     twice; equal texts give equal vocabularies. The trainer is told all characters: left to itself it would number those
     inside of words in the order of a hash map, another one each time.
     """
-    plain, trained, learnt = (_untrained(cased) for _ in range(3))  # one that is trained is locked
+    plain, trained, learned = (_untrained(cased) for _ in range(3))  # one that is trained is locked
     alphabet, inner = _letters(plain, _without_endless_words(plain, read()), size // 3)
     trainer = WordPieceTrainer(
         vocab_size=size,
@@ -61,9 +61,9 @@ def learn_vocabulary(read: Callable[[], Iterable[str]], size: int, *, cased: boo
     pieces = trained.get_vocab()
     if len(pieces) <= len(SPECIAL):
         raise CorpusError("the corpus is empty: none of its rows has a word", remedy="check the files and their column")
-    learnt.model = models.WordPiece(vocab=pieces, unk_token=SPECIAL[1])  # without what the trainer took for special
-    learnt.add_special_tokens(list(SPECIAL))
-    return learnt
+    learned.model = models.WordPiece(vocab=pieces, unk_token=SPECIAL[1])  # without what the trainer took for special
+    learned.add_special_tokens(list(SPECIAL))
+    return learned
 
 
 def _without_endless_words(tokenizer: FastTokenizer, texts: Iterable[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The examples of a probe: labelled documents or words of a feature set, a sample if there are many."""
+"""The examples of a probe: labeled documents or words of a feature set, a sample if there are many."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class LabelColumn:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """The n documents or words that are learnt from."""
+    """The n documents or words that are learned from."""
 
     chosen: NDArray[np.bool_]  # [N]
     classes: tuple[str, ...]  # sorted

@@ -74,7 +74,7 @@ def probe_layers(
         pooling=str(columns[0].pooling),
         folds=settings.folds,
         examples=len(examples.rows),
-        labelled=len(labels.numbers) - nulls,
+        labeled=len(labels.numbers) - nulls,
         nulls=nulls,
         unaligned=int((~labels.aligned).sum()),
         rare=examples.rare,

@@ -47,8 +47,8 @@ class ProbeReport:
     label: str
     pooling: str
     folds: Annotated[int, Meta(ge=2)]
-    examples: _Count  # documents or words that were learnt from
-    labelled: _Count  # that there are
+    examples: _Count  # documents or words that were learned from
+    labeled: _Count  # that there are
     nulls: _Count  # without a label, left out
     unaligned: _Count  # words without a vector, left out
     rare: _Count  # of the sample, but of classes that are in too few documents, left out

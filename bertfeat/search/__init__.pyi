@@ -55,7 +55,7 @@ from .settings import (
     read_index_settings as read_index_settings,
     write_index_settings as write_index_settings,
 )
-from .vector_index import Neighbours as Neighbours, VectorIndex as VectorIndex
+from .vector_index import Neighbors as Neighbors, VectorIndex as VectorIndex
 from .vectors.faiss_index import count_faiss_gpus as count_faiss_gpus
 from .vectors.index_types import IndexType as IndexType
 from .vectors.metric import Metric as Metric

@@ -21,7 +21,7 @@ from bertfeat.search.query_encoder import QueryEncoder, check_same_model, embed_
 from bertfeat.search.reranking.rerank import Reranker
 from bertfeat.search.settings import REBUILD, IndexSettings
 from bertfeat.search.source_sets import check_sources
-from bertfeat.search.vector_index import Neighbours, VectorIndex
+from bertfeat.search.vector_index import Neighbors, VectorIndex
 from bertfeat.search.vectors.faiss_index import count_faiss_gpus
 from bertfeat.where import find_matching_rows, parse_where
 
@@ -187,7 +187,7 @@ class Index:
         return embed_queries(self.encoder, self.settings.column, texts)
 
     def reconstruct(self, numbers: NDArray[np.integer]) -> NDArray[np.float32]:
-        """The vectors of hits by their ``number``, as the index stores them (normalised under cosine)."""
+        """The vectors of hits by their ``number``, as the index stores them (normalized under cosine)."""
         return self.vectors.reconstruct(numbers)
 
     def check_sources(self) -> None:
@@ -200,14 +200,14 @@ class Index:
         """
         check_sources(self.settings, self.vectors.folder)
 
-    def _answers(self, neighbours: Neighbours, queries: Sequence[str | None]) -> list[Answer]:
-        hits = self._hits(neighbours)
-        k = neighbours.numbers.shape[1]
+    def _answers(self, neighbors: Neighbors, queries: Sequence[str | None]) -> list[Answer]:
+        hits = self._hits(neighbors)
+        k = neighbors.numbers.shape[1]
         return [Answer(query, tuple(hits[at * k : (at + 1) * k])) for at, query in enumerate(queries)]
 
-    def _hits(self, neighbours: Neighbours) -> list[Hit]:
+    def _hits(self, neighbors: Neighbors) -> list[Hit]:
         """The hits of all queries, one query after the other."""
-        numbers = neighbours.numbers.ravel()
+        numbers = neighbors.numbers.ravel()
         if not len(numbers):
             return []
         store = self.vectors.pieces
@@ -221,13 +221,13 @@ class Index:
         kept = {name: values for name, values in columns.items() if name not in _OWN_COLUMNS}
         values = [dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True)] or [{}] * len(numbers)
         sources = [source.path for source in self.settings.sources]
-        parts = neighbours.parts
-        ranks = np.tile(np.arange(1, neighbours.numbers.shape[1] + 1), len(neighbours.numbers)).tolist()
+        parts = neighbors.parts
+        ranks = np.tile(np.arange(1, neighbors.numbers.shape[1] + 1), len(neighbors.numbers)).tolist()
         return list(
             map(
                 Hit,
                 ranks,
-                neighbours.scores.ravel().tolist(),
+                neighbors.scores.ravel().tolist(),
                 columns["id"],
                 columns["row"],
                 texts,

@@ -40,7 +40,7 @@ class ScoreParts:
 
 @displayed
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class Neighbors:
     """The nearest vectors of each query, best first, the same number for each."""
 
     scores: NDArray[np.float32]  # [Q, K] see Metric
@@ -111,7 +111,7 @@ class VectorIndex:
         where: str | None = None,
         search_parameter: int | None = None,
         exact: bool = False,
-    ) -> Neighbours:
+    ) -> Neighbors:
         """The ``k`` nearest of each query vector ``[Q, W]``, or as many as there are.
 
         ``where`` is a condition on kept columns. ``search_parameter`` replaces the tuned ``nprobe`` or ``efSearch``;
@@ -132,7 +132,7 @@ class VectorIndex:
         where: str | None = None,
         search_parameter: int | None = None,
         exact: bool = False,
-    ) -> Neighbours:
+    ) -> Neighbors:
         """:meth:`search` for queries that are prepared as the index stores vectors, such as :meth:`reconstruct` gives.
 
         Shape: ``[Q, stored width]``.
@@ -149,7 +149,7 @@ class VectorIndex:
         available = len(self) if selected is None else int(selected.sum())
         k = min(k, available)
         if not k or not len(queries):
-            return Neighbours(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
+            return Neighbors(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
         scanned = 0
         if exact:
             scores, numbers = scan_all_vectors(self.stored_index, queries, k, selected)
@@ -158,10 +158,10 @@ class VectorIndex:
         self._check_numbers(numbers)
         if self.metric is Metric.L2 and flat_storage(self.stored_index) is not None:
             return self._compare_again(queries, numbers, scanned)
-        return Neighbours(self.metric.scores(scores), numbers, scanned=scanned)
+        return Neighbors(self.metric.scores(scores), numbers, scanned=scanned)
 
     def reconstruct(self, numbers: NDArray[np.integer]) -> NDArray[np.float32]:
-        """The vectors of those numbers as the index stores them (whitened; normalised under cosine), ``[n, W]``.
+        """The vectors of those numbers as the index stores them (whitened; normalized under cosine), ``[n, W]``.
 
         Raises:
             UsageError: there is no vector of such a number.
@@ -188,7 +188,7 @@ class VectorIndex:
             scores[short], numbers[short] = scan_all_vectors(self.stored_index, queries[short], k, selected)
         return (scores, numbers), int(short.sum())
 
-    def _compare_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64], scanned: int) -> Neighbours:
+    def _compare_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64], scanned: int) -> Neighbors:
         """Distances computed from differences: FAISS expands the square, which cancels digits of near vectors."""
         scores = np.empty(numbers.shape, np.float32)
         for start in range(0, len(queries), _EXACT_QUERIES):
@@ -198,7 +198,7 @@ class VectorIndex:
             scores[part] = np.sqrt(np.einsum("qkw,qkw->qk", differences, differences))
         order = np.lexsort((numbers, scores), axis=1)
         nearest, whose = np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1)
-        return Neighbours(nearest, whose, scanned=scanned)
+        return Neighbors(nearest, whose, scanned=scanned)
 
     def _prepare_queries(self, vectors: NDArray[np.floating]) -> NDArray[np.float32]:
         if vectors.ndim != 2 or vectors.shape[1] != self.settings.width:

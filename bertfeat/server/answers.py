@@ -96,7 +96,7 @@ def refuse_failed_texts(features: RequestFeatures, param: str) -> None:
 def text_vectors(
     features: RequestFeatures, name: str, *, dimensions: int | None = None, normalize: bool = True
 ) -> NDArray[np.float32]:
-    """The vectors of a document column, cut to their first ``dimensions``, and normalised.
+    """The vectors of a document column, cut to their first ``dimensions``, and normalized.
 
     Raises:
         Problem: they do not have so many.

@@ -1,4 +1,4 @@
-"""Colours of the map's points by a kept column: a code for each point, and what the codes stand for."""
+"""Colors of the map's points by a kept column: a code for each point, and what the codes stand for."""
 
 import base64
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from bertfeat.server.page_facets import Facet
 from bertfeat.server.page_map import MapLayout
 
 MOST_NAMES = 10
-"""Values that have a colour of their own, as many as the palette has; what is left shares one."""
+"""Values that have a color of their own, as many as the palette has; what is left shares one."""
 
 SHADES = 9
 """Steps of the scale that numbers are shown by."""
@@ -36,7 +36,7 @@ class ColorEntry:
 
 @dataclass(frozen=True, slots=True)
 class PointColors:
-    """The colours of all points of a map."""
+    """The colors of all points of a map."""
 
     column: str
     entries: tuple[ColorEntry, ...]

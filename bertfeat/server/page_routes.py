@@ -134,7 +134,7 @@ class _PageData:
         return describe_service(self._service, facets)
 
     def colors(self, column: str) -> PointColors | None:
-        """The colours of the map by a kept column, or None while map or facets are computed."""
+        """The colors of the map by a kept column, or None while map or facets are computed."""
         index = self.index
         facets, layout = self._facets.value(), self._layout.value()
         if facets is None or layout is None:

@@ -24,7 +24,7 @@ from bertfeat.study.settings import ChangeMeasure, ChangeSettings
 from bertfeat.usages import Usage, cluster_labels, find_usage_column
 from bertfeat.where import Slice, cut_slices
 
-_TOLD = 5  # words that could not be measured, where none could
+_TOLD = 5  # reasons that the error gives where no word was measured
 
 
 @checked
@@ -38,12 +38,12 @@ def measure_change(
 ) -> ChangeReport:
     """Measure how the meaning of words differs between slices of a kept column, such as years.
 
-    ``words`` None are all that have ``settings.least`` usages in every slice, as :func:`bertfeat.find_usages` finds
-    them, without case. Of every slice equally many usages are compared. Words that could not be measured are listed
-    in the report; memory does not depend on the size of the feature set, but for a number a document and a few a word.
+    ``words`` None means all with ``settings.least`` usages in every slice, as :func:`bertfeat.find_usages` finds
+    them, without case. Equally many usages of each slice are compared. Words that could not be measured are listed
+    in the report; memory grows only by one number a document and a few a word.
 
     Raises:
-        UsageError: slices that cannot be, or no word that could be measured.
+        UsageError: impossible slices, or no word could be measured.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set.
         NotDerivableError: the column cannot be derived from the stored ones.
         BertfeatError: scikit-learn is not installed.
@@ -84,7 +84,7 @@ def _measure_word(sample: WordSample, slices: Sequence[Slice], settings: ChangeS
         counts = ", ".join(f"{number:,} in {name}" for name, number in sample.counts.items())
         problem = f"{sample.word!r} has too few usages to compare {settings.least} of each slice: {counts}"
         if not any(sample.counts.values()):
-            problem = f"{sample.word!r} does not stand in the documents of any slice"
+            problem = f"{sample.word!r} does not occur in the documents of any slice"
         return UnmeasuredWord(sample.word, sample.counts, problem)
     compared = sample.equal()
     number = compared.units.shape[1]

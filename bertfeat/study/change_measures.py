@@ -32,7 +32,7 @@ def mean_usages(
 ) -> SliceMeans:
     """The means of a slice and of resamples of it, from ``units [n, W]`` of length 1 and their senses ``labels [n]``.
 
-    A resample draws n of the n usages with replacement; which sense a usage has is not drawn again.
+    A resample draws n of the n usages with replacement; the usages keep their senses.
     """
     number = len(units)
     drawn = random.multinomial(number, np.full(number, 1 / number), _RESAMPLES)

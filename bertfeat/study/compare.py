@@ -29,12 +29,12 @@ def compare_features(
     """Compare two feature sets over the same rows: of two models, two precisions, or before and after training.
 
     Every layer of the first is compared with every layer of the second: by linear CKA and cosine over all documents,
-    tokens or words, and by RSA and nearest neighbours over a sample of them. Tokens are those with the same characters.
+    tokens or words, and by RSA and nearest neighbors over a sample of them. Tokens match if their characters do.
 
     Raises:
         FeatureSetError: the sets are not of the same rows.
         NotDerivableError: they have no vectors of the same pooling, or not of these layers.
-        UsageError: several poolings, or fewer items than neighbours can be told of.
+        UsageError: several poolings, or too few items for ``k`` neighbors.
     """
     settings = settings or ComparisonSettings()
     sets = tuple(given if isinstance(given, FeatureSet) else FeatureSet(given) for given in (first, second))
@@ -59,7 +59,7 @@ def compare_features(
     )
 
 
-# ── what is compared ────────────────────────────────────────────────────────────────────────────────────────
+# ── columns and sample ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _common_pooling(sets: Sequence[FeatureSet], asked: str | None) -> Pooling:
@@ -100,7 +100,7 @@ def _choose_sample(items: int, settings: ComparisonSettings) -> NDArray[np.int64
     size = min(items, settings.sample)
     if size < settings.k + 2:
         raise UsageError(
-            f"{settings.k} nearest of {max(size - 1, 0)} others are no measure: {items:,} items are in both sets",
+            f"k={settings.k} needs {settings.k + 2} items, not {size}; {items:,} are in both sets",
             remedy="give a smaller k, or a larger sample if there are more items",
         )
     return np.sort(np.random.default_rng(settings.seed).choice(items, size, replace=False))

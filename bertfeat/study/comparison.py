@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bertfeat.display import displayed
 
-Measure = Literal["cka", "rsa", "neighbours", "cosine", "least_cosine"]
+Measure = Literal["cka", "rsa", "neighbors", "cosine", "least_cosine"]
 """The name of a measure of two layers; see :class:`LayerPair`."""
 
 
@@ -29,15 +29,15 @@ class ComparedSet:
 class LayerPair:
     """The similarity of two layers, one of each set; None where a measure is undefined.
 
-    CKA, RSA and neighbours are undefined where a layer has equal vectors everywhere, as has the embedding of ``[CLS]``,
+    CKA, RSA and neighbors are undefined where a layer has equal vectors everywhere, as has the embedding of ``[CLS]``,
     and cosines where the layers differ in width.
     """
 
     first: str
     second: str
-    cka: float | None  # linear centred kernel alignment, 0 to 1: Kornblith et al. 2019, section 3
+    cka: float | None  # linear centerd kernel alignment, 0 to 1: Kornblith et al. 2019, section 3
     rsa: float | None  # Spearman correlation of the cosines within each set: Kriegeskorte et al. 2008
-    neighbours: float | None  # share of common ones among the k nearest by cosine
+    neighbors: float | None  # share of common ones among the k nearest by cosine
     cosine: float | None  # mean over all items
     least_cosine: float | None
 
@@ -53,7 +53,7 @@ class ComparisonReport:
     by_text: bool  # whether texts were compared; where a set stores none, rows are matched by number and id
     documents: int  # that both sets have
     items: int  # documents, tokens or words that were compared
-    sample: int  # of them, for RSA and neighbours
+    sample: int  # of them, for RSA and neighbors
     k: int
     seed: int
     pairs: tuple[LayerPair, ...]  # every layer of the first with every layer of the second, in this order

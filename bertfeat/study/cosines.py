@@ -46,7 +46,7 @@ class CosineSums:
 class SimilarityStructure:
     """The similarities among the items of a sample in one layer."""
 
-    ranks: Matrix64  # [m(m-1)/2] of the cosine of each two items, centred and of length 1
+    ranks: Matrix64  # [m(m-1)/2] of the cosine of each two items, centerd and of length 1
     nearest: NDArray[np.bool_]  # [m, m] whether the second is one of the k nearest of the first
 
     def correlate(self, other: "SimilarityStructure") -> float:
@@ -54,7 +54,7 @@ class SimilarityStructure:
         return float(np.clip(self.ranks @ other.ranks, -1.0, 1.0))
 
     def overlap(self, other: "SimilarityStructure") -> float:
-        """The share of nearest neighbours that both have."""
+        """The share of nearest neighbors that both have."""
         return float((self.nearest & other.nearest).sum() / self.nearest.sum())
 
 

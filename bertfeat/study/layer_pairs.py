@@ -78,7 +78,7 @@ def _compare_group(
 def _compare_structures(
     ours: SimilarityStructure, theirs: SimilarityStructure, *, defined: bool
 ) -> tuple[float, float]:
-    """RSA and the share of common neighbours; in a layer that does not vary both would be noise."""
+    """RSA and the share of common neighbors; in a layer that does not vary both would be noise."""
     return (ours.correlate(theirs), ours.overlap(theirs)) if defined else (np.nan, np.nan)
 
 

@@ -32,9 +32,9 @@ _TEXTS = ("text", "pair")  # by segment
 
 
 def without_blanks(batch: RecordBatch, tokens: PiecePositions) -> PiecePositions:
-    """Tokens whose characters begin behind white space, which some tokenizers count as a part of the next token.
+    """Move starts of tokens behind white space, which some tokenizers count as a part of the next token.
 
-    Where the batch has no texts, the tokens as they are.
+    Without texts in the batch, tokens stay as they are.
     """
     segment, start = _segments(tokens), tokens.start.copy()
     for number, name in enumerate(name for name in _TEXTS if name in batch.schema.names):

@@ -18,7 +18,7 @@ _LEAST_SPREAD = 1e-12  # share of the squares that is no rounding of float32: a 
 class CkaSums:
     """Sums from which the linear CKA of every layer of one set with every layer of another follows.
 
-    Kornblith et al. 2019 (arXiv:1905.00414), section 3: ``‖YᵀX‖² / (‖XᵀX‖ ‖YᵀY‖)`` in Frobenius norms, of centred X
+    Kornblith et al. 2019 (arXiv:1905.00414), section 3: ``‖YᵀX‖² / (‖XᵀX‖ ‖YᵀY‖)`` in Frobenius norms, of centerd X
     and Y. They take 8 V₁ V₂ bytes, however many vectors there are.
     """
 
@@ -30,15 +30,15 @@ class CkaSums:
 
     def add(self, first: Sequence[NDArray[np.floating]], second: Sequence[NDArray[np.floating]]) -> None:
         """Add the vectors of n items: ``[n, W]`` of each layer."""
-        centred = [
+        centerd = [
             [mean.deviations(chunk) for mean, chunk in zip(means, chunks, strict=True)]
             for means, chunks in zip(self._means, (first, second), strict=True)
         ]
-        for sums, matrices in zip(self._own, centred, strict=True):
+        for sums, matrices in zip(self._own, centerd, strict=True):
             for own, matrix in zip(sums, matrices, strict=True):
                 own += matrix.T @ matrix
-        beside = np.hstack(centred[1])
-        for cross, matrix in zip(self._cross, centred[0], strict=True):
+        beside = np.hstack(centerd[1])
+        for cross, matrix in zip(self._cross, centerd[0], strict=True):
             cross += matrix.T @ beside
 
     def matrix(self) -> Matrix64:

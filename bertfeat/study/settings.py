@@ -38,11 +38,11 @@ class ComparisonSettings:
             basic=True,
         ),
     ] = ()
-    k: Annotated[int, Option("Nearest neighbours, of which a share is common.", least=1, basic=True)] = 10
+    k: Annotated[int, Option("Nearest neighbors, of which a share is common.", least=1, basic=True)] = 10
     sample: Annotated[  # each pair has a number of 8 bytes in every layer
         int,
         Option(
-            "Documents, tokens or words, at random, for RSA and neighbours; CKA takes all.",
+            "Documents, tokens or words, at random, for RSA and neighbors; CKA takes all.",
             least=3,
             most=4000,
             basic=True,

@@ -107,7 +107,7 @@ def groups_in_batch(groups: TokenGroups, layout: Layout, batch: TokenBatch) -> B
     shifts = np.repeat(batch.starts - layout.window_offsets[batch.windows], counts)
     tokens = groups.tokens[at].astype(np.int64) + shifts
     targets = groups.targets[at]
-    # a new segment begins where the target changes; a document's windows may be neighbours in a batch
+    # a new segment begins where the target changes; a document's windows may be neighbors in a batch
     window = np.repeat(np.arange(len(counts)), counts)
     change = np.ones(len(at), bool)
     change[1:] = (targets[1:] != targets[:-1]) | (window[1:] != window[:-1])

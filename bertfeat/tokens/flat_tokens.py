@@ -56,7 +56,7 @@ class FlatTokens:
     types: NDArray[np.int8]  # [M] segment ids
     special: Masks  # [M]
     segment: NDArray[np.int8]  # [M] 0 first text, 1 second
-    own: Masks  # [M] not a prompt's or a neighbour's
+    own: Masks  # [M] not a prompt's or a neighbor's
     counted: Masks  # [M] own, or the prompt's, which counts for documents
     spans: CharSpans | None  # [M] character offsets, where they are needed
     lengths: Int64s  # [D]
@@ -99,7 +99,7 @@ class FlatTokens:
 
     @classmethod
     def of_plain_texts(cls, texts: Sequence[str], tokenizer: Tokenizer, settings: TokenSettings) -> Self:
-        """Lay out single texts all at once: without a prompt, neighbours, and offsets, so for document vectors only."""
+        """Lay out single texts all at once: without a prompt, neighbors, and offsets, so for document vectors only."""
         pieces, template = split_texts(tokenizer, texts, offsets=False), tokenizer.single
         capacity = settings.max_length - template.size
         sizes = np.fromiter((len(each.ids) for each in pieces), np.int64, len(pieces))

@@ -117,7 +117,7 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
 
 
 def _are_plain(documents: Sequence[Document], settings: TokenSettings) -> bool:
-    """Whether all are single texts of which document vectors are wanted, without a prompt or neighbours."""
+    """Whether all are single texts of which document vectors are wanted, without a prompt or neighbors."""
     if settings.with_tokens or settings.with_words or settings.prompt or settings.left_words is not None:
         return False
     return not any(document.pair is not None or document.before or document.after for document in documents)

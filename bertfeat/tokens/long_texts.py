@@ -1,6 +1,6 @@
 """Long texts → their pieces, a section at a time, because a tokenizer needs some hundred bytes of memory a piece.
 
-Sections overlap. Where two neighbours have the same pieces for a while on either side of a place, the text before the
+Sections overlap. Where two neighbors have the same pieces for a while on either side of a place, the text before the
 section no longer matters there, and the two are joined at that place. Where they never agree (a word of many thousand
 characters, which is one unknown piece), the two are read as one section.
 
@@ -20,7 +20,7 @@ from bertfeat.words import CharSpans
 SECTION = 1 << 16
 """Characters of a section; shorter texts are read whole."""
 
-_OVERLAP = 1 << 10  # characters that two neighbours share on either side of the cut between them
+_OVERLAP = 1 << 10  # characters that two neighbors share on either side of the cut between them
 _AGREEING = 12  # pieces that must agree on either side of the place where two sections are joined
 _TRIED = 200  # places that are tried, on either side
 _AT_ONCE = 16  # sections that a tokenizer is given at once, on all cores

@@ -9,7 +9,7 @@ _SPECIAL = ("cls_token", "pad_token", "eos_token", "unk_token", "mask_token")
 def make_residue_tokenizer(loaded: PreTrainedTokenizerBase) -> FastTokenizer:
     """Make the fast form of an ``EsmTokenizer``: a piece for each character but white space, between <cls> and <eos>.
 
-    Where transformers makes one unknown token of neighbouring characters that it does not know, each has its own here.
+    Where transformers makes one unknown token of neighboring characters that it does not know, each has its own here.
     """
     vocabulary = loaded.get_vocab()
     fast = FastTokenizer(models.WordLevel(vocabulary, unk_token=loaded.unk_token))

@@ -43,14 +43,14 @@ class TokenSettings:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Neighbouring tokens of one origin: the special tokens at one place, or pieces of one text."""
+    """Neighboring tokens of one origin: the special tokens at one place, or pieces of one text."""
 
     ids: NDArray[np.int32]  # [n]
     types: NDArray[np.int8]  # [n] segment ids
     special: bool
     segment: int  # 0 first text, 1 second
     spans: CharSpans | None  # [n] character offsets in the document's own text, where they are needed
-    own: NDArray[np.bool_] | None = None  # [n] False for a prompt's or a neighbour's pieces; None: all own
+    own: NDArray[np.bool_] | None = None  # [n] False for a prompt's or a neighbor's pieces; None: all own
     counted: NDArray[np.bool_] | None = None  # [n] own, or the prompt's, which counts for documents; None: all
 
 
@@ -73,7 +73,7 @@ class TokenSequence:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text's pieces, and where its own characters lie between a prompt or its neighbours."""
+    """A text's pieces, and where its own characters lie between a prompt or its neighbors."""
 
     pieces: TextPieces
     lead: int = 0
@@ -91,7 +91,7 @@ class _Text:
         spans = self.pieces.spans
         if spans is None or (self.lead == 0 and self.stop is None):
             return None
-        # white space may be a piece of no width; without neighbours it belongs to the text even at its edge
+        # white space may be a piece of no width; without neighbors it belongs to the text even at its edge
         begun = spans.end > self.lead if self.lead else np.ones(len(spans), bool)
         return begun if self.stop is None else begun & (spans.start < self.stop)
 
@@ -102,7 +102,7 @@ class _Text:
         return own | (spans.start < self.prompt) | (spans.end <= self.prompt)
 
     def offsets(self) -> CharSpans | None:
-        """Offsets in the own text; a piece that begins in the prompt or ends in a neighbour is cut to it."""
+        """Offsets in the own text; a piece that begins in the prompt or ends in a neighbor is cut to it."""
         spans = self.pieces.spans
         if spans is None or (self.lead == 0 and self.stop is None):
             return spans
@@ -128,7 +128,7 @@ class _Text:
 def build_sequences(
     documents: Sequence[Document], tokenizer: Tokenizer, settings: TokenSettings
 ) -> list[TokenSequence]:
-    """Tokenise documents and lay out each one's tokens, windows."""
+    """Tokenize documents and lay out each one's tokens, windows."""
     context = bool(settings.prompt) or any(document.before or document.after for document in documents)
     offsets = settings.with_tokens or settings.with_words or context or settings.left_words is not None
     firsts = split_texts(tokenizer, [_embedded(document, settings.prompt) for document in documents], offsets=offsets)
@@ -166,7 +166,7 @@ def _embedded(document: Document, prompt: str) -> str:
 
 def _single_sequence(text: _Text, template: Template, settings: TokenSettings, *, context: bool) -> TokenSequence:
     capacity = settings.max_length - template.size
-    start, stop = _fit_neighbours(text, capacity) if context else (0, text.size)
+    start, stop = _fit_neighbors(text, capacity) if context else (0, text.size)
     excess = max(0, stop - start - capacity)
     if excess and settings.long is LongTextPolicy.ERROR:
         return TokenSequence(rejected=too_long_reason(stop - start + template.size, settings.max_length))
@@ -199,8 +199,8 @@ def _left_sequence(document: Document, text: _Text, template: Template, settings
     return replace(sequence, windows=tuple(cut_left_windows(begins.tolist(), stop.tolist(), read, capacity)))
 
 
-def _fit_neighbours(text: _Text, capacity: int) -> tuple[int, int]:
-    """The range of pieces that holds the text and as much of its neighbours as there is room for."""
+def _fit_neighbors(text: _Text, capacity: int) -> tuple[int, int]:
+    """The range of pieces that holds the text and as much of its neighbors as there is room for."""
     own = text.own()
     at = np.flatnonzero(own) if own is not None else np.arange(text.size)
     if not len(at):

@@ -29,7 +29,7 @@ class TextWindow:
 def cut_windows(num_pieces: int, capacity: int) -> list[TextWindow]:
     """Cut pieces into windows of at most ``capacity``; every piece is taken exactly once.
 
-    Neighbouring windows share a quarter of their pieces, and the boundary lies in the middle of what they share,
+    Neighboring windows share a quarter of their pieces, and the boundary lies in the middle of what they share,
     so a piece is taken from the window where its shorter side of context is longest (as in BERT's ``run_squad.py``).
     The last window is moved back to be full, which gives its pieces more context at the same cost.
     """

@@ -1,4 +1,4 @@
-"""The column in which usages are compared, and the vector of the word in a sentence, made as the feature set was.
+"""The query of a usage search: the column to compare in, and the word's vector in an example sentence.
 
 Shapes: W width of the feature column.
 """
@@ -29,7 +29,7 @@ _PIECE_POOLINGS = [pooling for pooling in Pooling if not pooling.per_document]
 def find_usage_column(features: FeatureSet, column: str | None, task: TaskName = "usages") -> ReadableColumn:
     """The word column of that name or recipe, or the token column where there is none.
 
-    Without a name it is of the layers that are best for the task, or else the only one.
+    Without a name it is the one of the layers that are best for the task, or else the only one.
 
     Raises:
         FeatureSetError: the set has no texts, or no vectors of tokens or words; the message gives the remedy.
@@ -181,7 +181,7 @@ def embed_word(
     if not occurrence.picks.numbers:
         word = text[occurrence.start : occurrence.end]
         raise UsageError(
-            f"the model gives {shorten(word)!r} in {parameter('like')} no vector", remedy="choose another word"
+            f"{shorten(word)!r} has no vector in {parameter('like')}", remedy="choose another word"
         )
     vectors = document.matrix(column.name)[list(occurrence.picks.numbers)]
     vector: NDArray[np.float32] = unit_vectors(combine_vectors(vectors, [occurrence.picks]))[0]
@@ -206,7 +206,7 @@ def _find_in_sentence(
                 return occurrence
     if mark:
         raise UsageError(
-            "what is marked must be a whole word, or several: the *river* bank", where=parameter("like", like)
+            "mark a whole word, or several: the *river* bank", where=parameter("like", like)
         )
     hint = f"; {parameter('match', 'prefix')} finds words that begin so" if _may_be_prefix(query, text) else ""
     raise UsageError(

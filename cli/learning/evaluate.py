@@ -96,7 +96,7 @@ def _run_evaluation(
     )
     if report.unknown:
         labels, noun = ", ".join(map(single_line, report.unknown[:MOST_COLUMNS])), "tags" if kind == "tag" else "labels"
-        console.warn(f"{source} has {noun} that the head never learnt: {labels}")
+        console.warn(f"{source} has {noun} that the head never learned: {labels}")
     console.result(report.scores, head_score_lines(report.scores))
     if report.failures:
         rows, first = pluralize(len(report.failures), "row"), report.failures[0].reason

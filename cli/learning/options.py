@@ -76,7 +76,7 @@ def source_option(name: str, help_text: str, *, required: bool = False) -> Decor
 
 
 def folder_option(default: str, help_text: str) -> Decorator:
-    """Declare ``--output``, the folder of what is learnt, whose default is shown as such."""
+    """Declare ``--output``, the folder of what is learned, whose default is shown as such."""
     path = click.Path(path_type=Path)
     return option("-o", "--output", type=path, metavar="DIR", show_default=default, help=help_text)
 
@@ -121,7 +121,7 @@ def pair_options(function: Callback) -> Callback:
 
 
 def learning_options(*between: Decorator) -> Decorator:
-    """Declare what is to be predicted, and how examples are read and learnt from: the command gets ``examples``.
+    """Declare what is to be predicted, and how examples are read and learned from: the command gets ``examples``.
 
     Options ``between`` come after the columns and before the others.
     """

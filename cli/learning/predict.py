@@ -13,14 +13,14 @@ from ..bundles import leave_out
 from ..console import Console
 from ..options import output_options, reading_options, recorded_device_option, recorded_model_option
 from ..paths import STDIN
-from ..terminal import has_colour
+from ..terminal import has_color
 from .options import choices_option, head_command
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
     from bertfeat.learning import PredictionForm
 
-COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")
+COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan")
 SHOWN_FAILURES = 5
 
 _OPTIONS = (
@@ -95,14 +95,14 @@ def _predict_head(
     form: PredictionForm = "jsonl"
     if kind == "tag" and not console.as_json:
         form = to or ("text" if to_stdout and sys.stdout.isatty() else "conll")
-    colour = to_stdout and form == "text" and has_colour()
+    color = to_stdout and form == "text" and has_color()
     report = write_predictions(
         folder,
         source,
-        (lambda text: click.echo(text, color=colour)) if output is None or to_stdout else output,
+        (lambda text: click.echo(text, color=color)) if output is None or to_stdout else output,
         kind=kind,
         to=form,
-        mark=_colour_span if colour else None,
+        mark=_color_span if color else None,
         choices=choices,
         corpus_settings=reading,
         model=model,
@@ -117,7 +117,7 @@ def _predict_head(
         raise click.exceptions.Exit(ROWS_FAILED)
 
 
-def _colour_span(text: str, label: str) -> str:
-    """A span in the colour of its label."""
-    colour = COLOURS[sum(map(ord, label)) % len(COLOURS)]
-    return click.style(text, fg=colour, bold=True) + click.style(f" {label}", fg=colour, dim=True)
+def _color_span(text: str, label: str) -> str:
+    """A span in the color of its label."""
+    color = COLORS[sum(map(ord, label)) % len(COLORS)]
+    return click.style(text, fg=color, bold=True) + click.style(f" {label}", fg=color, dim=True)

@@ -1,4 +1,4 @@
-"""``bertfeat classify train``, and the same of other heads: labelled examples become a head."""
+"""``bertfeat classify train``, and the same of other heads: labeled examples become a head."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ _OPTIONS = (
             "--layers",
             metavar="SPEC",
             show_default="concat4, or the only ones that are stored",
-            help="What is read: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learnt.",
+            help="What is read: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learned.",
         ),
         option(
             "--fine-tune", is_flag=True, help="Fine-tune the whole model on the texts, instead of a head on features."

@@ -35,5 +35,5 @@ def exit_for_failed_rows(failed: int, console: Console) -> None:
         click.exceptions.Exit: rows failed.
     """
     if failed:
-        console.warn(f"{pluralize(failed, 'row')} of the corpora failed, and nothing was learnt of them")
+        console.warn(f"{pluralize(failed, 'row')} of the corpora failed, and nothing was learned of them")
         raise click.exceptions.Exit(ROWS_FAILED)

@@ -91,14 +91,14 @@ def test_some_words_that_cannot_be_measured() -> None:
     result = change("cell", "gone", "window", *PERIODS)
     assert result.exit_code == 3
     assert result.stdout.count("\ncell ") == 3
-    assert "warning: 'gone' does not stand in the documents of any slice" in result.stderr
+    assert "warning: 'gone' does not occur in the documents of any slice" in result.stderr
     assert "warning: 'window' does not stand in" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("gone", "went", *PERIODS), "'gone' does not stand in the documents of any slice; 'went' does not stand in "),
+        (("gone", "went", *PERIODS), "'gone' does not occur in the documents of any slice; 'went' does not occur in "),
         (PERIODS, "name words, or give --all for every word; one of the two"),
         (("cell", "--all", *PERIODS), "one of the two"),
         (("cell", *PERIODS, "--json", "--width", "9"), "--width is for lines, and --json has none"),

@@ -33,7 +33,7 @@ def test_the_table() -> None:
     assert lines[6].split() == ["0", "1", "2", "3", "4"]
     # concat4 holds layers 1 to 4 of the first set: of each the likest of the second
     assert [line.split()[0] for line in lines[7:11]] == ["1", "2", "3", "4"]
-    assert lines[12].split() == ["first", "second", "CKA", "RSA", "neighbours", "mean", "cosine", "least"]
+    assert lines[12].split() == ["first", "second", "CKA", "RSA", "neighbors", "mean", "cosine", "least"]
     assert [line.split()[0] for line in lines[13:]] == ["layer1", "layer2", "layer3", "layer4"]
     assert result.stderr == (
         "a.features: 1 row left out that failed here\nb.features: 1 row left out that failed here\n"
@@ -52,7 +52,7 @@ def test_the_json() -> None:
     assert [(pair["first"], pair["second"]) for pair in value["pairs"]] == [
         *(("layer4", "layer4"), ("layer4", "layer2"), ("layer2", "layer4"), ("layer2", "layer2")),
     ]
-    assert list(value["pairs"][0]) == ["first", "second", "cka", "rsa", "neighbours", "cosine", "least_cosine"]
+    assert list(value["pairs"][0]) == ["first", "second", "cka", "rsa", "neighbors", "cosine", "least_cosine"]
     assert (value["sample"], value["seed"], value["k"]) == (8, 3, 2)
 
 
@@ -79,7 +79,7 @@ def test_the_picture(folder: Path, form: str) -> None:
     assert run("--pooling", "mean", "--plot", f"x.{form}").exit_code == 0
     assert (folder / f"x.{form}").read_bytes() == once
     if form == "svg":
-        assert all(f">{title}<".encode() in once for title in ("CKA", "RSA", "neighbours"))
+        assert all(f">{title}<".encode() in once for title in ("CKA", "RSA", "neighbors"))
 
 
 @pytest.mark.parametrize(

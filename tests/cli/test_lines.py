@@ -110,24 +110,24 @@ def test_text_is_cleaned_and_cut_between_signs() -> None:
 @pytest.mark.parametrize("id_", ["이", "of twenty characters"])
 def test_every_line_fits_and_its_word_is_in_the_middle(left: str, word: str, right: str, id_: str, width: int) -> None:
     given = [made("left ", "w", " right", 0.5), made(left, word, right, 0.25, id_)]
-    lines = list(kwic_lines(given, width, colour=False))
+    lines = list(kwic_lines(given, width, color=False))
     assert max(map(cell_width, lines)) <= max(width, 24 + len(" 0.500    ") + cell_width(id_))
     assert all(sign.isprintable() or sign == "\u200d" for line in lines for sign in line)
     assert lines[1].startswith(f" 0.250  {id_}  ")
-    coloured = list(kwic_lines(given, width, colour=True))
-    assert list(map(click.unstyle, coloured)) == lines
-    places = {cell_width(click.unstyle(line.partition("\x1b[31m")[0])) for line in coloured}
+    colored = list(kwic_lines(given, width, color=True))
+    assert list(map(click.unstyle, colored)) == lines
+    places = {cell_width(click.unstyle(line.partition("\x1b[31m")[0])) for line in colored}
     assert len(places) == 1
 
 
 def test_signs_are_not_cut_apart() -> None:
-    (line,) = kwic_lines([made("x" * 50 + "e\u0301" * 30, "w", "👩‍👩‍👧" * 30)], 40, colour=False)
+    (line,) = kwic_lines([made("x" * 50 + "e\u0301" * 30, "w", "👩‍👩‍👧" * 30)], 40, color=False)
     assert line.count("\u0301") == line.count("e")
     assert line.count("👩‍👩‍👧") * 3 == line.count("👩") + line.count("👧")
 
 
 def test_long_ids_keep_their_ends() -> None:
-    (line,) = kwic_lines([made("a ", "w", " b", None, "news/2024/january/part-17.jsonl:123")], 80, colour=False)
+    (line,) = kwic_lines([made("a ", "w", " b", None, "news/2024/january/part-17.jsonl:123")], 80, color=False)
     assert line.startswith("…")
     assert "l:123  " in line
 
@@ -136,7 +136,7 @@ def test_long_ids_keep_their_ends() -> None:
 def test_kept_columns_leave_room_for_the_context(width: int) -> None:
     values: dict[str, Value] = {"author": "Sir Arthur Conan Doyle " * 3, "year": 1892, "title": "가나다라" * 9}
     given = [made("left " * 99, "word", " right" * 99, 0.5, "1", values), made("", "은행", "", 0.25, "22", {})]
-    lines = list(kwic_lines(given, width, show=("author", "year", "title"), colour=False))
+    lines = list(kwic_lines(given, width, show=("author", "year", "title"), color=False))
     if width >= 60:
         assert max(map(cell_width, lines)) <= width
         assert cell_width(lines[0][lines[0].index("left") :]) >= width // 3

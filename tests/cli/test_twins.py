@@ -36,7 +36,7 @@ KINDS = {
     "answer": ("json", ()),
     "choose": ("csv", ("--choices", "a,b,c", "--label", "right")),
 }
-"""Of each kind the ending of its corpora, and the options that say what is learnt of them."""
+"""Of each kind the ending of its corpora, and the options that say what is learned of them."""
 
 VERBS = ("train", "predict", "evaluate", "table7")
 TINY = ("--model", "model", "--precision", "fp32")
@@ -424,8 +424,8 @@ def test_a_corpus_that_lacks_it_is_told_before_anything_is_extracted(kind: str, 
     outcome = run([*given, *more, *reading])
     assert (outcome.code, outcome.made) == (1, {}), outcome.stderr
     name = "answers" if kind == "answer" else KINDS[kind][1][-1]
-    learnt = f", from which the head {kind}.head learnt" if (kind, verb) == ("answer", "evaluate") else ""
-    assert f"error: lacking.csv: there is no column '{name}'{learnt}; there are '" in outcome.stderr
+    learned = f", from which the head {kind}.head learned" if (kind, verb) == ("answer", "evaluate") else ""
+    assert f"error: lacking.csv: there is no column '{name}'{learned}; there are '" in outcome.stderr
     near = f"did you mean {name}s? name it with --label" in outcome.stderr
     assert near == (kind != "answer")
 
@@ -481,7 +481,7 @@ def test_a_head_is_asked_for_scores_that_there_are_none_of(given: dict[str, Any]
     path, _ = corpus_without("classify")
     head = Head("classify.head")
     assert head.predict(path).scores is None
-    missing = r"there is no column '(tpoic'|topic', from which the head classify\.head learnt)"
+    missing = r"there is no column '(tpoic'|topic', from which the head classify\.head learned)"
     with pytest.raises(HeadError, match=missing + "; there are 'id', 'text', 'topics'; did you"):
         head.predict(path, **given)
     assert len(head.predict(path, with_gold=False, **given).rows) == 12

@@ -93,17 +93,17 @@ def test_a_long_sentence_does_not_fill_the_terminal(options: tuple[str, ...]) ->
 
 
 @pytest.mark.slow
-def test_colours_are_for_terminals_that_want_them() -> None:
+def test_colors_are_for_terminals_that_want_them() -> None:
     code = "from bertfeat.cli import run; run()"
     shown = {}
-    for name, changes in {"plain": {}, "no colour": {"NO_COLOR": "1"}, "dumb": {"TERM": "dumb"}}.items():
+    for name, changes in {"plain": {}, "no color": {"NO_COLOR": "1"}, "dumb": {"TERM": "dumb"}}.items():
         environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")}
         command = [sys.executable, "-c", code, "usages", "word.features", "bank", "-k", "1", "--quiet"]
         run = on_a_terminal(command, {**environment, "TERM": "xterm", **changes})
         assert run.exit_code == 0, run.piped
         shown[name] = run.terminal.decode()
     assert "\x1b[31m\x1b[1mbank\x1b[0m of the river" in shown["plain"]
-    assert "\x1b" not in shown["no colour"] + shown["dumb"]
+    assert "\x1b" not in shown["no color"] + shown["dumb"]
 
 
 def test_terminal_width_is_that_of_the_environment() -> None:

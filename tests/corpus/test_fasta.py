@@ -105,4 +105,4 @@ def test_columns_of_other_formats_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="cannot be used with fasta files"):
             read(tmp_path, PROTEINS, **settings)
     with pytest.raises(UsageError, match=r"no such column in .*; there are 'id', 'description', 'sequence'"):
-        read(tmp_path, PROTEINS, keep=("organism",))
+        read(tmp_path, PROTEINS, keep=("organizm",))

@@ -16,7 +16,7 @@ from tests.support.runs import contents, extractor
 from tests.support.tiny_models import Tiny
 from tests.support.ways import local_workers
 
-PAGE = (Path(__file__).parents[2] / "docs" / "ecosystem.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "engineers.md").read_text()
 (BARS,) = re.findall(r"```python\n(from bertfeat\.corpus import .*?)```", PAGE, re.DOTALL)
 BARS = BARS.replace("my_package", "toy_package")
 

@@ -73,8 +73,8 @@ def post_attention_in_float64(weights: BlockWeights, context: Tensor, residual: 
         return x @ affine.weight.double().T + affine.bias.double()
 
     def normed(x: Tensor, affine: Affine) -> Tensor:
-        centred = x - x.mean(-1, keepdim=True)
-        unit = centred / (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
+        centerd = x - x.mean(-1, keepdim=True)
+        unit = centerd / (centerd.square().mean(-1, keepdim=True) + 1e-12).sqrt()
         return unit * affine.weight.double() + affine.bias.double()
 
     attended = normed(times(context.double(), weights.attention_out) + residual.double(), weights.attention_norm)

@@ -66,7 +66,7 @@ def test_special_tokens_that_a_text_spells_out(any_tiny: Tiny) -> None:
     np.testing.assert_allclose(found, text_states(any_tiny.folder, text), rtol=0, atol=BOUND)
 
 
-def test_padding_tokens_of_neighbours_do_not_shift_positions(tiny: Callable[[str], Tiny]) -> None:
+def test_padding_tokens_of_neighbors_do_not_shift_positions(tiny: Callable[[str], Tiny]) -> None:
     roberta = tiny("roberta")
     texts = ["<pad>", "x <pad> y <pad> z", "the river", "<pad><pad> bank"]
     for text, found in zip(texts, states(roberta, documents(texts), range(6)), strict=True):

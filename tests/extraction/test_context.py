@@ -186,8 +186,8 @@ def test_what_it_cannot_stand_beside(bert: Tiny, tmp_path: Path) -> None:
     corpus = tmp_path / "a.conll"
     corpus.write_text("-DOCSTART- O\n\nHe O\nwent O\n\n")
     with pytest.raises(UsageError, match="both stand before a text"):
-        extractor.extract(corpus, tmp_path / "a.features", corpus_settings=_with_neighbours())
+        extractor.extract(corpus, tmp_path / "a.features", corpus_settings=_with_neighbors())
 
 
-def _with_neighbours() -> CorpusSettings:
+def _with_neighbors() -> CorpusSettings:
     return CorpusSettings(document_context=True)

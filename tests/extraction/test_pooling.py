@@ -52,7 +52,7 @@ def test_every_pooling_has_a_method() -> None:
     assert set(POOLING_METHODS) == set(Pooling)
 
 
-def test_the_neighbours_of_a_segment_change_nothing() -> None:
+def test_the_neighbors_of_a_segment_change_nothing() -> None:
     alone = segment_sum(HIDDEN, torch.tensor([4, 7, 2]), torch.tensor([0]))
     beside = segment_sum(HIDDEN, torch.tensor([1, 4, 7, 2, 5]), torch.tensor([0, 1, 4]))
     np.testing.assert_array_equal(alone[0], beside[1])

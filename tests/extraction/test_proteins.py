@@ -94,7 +94,7 @@ def test_the_fast_tokenizer_gives_the_ids_of_the_slow_one(esm: Path) -> None:
     assert fast.unknown_id == VOCABULARY.index("<unk>")
 
 
-def test_neighbours_of_a_protein_change_little(esm: Path, tmp_path: Path) -> None:
+def test_neighbors_of_a_protein_change_little(esm: Path, tmp_path: Path) -> None:
     (tmp_path / "a.fa").write_text("".join(f">p{at}\n{protein}\n" for at, protein in enumerate(PROTEINS * 4)))
     rows = [row for row in open_corpus(tmp_path / "a.fa").rows() if isinstance(row, Document)]
     extractor = Extractor(esm, pooling="mean", precision="fp32")

@@ -194,7 +194,7 @@ def test_pairs_words_tags_and_kept_columns(bert: Tiny, tmp_path: Path) -> None:
         ["A", "river"],
         ["It", "flows"],
     ]
-    # the first document has no neighbours, the others have
+    # the first document has no neighbors, the others have
     same = [
         np.allclose(a.matrix("last_word"), b.matrix("last_word"), atol=1e-5) for a, b in zip(plain, around, strict=True)
     ]

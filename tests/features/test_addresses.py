@@ -340,7 +340,7 @@ def test_a_row_group_costs_few_requests(bucket: Address, s3: S3Server, monkeypat
     groups = features._parts.open(features.entries[0]).footer.metadata.num_row_groups
     assert groups > 5
     s3.forget()
-    assert sum(map(len, features.stream())) == 4000  # neighbouring columns in one request
+    assert sum(map(len, features.stream())) == 4000  # neighboring columns in one request
     assert s3.count("get", "list", "head") == 0
     assert s3.count("range") <= groups + 2
     s3.forget()

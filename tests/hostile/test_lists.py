@@ -1,4 +1,4 @@
-"""Queries, ids, judgements, predictions and probes as nobody should write them."""
+"""Queries, ids, judgments, predictions and probes as nobody should write them."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ LINES: dict[str, bytes] = {
     "noise": bytes(range(256)) * 4,
     "only stars": b"***\n*\n* *\n",
 }
-JUDGEMENTS: dict[str, bytes] = {
+JUDGMENTS: dict[str, bytes] = {
     "nothing": b"",
     "the header alone": b"query-id\tcorpus-id\tscore\n",
     "no header": b"q0\t3\t1\n",
@@ -105,7 +105,7 @@ _LAYER = {
 }
 _PROBED = {
     "features": "x", "model": "m", "label": "l", "pooling": "mean",
-    "folds": 2, "examples": 4, "labelled": 4, "nulls": 0,
+    "folds": 2, "examples": 4, "labeled": 4, "nulls": 0,
     "unaligned": 0, "rare": 0, "classes": {"a": 2, "b": 2}, "majority": "a",
     "baseline": {"accuracy": 0.5, "accuracy_spread": 0, "macro_f1": 0.3, "macro_f1_spread": 0},
     "layers": [_LAYER],
@@ -155,9 +155,9 @@ def test_lines(yard: Yard, tell: Tell, name: str) -> None:
 
 
 @pytest.mark.hostile
-@pytest.mark.parametrize("name", JUDGEMENTS)
-def test_judgements(yard: Yard, tell: Tell, name: str) -> None:
-    tell(_run(yard, JUDGED, "beir/qrels/test.tsv", name, JUDGEMENTS[name]))
+@pytest.mark.parametrize("name", JUDGMENTS)
+def test_judgments(yard: Yard, tell: Tell, name: str) -> None:
+    tell(_run(yard, JUDGED, "beir/qrels/test.tsv", name, JUDGMENTS[name]))
 
 
 @pytest.mark.hostile
@@ -180,11 +180,11 @@ def test_probes(yard: Yard, tell: Tell, name: str) -> None:
 
 @pytest.mark.parametrize("number", range(8))
 def test_some_lists(yard: Yard, tell: Tell, number: int) -> None:
-    judged = list(JUDGEMENTS)[number * 3]
+    judged = list(JUDGMENTS)[number * 3]
     asked = list(LINES)[number * 2]
     tell(
         [
-            *_run(yard, JUDGED, "beir/qrels/test.tsv", judged, JUDGEMENTS[judged]),
+            *_run(yard, JUDGED, "beir/qrels/test.tsv", judged, JUDGMENTS[judged]),
             *_run(yard, IDS, "ids.txt", asked, LINES[asked]),
         ]
     )

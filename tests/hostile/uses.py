@@ -230,7 +230,7 @@ QUERIES = (
 )
 VECTORS = (_use("vectors", "search flat.index --vectors vectors.npy --json", "flat.index vectors.npy"),)
 IDS = (_use("ids", "index -o flat.index --remove ids.txt --json", "flat.index ids.txt", "flat.index"),)
-JUDGED = (_use("judgements", "evaluate flat.index --beir beir --model model --json", "flat.index model beir"),)
+JUDGED = (_use("judgments", "evaluate flat.index --beir beir --model model --json", "flat.index model beir"),)
 PREDICTIONS = (_use("predictions", "tag evaluate --predictions predictions.tsv --json", "predictions.tsv"),)
 
 USES = (

@@ -107,7 +107,7 @@ def _write_corpora(folder: Path) -> None:
     (folder / "plain.txt").write_text("The bank of the river.\nThe old mill.\n\nHe went north.\n", "utf-8")
     gold = [line.split() for line in (folder / "test.conll").read_text("utf-8").splitlines()]
     (folder / "predictions.tsv").write_text("".join("\t".join([*line, *line[-1:]]) + "\n" for line in gold), "utf-8")
-    _write_judgements(folder / "beir")
+    _write_judgments(folder / "beir")
 
 
 def _write_records(path: Path, number: int, *, seed: int, bad: bool = False, first: int = 1) -> None:
@@ -123,7 +123,7 @@ def _write_records(path: Path, number: int, *, seed: int, bad: bool = False, fir
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def _write_judgements(folder: Path) -> None:
+def _write_judgments(folder: Path) -> None:
     (folder / "qrels").mkdir(parents=True)
     queries = [{"_id": f"q{at}", "text": f"the {place} of the bank"} for at, place in enumerate(PLACES[:4])]
     (folder / "queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries), "utf-8")

@@ -39,7 +39,7 @@ def test_a_claimed_folder_says_what_it_is(tmp_path: Path, kind: ResultKind) -> N
         ({".bertfeat/index.json": "{}", "version-1/index.faiss": ""}, ResultKind.INDEX),
         ({"head.json": "{}", "head.safetensors": ""}, ResultKind.HEAD),
         ({"_settings.json": '{"format_version": 1, "identity": {}}', "runs/x": ""}, ResultKind.TABLE7),
-        ({"_settings.json": '{"colour": "red"}', "runs/x": ""}, None),
+        ({"_settings.json": '{"color": "red"}', "runs/x": ""}, None),
         ({"_settings.json": "[" * 100_000, "runs/x": ""}, None),
         ({"index.json": '{"pages": []}'}, None),
         ({"part-00000.parquet": "no Parquet"}, None),

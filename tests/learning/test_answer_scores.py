@@ -63,7 +63,7 @@ def counting(answers: Sequence[str], *, second: bool) -> list[str]:
         ("“1,000”", "“1000”"),
     ],
 )
-def test_a_normalised_answer(text: str, expected: str) -> None:
+def test_a_normalized_answer(text: str, expected: str) -> None:
     assert normalize_answer(text) == expected
 
 

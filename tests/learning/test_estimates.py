@@ -42,11 +42,11 @@ class StandIn(TorchFunctionMode):
         return func(*tree_map_only(torch.device, on_cpu, args), **tree_map_only(torch.device, on_cpu, kwargs or {}))
 
 
-@pytest.mark.parametrize("learnt", ["tags", "labels in epochs", "labels solved"])
+@pytest.mark.parametrize("learned", ["tags", "labels in epochs", "labels solved"])
 def test_the_estimate_is_timed_on_the_device(
-    tiny: Callable[[str], Tiny], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learnt: str
+    tiny: Callable[[str], Tiny], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learned: str
 ) -> None:
-    tags = learnt == "tags"
+    tags = learned == "tags"
     corpus = tmp_path / ("a.conll" if tags else "a.csv")
     corpus = write_conll(corpus, sentences(12, 1)) if tags else write_records(corpus, topics(12, 1))
     extractor = Extractor(tiny("bert").folder, layers="last", pooling="word" if tags else "mean", **FP32)
@@ -60,8 +60,8 @@ def test_the_estimate_is_timed_on_the_device(
             settings = HeadSettings(hidden=4)
             assert estimate_head_table7("tag", features, features, None, settings=settings, **given).training > 0
         else:
-            hidden = HeadSettings(hidden=4 if learnt == "labels in epochs" else 0)
+            hidden = HeadSettings(hidden=4 if learned == "labels in epochs" else 0)
             made = estimate_head_table7("classify", features, features, None, label="topic", settings=hidden, **given)
             assert (made.training > 0, made.solving > 0) == (hidden.hidden > 0, hidden.hidden == 0)
-    assert gpu.put["zeros"] > 0  # what is learnt from
-    assert gpu.put["empty" if learnt == "labels solved" else "_parse_to"] > 0  # the weights: of a layer, of a network
+    assert gpu.put["zeros"] > 0  # what is learned from
+    assert gpu.put["empty" if learned == "labels solved" else "_parse_to"] > 0  # the weights: of a layer, of a network

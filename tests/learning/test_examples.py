@@ -38,7 +38,7 @@ def read_of(sets: list[FeatureSet], layers: str, pooling: Pooling) -> HeadInput:
 
 
 def learned(examples: HeadExamples, kind: str = "classify") -> Task:
-    """The task as it is learnt from examples."""
+    """The task as it is learned from examples."""
     return task_of(kind).learned(examples.gold, examples.origin, HeadSettings())
 
 

@@ -1,4 +1,4 @@
-"""Fine-tuning for heads: what is learnt, what a plain loop of transformers gives, windows, what is saved."""
+"""Fine-tuning for heads: what is learned, what a plain loop of transformers gives, windows, what is saved."""
 
 import json
 import random
@@ -31,7 +31,7 @@ from tests.support.head_texts import (
     asked,
     choosable,
     head_texts,
-    labelled,
+    labeled,
     long_texts,
     made_texts,
     task_of_case,
@@ -88,7 +88,7 @@ def load(trained: Trained) -> TunedHead:
 # ── learning ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_follows_from_the_texts_is_learnt(trained: Trained) -> None:
+def test_what_follows_from_the_texts_is_learned(trained: Trained) -> None:
     dev, guesses = trained.given["dev"], trained.guesses["dev"]
     right = []
     for guess, gold, other in zip(guesses, dev.gold, dev.others, strict=True):
@@ -318,7 +318,7 @@ def test_long_questions_and_empty_passages(bert: Tiny) -> None:
     [
         (
             "labels",
-            replace(labelled(2, 0), gold=("money", "mill")),
+            replace(labeled(2, 0), gold=("money", "mill")),
             "id1: its label .mill. is none",
         ),
         ("choices", replace(choosable(2, 0), gold=(0, -1)), "question id1: it has no right choice"),
@@ -354,6 +354,6 @@ def test_weights_of_another_shape_are_refused(bert_folder: Path) -> None:
     (bert_folder / "config.json").write_text(json.dumps(config | {"intermediate_size": 40}))
     with (
         pytest.raises(BertfeatError, match="its weights lack"),
-        tuning(Model("odd", bert_folder), "labels", labelled(2, 0)),
+        tuning(Model("odd", bert_folder), "labels", labeled(2, 0)),
     ):
         pass

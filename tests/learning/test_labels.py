@@ -28,12 +28,12 @@ from tests.support.tiny_models import Tiny
 LABELS = ("1.1", "1.10", "true", "True", "1e3", "1000", "007", "7")
 
 
-def labelled(path: Path, labels: tuple[object, ...]) -> Path:
+def labeled(path: Path, labels: tuple[object, ...]) -> Path:
     records = topics(4 * len(labels), 1)
     return write_records(path, [{**record, "topic": labels[at % len(labels)]} for at, record in enumerate(records)])
 
 
-def learnt(tiny: Tiny, folder: Path, *corpora: Path) -> list[str]:
+def learned(tiny: Tiny, folder: Path, *corpora: Path) -> list[str]:
     given = [
         "classify",
         "train",
@@ -54,14 +54,14 @@ def learnt(tiny: Tiny, folder: Path, *corpora: Path) -> list[str]:
 
 
 def test_labels_of_csv_are_their_texts(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
-    corpora = [labelled(tmp_path / f"{name}.csv", LABELS) for name in ("train", "dev")]
-    assert learnt(tiny("bert"), tmp_path, *corpora) == sorted(LABELS)
+    corpora = [labeled(tmp_path / f"{name}.csv", LABELS) for name in ("train", "dev")]
+    assert learned(tiny("bert"), tmp_path, *corpora) == sorted(LABELS)
 
 
 def test_labels_of_jsonl_are_its_values(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     """1 and 1.0 are one number in JSON; "1" is a string, and its text is the same."""
-    corpora = [labelled(tmp_path / "train.jsonl", (1, 2, 3.5)), labelled(tmp_path / "dev.jsonl", (1.0, 2.0, 3.5))]
-    assert learnt(tiny("bert"), tmp_path, *corpora) == ["1", "2", "3.5"]
+    corpora = [labeled(tmp_path / "train.jsonl", (1, 2, 3.5)), labeled(tmp_path / "dev.jsonl", (1.0, 2.0, 3.5))]
+    assert learned(tiny("bert"), tmp_path, *corpora) == ["1", "2", "3.5"]
 
 
 @pytest.mark.parametrize(

@@ -73,11 +73,11 @@ def test_choices_have_the_least_loss_that_there_is(home: Path, tmp_path: Path) -
     features = FeatureSet(tmp_path / "head" / "features" / "train.features")
     inputs = standardised(tmp_path / "head", np.stack([row.vector("concat4", "mean") for row in features]))
     weight, _ = weights_of(tmp_path / "head")
-    learnt = torch.from_numpy(weight[0]).requires_grad_()
+    learned = torch.from_numpy(weight[0]).requires_grad_()
     right = torch.tensor([record["right"] for record in choices(30, 1)])
-    cross_entropy((torch.from_numpy(inputs) @ learnt).view(30, 3), right).backward()  # type: ignore[no-untyped-call]
-    assert learnt.grad is not None
-    np.testing.assert_allclose(learnt.grad.numpy(), -0.2 * weight[0], atol=2e-4)
+    cross_entropy((torch.from_numpy(inputs) @ learned).view(30, 3), right).backward()  # type: ignore[no-untyped-call]
+    assert learned.grad is not None
+    np.testing.assert_allclose(learned.grad.numpy(), -0.2 * weight[0], atol=2e-4)
 
 
 def test_the_best_candidate_is_kept_and_all_are_told(home: Path, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_mean_of_network_and_linear_head_is_what_numpy_computes(extracted: E
     done = train("classify", *sets, tmp_path / "head", label="topic", layers="last", settings=settings)
     *others, both = done.record.candidates
     assert (both.hidden, both.averaged, [each.hidden for each in others]) == (128, True, [128, 0])
-    assert done.record.chosen == both, "it is not averaged that this toy is learnt best"
+    assert done.record.chosen == both, "it is not averaged that this toy is learned best"
     weights = {
         name: tensor.double().numpy() for name, tensor in load_file(tmp_path / "head" / "head.safetensors").items()
     }
@@ -132,6 +132,6 @@ def test_settings_of_epochs_are_refused_where_there_are_none(extracted: Extract,
         train("classify", *sets, tmp_path / "a", label="topic", settings=HeadSettings(hidden=0, epochs=6))
     with pytest.raises(UsageError, match=r"weight_decay=-1\.0: must be above 0 and at most 1,000,000"):
         HeadSettings(weight_decay=-1.0)
-    settings = HeadSettings(hidden=0, epochs=1)  # a mix is learnt in epochs
+    settings = HeadSettings(hidden=0, epochs=1)  # a mix is learned in epochs
     done = train("classify", *sets, tmp_path / "b", label="topic", layers="mix4", settings=settings)
     assert (len(done.record.history), [each.hidden for each in done.record.candidates]) == (1, [0])

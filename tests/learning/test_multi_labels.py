@@ -1,4 +1,4 @@
-"""Any number of labels a text: learnt and scored as scikit-learn does, from lists and from columns of yes and no."""
+"""Any number of labels a text: learned and scored as scikit-learn does, from lists and from columns of yes and no."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Texts as a whole model reads them: as Hugging Face's tokenizers cut them, and windows that hold what is learnt."""
+"""Texts as a whole model reads them: as Hugging Face's tokenizers cut them, and windows that hold what is learned."""
 
 import random
 import re
@@ -76,7 +76,7 @@ def test_windows_are_those_of_run_squad(tmp_path: Path, positions: int) -> None:
         assert (int(example["start_positions"]), int(example["end_positions"])) == target
 
 
-def test_answers_are_learnt_in_the_windows_that_hold_them(bert: Tiny) -> None:
+def test_answers_are_learned_in_the_windows_that_hold_them(bert: Tiny) -> None:
     given = asked(30, 2, most=120)
     read = Sequencer(bert.model, TASKS["answers"].longest).read_passages(given)
     examples = TASKS["answers"].with_targets(given, read)

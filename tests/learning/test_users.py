@@ -103,12 +103,12 @@ def test_development_sets_that_are_of_no_use() -> None:
     refused(train("classify", "train.csv", "gone.csv", "--label", "topic"), r"gone\.csv: no such file or feature set")
 
 
-def test_labels_that_were_never_learnt_are_told() -> None:
+def test_labels_that_were_never_learned_are_told() -> None:
     assert train("classify", "train.csv", "dev.csv", "--label", "topic").exit_code == 0
     some = changed("some.csv", topics(12, 3), 4, topic="sport")
     result = run("classify", "evaluate", "out.head", some, "--json")
     assert result.exit_code == 0
-    assert "some.csv has labels that the head never learnt: sport" in result.stderr
+    assert "some.csv has labels that the head never learned: sport" in result.stderr
     assert json.loads(result.stdout)["examples"] == 12
     again = train("classify", "train.csv", some, "--label", "topic")
     assert again.exit_code == 0

@@ -1,4 +1,4 @@
-"""The pictures of change and of senses: every text in it, intervals, and no more lines than there are colours."""
+"""The pictures of change and of senses: every text in it, intervals, and no more lines than there are colors."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Maps: where the points lie, who gets which colour, and what a picture says of itself."""
+"""Maps: where the points lie, who gets which color, and what a picture says of itself."""
 
 import sys
 import types
@@ -51,7 +51,7 @@ def test_one_dimension_and_equal_vectors() -> None:
 
 @pytest.mark.parametrize("method", ["tsne", "umap"])
 @pytest.mark.parametrize("count", [3, 60])
-def test_neighbours_stay_neighbours_the_same_way_every_time(method: str, count: int) -> None:
+def test_neighbors_stay_neighbors_the_same_way_every_time(method: str, count: int) -> None:
     pytest.importorskip("sklearn" if method == "tsne" else "umap", exc_type=ImportError)
     groups = np.arange(count) % 3
     vectors = (np.eye(3, 16)[groups] * 50 + clustered(count) / 20).astype(np.float32)
@@ -92,10 +92,10 @@ def test_a_method_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
         METHODS["umap"](clustered(6))
 
 
-# ── who gets which colour ───────────────────────────────────────────────────────────────────────────────────
+# ── who gets which color ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_each_of_a_few_values_has_a_colour(features: FeatureSet, tmp_path: Path) -> None:
+def test_each_of_a_few_values_has_a_color(features: FeatureSet, tmp_path: Path) -> None:
     draw_map(features, tmp_path / "map.svg", color="lang")
     fills = svg_fills(tmp_path / "map.svg")
     # a dot a document and one in the legend; equally frequent values in the order of their characters
@@ -106,7 +106,7 @@ def test_each_of_a_few_values_has_a_colour(features: FeatureSet, tmp_path: Path)
     assert [text for text in texts if text in names] == names
 
 
-def test_of_many_values_the_most_frequent_have_a_colour(features: FeatureSet, tmp_path: Path) -> None:
+def test_of_many_values_the_most_frequent_have_a_color(features: FeatureSet, tmp_path: Path) -> None:
     draw_map(features, tmp_path / "map.svg", color="author")
     fills, texts = svg_fills(tmp_path / "map.svg"), svg_texts(tmp_path / "map.svg")
     counted = Counter(map(str, kept("author")))
@@ -143,7 +143,7 @@ def test_numbers_may_be_taken_for_names(features: FeatureSet, tmp_path: Path) ->
         *((color, "png") for color in ("good", "part", "hostile")),
     ],
 )
-def test_every_kind_of_colour(features: FeatureSet, color: str | None, form: str, tmp_path: Path) -> None:
+def test_every_kind_of_color(features: FeatureSet, color: str | None, form: str, tmp_path: Path) -> None:
     (write_map_page if form == "html" else draw_map)(features, tmp_path / f"map.{form}", color=color)
     assert [path.name for path in tmp_path.iterdir()] == [f"map.{form}"]
     assert form != "svg" or svg_texts(tmp_path / "map.svg")  # it is XML, whatever the names hold
@@ -154,7 +154,7 @@ def colors_of(features: FeatureSet, path: Path, **options: object) -> dict[str, 
     return {group["label"]: group["light"] for group in Page(path).data["groups"]}
 
 
-def test_a_value_has_one_colour_in_all_pictures_of_a_set(features: FeatureSet, tmp_path: Path) -> None:
+def test_a_value_has_one_color_in_all_pictures_of_a_set(features: FeatureSet, tmp_path: Path) -> None:
     whole = colors_of(features, tmp_path / "whole.html")
     assert len(whole) == 10
     for points in (5, 17, 40):
@@ -165,10 +165,10 @@ def test_a_value_has_one_colour_in_all_pictures_of_a_set(features: FeatureSet, t
     assert Page(tmp_path / "year.html").data["scale"]["ends"] == ["1900", "2019"]
 
 
-def test_ids_have_colours_only_where_they_are_few(features: FeatureSet, tmp_path: Path) -> None:
+def test_ids_have_colors_only_where_they_are_few(features: FeatureSet, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"id has 120 different values, and the 9 most frequent are 7.5% of the doc"):
         draw_map(features, tmp_path / "map.png", color="id")
-    with pytest.raises(UsageError, match=r"many has 60 different values.*colour by a column with fewer values"):
+    with pytest.raises(UsageError, match=r"many has 60 different values.*color by a column with fewer values"):
         draw_map(features, tmp_path / "map.png", color="many")
     few = FeatureSet(vector_set(tmp_path / "few.features", clustered(6)))
     draw_map(few, tmp_path / "few.svg", color="id")
@@ -232,7 +232,7 @@ def test_many_dots_are_smaller_and_fainter(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_drawn(features: FeatureSet, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no kept column 'yaer' to colour by; there are: row, id, year"):
+    with pytest.raises(UsageError, match="no kept column 'yaer' to color by; there are: row, id, year"):
         draw_map(features, tmp_path / "map.png", color="yaer")
     with pytest.raises(UsageError, match="by pca, tsne, umap, not by 'mds'"):
         draw_map(features, tmp_path / "map.png", method="mds")

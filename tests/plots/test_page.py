@@ -50,10 +50,10 @@ def page(path: Path) -> Page:
 
 def test_points_lie_where_the_pca_puts_them(features: FeatureSet, page: Page) -> None:
     vectors = features.matrix("last_mean").astype(np.float64)
-    centred = vectors - vectors.mean(axis=0)
-    _, _, directions = np.linalg.svd(centred, full_matrices=False)
+    centerd = vectors - vectors.mean(axis=0)
+    _, _, directions = np.linalg.svd(centerd, full_matrices=False)
     for name, direction in (("x", directions[0]), ("y", directions[1])):
-        wanted, told = centred @ direction, np.array(page.data[name])
+        wanted, told = centerd @ direction, np.array(page.data[name])
         if (wanted * told).sum() < 0:
             wanted = -wanted
         np.testing.assert_allclose(told, wanted, atol=1e-4 * np.ptp(wanted))

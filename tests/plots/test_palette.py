@@ -1,4 +1,4 @@
-"""The palettes: they hold on their paper, and for the colour-blind, by published formulas."""
+"""The palettes: they hold on their paper, and for the color-blind, by published formulas."""
 
 import itertools
 
@@ -94,6 +94,6 @@ def test_scales_are_viridis() -> None:
     assert tuple(colors.to_hex(viridis(at)) for at in np.linspace(0.25, 1, 9)) == palette.SCALE_ON_DARK
 
 
-def test_greys_are_lighter_than_colours_and_have_no_hue() -> None:
+def test_greys_are_lighter_than_colors_and_have_no_hue() -> None:
     for grey in (palette.OTHERS, palette.NO_VALUE, palette.OTHERS_ON_DARK, palette.NO_VALUE_ON_DARK):
         assert np.linalg.norm(oklab(linear(grey))[1:]) < 0.02

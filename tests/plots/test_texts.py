@@ -83,7 +83,7 @@ def test_layers_are_no_page(tmp_path: Path) -> None:
         draw_layers([probed(SINGLE)], tmp_path / "x.html")
 
 
-def test_lines_of_layers_differ_in_colour_and_marker_and_are_named(tmp_path: Path) -> None:
+def test_lines_of_layers_differ_in_color_and_marker_and_are_named(tmp_path: Path) -> None:
     probes = [probed(SINGLE, label) for label in ("one", "two", "three")]
     draw_layers([*probes, replace(probes[0], label="four", model="an/other")], tmp_path / "layers.svg")
     texts = svg_texts(tmp_path / "layers.svg")

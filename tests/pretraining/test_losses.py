@@ -161,8 +161,8 @@ def test_scores_are_those_of_one_sequence_after_the_other(bert: Tiny, tmp_path: 
     scores = score_examples(world.module, held_out, collator, logs)
     losses, right, next_right, unigram, copying, copied = [], [], [], [], [], []
     ranges = zip(world.split.training.starts.tolist(), world.split.training.ends.tolist(), strict=True)
-    learnt = np.concatenate([world.store.ids(start, end) for start, end in ranges])
-    counts = np.bincount(learnt, minlength=len(world.tokenizer.special.ordinary))
+    learned = np.concatenate([world.store.ids(start, end) for start, end in ranges])
+    counts = np.bincount(learned, minlength=len(world.tokenizer.special.ordinary))
     ordinary = world.tokenizer.special.ordinary
     with torch.no_grad():
         for at in range(len(held_out)):

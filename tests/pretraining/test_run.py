@@ -225,13 +225,13 @@ def test_a_model_that_lowercases_learns_from_small_letters(
     (folder / "sentence_bert_config.json").write_text('{"do_lower_case": true}', "utf-8")
     plain = AutoTokenizer.from_pretrained(tiny(family).folder)
     with_encoder_apart(folder)
-    learnt = {}
+    learned = {}
     for name, text in (("own", corpus.read_text("utf-8")), ("capitals", corpus.read_text("utf-8").upper())):
         (tmp_path / f"{name}.txt").write_text(text, "utf-8")
         pretrain(tmp_path / f"{name}.txt", tmp_path / name, replace(GOING_ON, steps=2), model=folder)
-        learnt[name] = weights(tmp_path / name)
-    assert {key: value.tolist() for key, value in learnt["own"].items()} == {
-        key: value.tolist() for key, value in learnt["capitals"].items()
+        learned[name] = weights(tmp_path / name)
+    assert {key: value.tolist() for key, value in learned["own"].items()} == {
+        key: value.tolist() for key, value in learned["capitals"].items()
     }
     made = AutoTokenizer.from_pretrained(tmp_path / "own")
     for text in ("The BANK of the River", "Don't STOP: Café"):

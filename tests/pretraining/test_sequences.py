@@ -186,7 +186,7 @@ def test_a_sequence_is_a_function_of_seed_epoch_and_number() -> None:
 
 
 @pytest.mark.parametrize(("documents", "whole"), [(10, False), (400, True)])
-def test_what_is_held_out_is_never_learnt_from(documents: int, whole: bool) -> None:
+def test_what_is_held_out_is_never_learned_from(documents: int, whole: bool) -> None:
     store = corpus(documents=documents)
     split = split_corpus(store, 0.1, 1)
     held = np.zeros(len(store.pieces), bool)

@@ -1,4 +1,4 @@
-"""A vocabulary learnt from texts: its size, its form, and that it is the same each time."""
+"""A vocabulary learned from texts: its size, its form, and that it is the same each time."""
 
 import random
 import subprocess
@@ -76,13 +76,13 @@ def test_texts_without_a_word(texts: list[str]) -> None:
 
 @pytest.mark.parametrize("cased", [True, False])
 def test_transformers_reads_it_alike(tmp_path: Path, cased: bool) -> None:
-    learnt = learn_vocabulary(lambda: TEXTS, 250, cased=cased)
-    write_vocabulary(tmp_path, learnt, cased=cased, positions=64)
+    learned = learn_vocabulary(lambda: TEXTS, 250, cased=cased)
+    write_vocabulary(tmp_path, learned, cased=cased, positions=64)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     for text in TEXTS:
-        assert loaded(text)["input_ids"] == learnt.encode(text).ids
+        assert loaded(text)["input_ids"] == learned.encode(text).ids
     pair = loaded("The bank", "a river")
-    assert pair["token_type_ids"] == learnt.encode("The bank", "a river").type_ids
+    assert pair["token_type_ids"] == learned.encode("The bank", "a river").type_ids
     assert (loaded.model_max_length, loaded.mask_token_id) == (64, 4)
     lines = (tmp_path / "vocab.txt").read_text("utf-8").splitlines()
-    assert {piece: number for number, piece in enumerate(lines)} == learnt.get_vocab()
+    assert {piece: number for number, piece in enumerate(lines)} == learned.get_vocab()

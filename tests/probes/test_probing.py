@@ -40,7 +40,7 @@ def tags(document: ToyDocument) -> list[str]:
     return ["B-X" if value > 0 else "O" for value in document.hidden[TELLING][1:-1, 0]]
 
 
-def labelled(toy: Toy) -> Toy:
+def labeled(toy: Toy) -> Toy:
     """Labels that follow from one layer; every document its own."""
     kept: dict[KeptColumn, Sequence[Value]] = {
         KeptColumn("kind", "string"): [kind(document) for document in toy.documents],
@@ -66,7 +66,7 @@ def features(folder: Path, **options: Any) -> FeatureSet:
     defaults: dict[str, Any] = {"layers": "all,concat4", "poolings": ("mean", "word"), "dtype": "float32", "tags": True}
     options = {**defaults, **options}
     parts = (toy_part(0, 0, 40, **options), toy_part(1, 40, ROWS - 40, failures=[50], **options))
-    return FeatureSet(toy_set(folder, *map(labelled, parts)))
+    return FeatureSet(toy_set(folder, *map(labeled, parts)))
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_documents_are_probed_as_scikit_learn_does(toy: FeatureSet) -> None:
         assert each.converged
     same(probed.baseline, expected(vectors, labels, None, 1, DummyClassifier()))
     assert probed.best.column == f"layer{TELLING}"
-    assert (probed.examples, probed.labelled, probed.nulls, probed.unaligned) == (len(there), len(there), 6, 0)
+    assert (probed.examples, probed.labeled, probed.nulls, probed.unaligned) == (len(there), len(there), 6, 0)
     assert probed.classes == {name: labels.count(name) for name in ("high", "low")}
     assert (probed.pooling, probed.label, probed.model) == ("mean", "kind", "toy/model")
 
@@ -230,7 +230,7 @@ def test_numbers_that_are_none_and_truth_values_are_labels_or_none(toy: FeatureS
 
 
 def test_more_classes_than_memory_are_refused(toy: FeatureSet) -> None:
-    """Before anything is learnt: ten thousand classes of a million words, in a hundred dimensions and in a million."""
+    """Before anything is learned: ten thousand classes of a million words, in a hundred dimensions and in a million."""
     members = np.repeat(np.arange(10_000), 100)
     examples = Examples(members >= 0, tuple(map(str, range(10_000))), members, np.arange(1_000_000), 0)
     with pytest.raises(UsageError, match=r"1,000,000 examples into 10,000 classes takes about \d+ [GT]B"):
@@ -284,7 +284,7 @@ def test_probed_printed_read_and_drawn(toy: FeatureSet, tmp_path: Path, monkeypa
     shown = CliRunner().invoke(main, ["probe", str(toy.folder), "--label", "kind"])
     assert shown.exit_code == 0, shown.output
     lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
-    assert lines[0] == "kind: 2 classes, 65 of 65 labelled documents, 5 folds, mean vectors"
+    assert lines[0] == "kind: 2 classes, 65 of 65 labeled documents, 5 folds, mean vectors"
     assert lines[3].startswith("baseline 0.")
     assert [line.split()[0] for line in lines[4:]] == COLUMNS
     assert [line.endswith(" best") for line in lines[4:]].index(True) == TELLING

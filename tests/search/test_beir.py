@@ -19,7 +19,7 @@ from bertfeat.search import (
     evaluate_beir,
 )
 from tests.search.test_index import Stand
-from tests.support.index_toy import clustered, neighbours, vector_set
+from tests.support.index_toy import clustered, neighbors, vector_set
 
 pytest.importorskip("ir_measures")
 
@@ -47,7 +47,7 @@ def index(tmp_path: Path) -> Index:
 
 def test_scores_are_those_of_the_definitions(beir: Path, index: Index) -> None:
     scores = evaluate_beir(index, beir, own_ids="drop")
-    _, order = neighbours(clustered(COUNT), clustered(COUNT)[[int(name) for name in JUDGED]], "cosine")
+    _, order = neighbors(clustered(COUNT), clustered(COUNT)[[int(name) for name in JUDGED]], "cosine")
     ndcg, average, reciprocal, recall = [], [], [], []
     for (query, grades), row in zip(JUDGED.items(), order, strict=True):
         ranked = [str(number + 1) for number in row if str(number + 1) != query]
@@ -92,7 +92,7 @@ def test_hits_that_bear_the_querys_own_id(
         assert evaluate_beir(index, folder) == scores  # nothing is left out unasked
     average = []
     for query, grades in judged.items():
-        _, order = neighbours(clustered(COUNT), clustered(COUNT)[[int(query)]], "cosine")
+        _, order = neighbors(clustered(COUNT), clustered(COUNT)[[int(query)]], "cosine")
         ranked = [str(number + 1) for number in order[0] if own_ids == "keep" or str(number + 1) != query]
         relevant = [rank for rank, document in enumerate(ranked, 1) if grades.get(document, 0) > 0]
         positive = sum(grade > 0 for grade in grades.values())
@@ -107,7 +107,7 @@ def test_a_metric_is_of_the_search_for_as_many_hits_as_it_reads(kind: str, own_i
     vector_set(tmp_path / "toy.features", vectors)
     build_index(tmp_path / "toy.features", tmp_path / "toy.index", options=BuildOptions(type=kind, evaluate=False))
     index = Index(tmp_path / "toy.index", encoder=Stand(vectors))
-    _, order = neighbours(vectors, vectors[:40], "cosine")
+    _, order = neighbors(vectors, vectors[:40], "cosine")
     # the true 20 nearest are relevant, so that a search that misses some of them scores less
     judged = {str(query): {str(number + 1): 1 for number in order[query, :20].tolist()} for query in range(40)}
     scores = evaluate_beir(index, beir_folder(tmp_path / "own", judged), own_ids=own_ids)
@@ -169,7 +169,7 @@ def test_the_command_says_what_was_left_out(
     assert (told["own_ids"], told["dropped"], told["queries"]) == ("keep", 0, 3)
     (beir / "qrels" / "test.tsv").write_text("")
     empty = run(*command)
-    assert (empty.exit_code, empty.stderr) == (1, f"error: {beir}/qrels/test.tsv: there are no judgements in it\n")
+    assert (empty.exit_code, empty.stderr) == (1, f"error: {beir}/qrels/test.tsv: there are no judgments in it\n")
 
 
 def run(*arguments: str) -> Result:

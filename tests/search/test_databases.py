@@ -15,7 +15,7 @@ from bertfeat.search.databases.database_recall import ExactRows, judge_database,
 from bertfeat.search.databases.database_rows import DatabaseRows
 from bertfeat.search.vectors.faiss_search import EMPTY
 from tests.support.features_toy import toy_part, toy_set
-from tests.support.index_toy import clustered, neighbours, vector_set
+from tests.support.index_toy import clustered, neighbors, vector_set
 
 
 def rows_of(folder: Path, column: str | None = None) -> DatabaseRows:
@@ -88,7 +88,7 @@ def test_exact_search_is_brute_force(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for query, own, numbers, scores in zip(
         truth.asked.vectors, truth.asked.own, truth.numbers, truth.scores, strict=True
     ):
-        expected, order = neighbours(vectors, query[None], "cosine")
+        expected, order = neighbors(vectors, query[None], "cosine")
         others = order[0][order[0] != own][:100]
         assert np.array_equal(numbers, others)
         np.testing.assert_allclose(scores, expected[0][order[0] != own][:100], atol=1e-6)
@@ -110,7 +110,7 @@ def test_recall_counts_what_is_found(tmp_path: Path) -> None:
         """Find the vector that a query was made of, and the true nearest, but for as many places as are left empty."""
         asked.append(parameters)
         own = truth.asked.own
-        nearest = neighbours(vectors, queries, "cosine")[1]
+        nearest = neighbors(vectors, queries, "cosine")[1]
         others = [row[row != number][: k - 1] for row, number in zip(nearest, own, strict=True)]
         found = np.column_stack([own, np.array(others)]).astype(np.int64)
         found[:, k - parameters.get("missing", 4) :] = EMPTY

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, NotDerivableError, UsageError
 from bertfeat.search import BuildOptions, IndexSettings, Metric, VectorIndex, build_index
-from tests.support.index_toy import clustered, neighbours, vector_set, version_of
+from tests.support.index_toy import clustered, neighbors, vector_set, version_of
 
 TYPES = ("flat", "hnsw", "ivf", "sq8")
 
@@ -30,7 +30,7 @@ def test_zero_vectors_score_zero_under_cosine_and_are_counted(kind: str, tmp_pat
     index = built(tmp_path, vectors, kind)
     assert index.settings.zero_vectors == 2
     if kind == "sq8":
-        return  # quantised zeros are not quite zero
+        return  # quantized zeros are not quite zero
     found = index.search(vectors[:20], 300, exact=True)
     assert (found.scores[np.isin(found.numbers, [5, 17])] == 0).all()
     assert (found.scores[[5, 17]] == 0).all()
@@ -51,7 +51,7 @@ def test_few_vectors(kind: str, count: int, tmp_path: Path) -> None:
     vectors = clustered(count)
     index = built(tmp_path, vectors, kind)
     found = index.search(vectors, 10, exact=True)
-    scores, _ = neighbours(vectors, vectors, "cosine")
+    scores, _ = neighbors(vectors, vectors, "cosine")
     np.testing.assert_allclose(found.scores, scores[:, :10], atol=0.02 if kind == "sq8" else 1e-5)
     assert index.settings.evaluation is not None
 
@@ -136,7 +136,7 @@ def test_lists_on_disk(tmp_path: Path) -> None:
     assert (version_of(tmp_path / "toy.index") / "index.lists").exists()
     (tmp_path / "toy.index").rename(tmp_path / "moved.index")
     moved = VectorIndex(tmp_path / "moved.index")
-    scores, _ = neighbours(vectors, vectors[:50], "cosine")
+    scores, _ = neighbors(vectors, vectors[:50], "cosine")
     np.testing.assert_allclose(moved.search(vectors[:50], 10, exact=True).scores, scores[:, :10], atol=1e-5)
     assert (moved.search(vectors[:50], 1).numbers[:, 0] == np.arange(50)).mean() > 0.9
     assert len(index) == 3000

@@ -16,7 +16,7 @@ from bertfeat.search import (
     remove_documents,
     verify_index,
 )
-from tests.support.index_toy import clustered, neighbours, vector_set
+from tests.support.index_toy import clustered, neighbors, vector_set
 
 COUNT, NEW = 700, 60
 REMOVED = 200
@@ -54,7 +54,7 @@ def test_strings_that_end_the_process_or_never_end_are_refused(
         pytest.param("IVF4,FlatDedup", "l2", "keeps equal vectors once", id="FlatDedup"),
         pytest.param("HNSW8_PQ4", "ip", "another metric without saying so", id="metric"),
         pytest.param("ZnLattice2x8_6", "l2", "what it wrote it cannot read again", id="lattice"),
-        pytest.param("RCQ2x4", "l2", "cannot take 700 vectors more", id="quantiser"),
+        pytest.param("RCQ2x4", "l2", "cannot take 700 vectors more", id="quantizer"),
         pytest.param("x" * 5000, "l2", "it has 5,000 characters", id="long"),
         pytest.param("(" * 150, "l2", "FAISS cannot make", id="parentheses"),
         pytest.param("", "l2", "FAISS cannot make ''", id="empty"),
@@ -115,7 +115,7 @@ def finds_the_living(folder: Path, living: dict[str, Any], *, whole: bool) -> No
         assert np.isfinite(found.scores).all()
     first = index.search(queries, 5, exact=True)
     if whole:
-        scores, _ = neighbours(np.stack(list(living.values())), queries, "l2")
+        scores, _ = neighbors(np.stack(list(living.values())), queries, "l2")
         np.testing.assert_allclose(first.scores, scores[:, :5], rtol=1e-4)
     where = "id in ('690', '695', '700')"
     expected = sorted({"690", "695", "700"} & set(living))

@@ -18,7 +18,7 @@ from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
 from bertfeat.recipe import Operation, Recipe, parse_recipes
 from bertfeat.search import BuildOptions, Index, Metric, SearchScope, build_index, remove_documents
 from tests.support.features_toy import MODEL, toy_part, toy_set
-from tests.support.index_toy import LAYERS, clustered, neighbours, vector_set
+from tests.support.index_toy import LAYERS, clustered, neighbors, vector_set
 
 KEPT = {KeptColumn("year", "int64"): [1900 + row for row in range(100)]}
 TOY = ModelIdentity("toy/model", "f" * 64, None, LAYERS, 16)
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 def test_hits_bring_what_belongs_to_them(folder: Path) -> None:
     index = Index(folder, encoder=Stand(clustered(100)))
     (answer, other) = index.search_batch(["7", "40"], k=3)
-    scores, order = neighbours(clustered(100), clustered(100)[[7, 40]], "cosine")
+    scores, order = neighbors(clustered(100), clustered(100)[[7, 40]], "cosine")
     assert (answer.query, other.query) == ("7", "40")
     assert [hit.row for hit in answer.hits] == order[0, :3].tolist()
     assert [hit.rank for hit in other.hits] == [1, 2, 3]

@@ -21,7 +21,7 @@ from bertfeat.progress import StepProgress
 from bertfeat.search import export_to_lance
 from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
 from tests.support.features_toy import KEPT, toy_parts, toy_set
-from tests.support.index_toy import clustered, files_of, neighbours, vector_set
+from tests.support.index_toy import clustered, files_of, neighbors, vector_set
 
 
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -127,7 +127,7 @@ def test_an_index_and_what_its_recall_needs(tmp_path: Path) -> None:
         for number in range(0, 3000, 30):
             query = {"column": "vector", "q": vectors[number], "k": 11, "metric": "cosine", **parameters}
             found = dataset.to_table(columns=["row", "_distance"], nearest=query)["row"].to_pylist()
-            true = neighbours(vectors, vectors[number : number + 1], "cosine")[1][0][:11]
+            true = neighbors(vectors, vectors[number : number + 1], "cosine")[1][0][:11]
             shares.append(len(set(found) & set(true.tolist()) - {number}) / 10)
         assert abs(np.mean(shares) - expected) < 0.12  # of other queries, in cells that Lance draws at random
 

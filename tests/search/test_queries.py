@@ -104,7 +104,7 @@ def beir(tmp_path: Path) -> Path:
 def test_only_judged_queries_are_read(beir: Path) -> None:
     data = read_beir(beir)
     assert data.queries == {"q1": "one", "2": "zwei ß"}
-    assert data.judgements == JUDGED
+    assert data.judgments == JUDGED
 
 
 @pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16"])
@@ -112,14 +112,14 @@ def test_marks_and_returns_and_blank_lines(codec: str, beir: Path) -> None:
     for path in (beir / "queries.jsonl", beir / "qrels" / "test.tsv"):
         path.write_bytes(("\r\n" + path.read_text().replace("\n", "\r\n \r\n").strip()).encode(codec))
     assert read_beir(beir).queries == {"q1": "one", "2": "zwei ß"}
-    assert read_beir(beir).judgements == JUDGED
+    assert read_beir(beir).judgments == JUDGED
 
 
 @pytest.mark.parametrize(
     ("file", "text", "problem"),
     [
-        ("qrels/test.tsv", "", r"test\.tsv: there are no judgements in it"),
-        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n", "there are no judgements in it"),
+        ("qrels/test.tsv", "", r"test\.tsv: there are no judgments in it"),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n", "there are no judgments in it"),
         ("qrels/test.tsv", "q1\t2\n", r"test\.tsv, line 1: expected query-id, corpus-id and score .* it is 'q1"),
         ("qrels/test.tsv", "q1\td\tx\n", "expected query-id"),
         ("qrels/test.tsv", "q1\td\t1.5\n", "a whole number"),

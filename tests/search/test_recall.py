@@ -1,4 +1,4 @@
-"""Recall of an index as it is, against NumPy's own neighbours."""
+"""Recall of an index as it is, against NumPy's own neighbors."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.search import BuildOptions, Metric, VectorIndex, build_index, measure_recall, remove_documents
 from tests.search.test_index import TOY, Stand
-from tests.support.index_toy import clustered, neighbours, vector_set
+from tests.support.index_toy import clustered, neighbors, vector_set
 
 COUNT = 600
 
@@ -30,7 +30,7 @@ def test_recall_is_the_share_of_the_true_nearest(kind: str, metric: Metric, tmp_
     folder = built(tmp_path, kind, metric)
     report = measure_recall(folder, disturbed=False)
     assert (report.queries, report.vectors, report.of) == (COUNT, COUNT, "stored")
-    _, order = neighbours(clustered(COUNT), clustered(COUNT), metric.value)
+    _, order = neighbors(clustered(COUNT), clustered(COUNT), metric.value)
     answers = VectorIndex(folder).search(clustered(COUNT), 11).numbers
     shares = []
     for number in range(COUNT):

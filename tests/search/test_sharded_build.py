@@ -34,7 +34,7 @@ from bertfeat.search.building.shard_plan import SourcePart, SourceRows, plan_sha
 from bertfeat.search.building.shard_worker import ShardJob
 from bertfeat.search.document_store import IndexStoresWriter
 from tests.support.features_toy import toy_parts, toy_set
-from tests.support.index_toy import clustered, current_files, files_of, neighbours, vector_set
+from tests.support.index_toy import clustered, current_files, files_of, neighbors, vector_set
 from tests.support.s3_server import Faults, S3Server
 
 YEAR = KeptColumn("year", "int64")
@@ -177,7 +177,7 @@ def test_exhaustive_probing_finds_what_numpy_finds(
     build(sets, tmp_path / "toy.index", type_, metric, engine=Here(3))
     index, queries = VectorIndex(tmp_path / "toy.index"), clustered(20, WIDTH, seed=7)
     found = index.search(queries, 10, search_parameter=10_000)
-    scores, numbers = neighbours(vectors, queries, metric)
+    scores, numbers = neighbors(vectors, queries, metric)
     np.testing.assert_allclose(found.scores, scores[:, :10], rtol=1e-4, atol=1e-5)
     assert (found.numbers == numbers[:, :10]).mean() > 0.99  # but for ties in the last digit
     assert index.documents.take(np.array([0, 599, 600, 899]))["id"].to_pylist() == ["1", "600", "b0", "b299"]

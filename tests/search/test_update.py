@@ -20,7 +20,7 @@ from bertfeat.search import (
 )
 from bertfeat.search.settings import SourceSet
 from tests.support.features_toy import toy_part, toy_set
-from tests.support.index_toy import RECORD, clustered, neighbours, vector_set
+from tests.support.index_toy import RECORD, clustered, neighbors, vector_set
 
 KINDS = ("flat", "ivf", "sq8", "hnsw", "IVF8,PQ4np", "disk")
 REMOVES = ("flat", "ivf", "sq8", "IVF8,PQ4np")
@@ -53,7 +53,7 @@ def test_removed_documents_are_not_found(kind: str, tmp_path: Path) -> None:
     stay = np.setdiff1d(np.arange(600), np.arange(0, 600, 3))
     assert {each for row in ids(index, found.numbers[:5]) for each in row} == {str(row + 1) for row in stay}
     if kind in ("flat", "ivf", "hnsw", "disk"):
-        scores, _ = neighbours(vectors[stay], vectors, "cosine")
+        scores, _ = neighbors(vectors[stay], vectors, "cosine")
         np.testing.assert_allclose(found.scores, scores, atol=1e-5)
 
 
@@ -71,7 +71,7 @@ def test_appended_documents_replace_those_of_the_same_id(kind: str, tmp_path: Pa
     found = index.search(whole, 1, exact=True)
     if kind in ("flat", "ivf", "hnsw", "disk"):
         assert ids(index, found.numbers) == [[str(row + 1)] for row in range(750)]
-        scores, _ = neighbours(whole, whole[::7], "cosine")
+        scores, _ = neighbors(whole, whole[::7], "cosine")
         np.testing.assert_allclose(index.search(whole[::7], 20, exact=True).scores, scores[:, :20], atol=1e-5)
     assert index.documents.take(found.numbers[600:, 0])["_source"].to_pylist()[-1] == 1
     assert [source.documents for source in index.settings.sources] == [600, 200]

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from bertfeat.errors import UsageError
 from bertfeat.search import BuildOptions, Metric, VectorIndex, build_index, measure_recall
 from tests.search.test_index import Stand
-from tests.support.index_toy import clustered, neighbours, vector_set
+from tests.support.index_toy import clustered, neighbors, vector_set
 
 COUNT, WIDTH, K = 2500, 16, 10
 EXACT = ("flat",)
-WHOLE_VECTORS = ("flat", "hnsw", "ivf")  # stored unquantised
+WHOLE_VECTORS = ("flat", "hnsw", "ivf")  # stored unquantized
 TYPES = (*WHOLE_VECTORS, "sq8", "ivfpq", "OPQ4,IVF16,SQ8", "IVF16,SQ8,RFlat", "PQ8x4fs,RFlat", "PCA8,Flat")
 METRICS = ("cosine", "ip", "l2")
 
@@ -45,7 +45,7 @@ def asked() -> NDArray[np.float32]:
 @cache
 def truth(metric: Metric) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The scores of all stored vectors for each that is asked, best first, and whose they are."""
-    return neighbours(stored(), asked(), metric)
+    return neighbors(stored(), asked(), metric)
 
 
 def test_exact_types_find_what_brute_force_finds(index: VectorIndex) -> None:
@@ -59,7 +59,7 @@ def test_exact_types_find_what_brute_force_finds(index: VectorIndex) -> None:
 
 def test_scores_are_those_of_the_vectors_found(index: VectorIndex) -> None:
     if index.settings.type not in WHOLE_VECTORS:
-        pytest.skip("its scores are those of quantised vectors")
+        pytest.skip("its scores are those of quantized vectors")
     found = index.search(asked(), K)
     scores, order = truth(index.metric)
     back = np.argsort(order, axis=1)
@@ -95,7 +95,7 @@ def test_each_stored_vector_finds_itself(index: VectorIndex) -> None:
 
 def test_exact_asks_every_vector(index: VectorIndex) -> None:
     if index.settings.type not in WHOLE_VECTORS:
-        pytest.skip("it stores quantised vectors")
+        pytest.skip("it stores quantized vectors")
     found = index.search(asked(), K, exact=True)
     scores, _ = truth(index.metric)
     np.testing.assert_allclose(found.scores, scores[:, :K], atol=1e-5, rtol=1e-6)

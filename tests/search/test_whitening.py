@@ -29,7 +29,7 @@ from bertfeat.search.building import shard_plan
 from bertfeat.search.settings import read_index_settings, write_index_settings
 from bertfeat.search.vectors.whitening import fit_whitening, measure_spectrum
 from tests.search.test_sharded_build import Here, check_same
-from tests.support.index_toy import clustered, neighbours, vector_set, version_of, whitened
+from tests.support.index_toy import clustered, neighbors, vector_set, version_of, whitened
 
 COUNT, WIDTH = 700, 16
 
@@ -48,7 +48,7 @@ def expected(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """What brute force finds among documents that are whitened as the stored ones are."""
     made = [whitened(name, of, stored()).astype(np.float32) for of in (documents, queries)]
-    return neighbours(made[0], made[1], metric)
+    return neighbors(made[0], made[1], metric)
 
 
 def built(folder: Path, transform: str, kind: str = "flat", metric: str = "cosine", **options: Any) -> IndexSettings:
@@ -60,7 +60,7 @@ def built(folder: Path, transform: str, kind: str = "flat", metric: str = "cosin
 
 @pytest.mark.parametrize("metric", Metric)
 @pytest.mark.parametrize("name", ["whiten", "half-whiten", "whiten:5", "half-whiten:5"])
-def test_neighbours_are_those_of_vectors_whitened_by_numpy(name: str, metric: str, tmp_path: Path) -> None:
+def test_neighbors_are_those_of_vectors_whitened_by_numpy(name: str, metric: str, tmp_path: Path) -> None:
     settings = built(tmp_path, name, metric=metric)
     index = VectorIndex(tmp_path / "toy.index")
     scores, order = expected(name, metric, stored(), asked())

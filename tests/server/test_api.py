@@ -317,9 +317,9 @@ def test_unknown_fields_are_refused_with_those_that_there_are(client: TestClient
         assert "rerankk: there is no such field; the fields are " in answer.text
         assert next(iter(body)) in answer.text.partition("the fields are")[2]
         assert client.post(path, json={**body, "x" * 5000: 1}).status_code == (400 if path.startswith("/v1/") else 422)
-    nested = client.post("/similarity", json=RIGHT["/similarity"] | {"parameters": {"normalise": True}})
+    nested = client.post("/similarity", json=RIGHT["/similarity"] | {"parameters": {"normalize": True}})
     assert nested.status_code == 422
-    assert "parameters.normalise: there is no such field; the fields are truncate, " in nested.json()["error"]
+    assert "parameters.normalize: there is no such field; the fields are truncate, " in nested.json()["error"]
     for path, body in RIGHT.items():  # fields that are put into the address
         answer = client.post(f"{path}?rerank=maxsim", json=body)
         assert answer.status_code == (400 if path.startswith("/v1/") else 422), (path, answer.text)

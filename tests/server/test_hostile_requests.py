@@ -187,7 +187,7 @@ def test_too_many_texts_tokens_and_values(live: Live) -> None:
         pytest.param("\u202e\u2066abc\u2069", id="direction marks"),
         pytest.param("a\x00b\x00", id="NUL"),
         pytest.param("x" * 100_000, id="one word"),
-        pytest.param("﷽ﷺ" * 2000, id="grows when normalised"),
+        pytest.param("﷽ﷺ" * 2000, id="grows when normalized"),
         pytest.param("\U0010ffff\uffff\ufffe", id="no characters"),
         pytest.param("[CLS] [SEP] [MASK] [PAD] [UNK]", id="special tokens"),
         pytest.param("'; DROP TABLE texts; -- ${jndi:ldap://a} {{7*7}} <script>", id="for others"),

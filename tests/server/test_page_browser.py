@@ -302,7 +302,7 @@ def eventually(page: Any, holds: Callable[[], bool]) -> None:
 
 
 def painted(page: Any, places: NDArray[np.float32]) -> list[str]:
-    """The colours that places of the screen have."""
+    """The colors that places of the screen have."""
     shot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     pixels = np.asarray(shot)
     return [f"#{pixels[round(float(y)), round(float(x))].tobytes().hex()}" for x, y in places]

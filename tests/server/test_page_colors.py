@@ -1,4 +1,4 @@
-"""Colours of the map's points: every point's entry against its own document; the page's colours against the palette."""
+"""Colors of the map's points: every point's entry against its own document; the page's colors against the palette."""
 
 import base64
 import json

@@ -304,7 +304,7 @@ def test_words_that_cannot_be_measured_are_told(features: FeatureSet) -> None:
     settings = ChangeSettings(slices="1850-1860,1870-1920", least=16)
     report = measure_change(features, ["cell", "gone", "cell", "the a"], "year", settings)
     assert [change.word for change in report.words] == ["cell"]
-    told = "does not stand in the documents of any slice"
+    told = "does not occur in the documents of any slice"
     assert [word.reason for word in report.unmeasured] == [f"'gone' {told}", f"'the a' {told}"]
     assert report.unmeasured[0].counts == {"1850-1860": 0, "1870-1920": 0}
 

@@ -47,8 +47,8 @@ def common_documents(first: Sequence[Toy], second: Sequence[Toy]) -> list[tuple[
 
 def cka_of_grams(x: Array, y: Array) -> float:
     """By the kernels of the n items, as HSIC is defined, not by products of dimensions."""
-    centre = np.eye(len(x)) - 1 / len(x)
-    ours, theirs = (centre @ (matrix @ matrix.T) @ centre for matrix in (x, y))
+    center = np.eye(len(x)) - 1 / len(x)
+    ours, theirs = (center @ (matrix @ matrix.T) @ center for matrix in (x, y))
     return float((ours * theirs).sum() / np.sqrt((ours**2).sum() * (theirs**2).sum()))
 
 
@@ -56,7 +56,7 @@ def rsa(x: Array, y: Array) -> float:
     return float(spearmanr(pdist(x, "cosine"), pdist(y, "cosine")).statistic)
 
 
-def common_neighbours(x: Array, y: Array) -> float:
+def common_neighbors(x: Array, y: Array) -> float:
     nearest = []
     for matrix in (x, y):
         far = cdist(matrix, matrix, "cosine")
@@ -72,7 +72,7 @@ def expected(first: Sequence[Array], second: Sequence[Array]) -> list[LayerPair]
     pairs = []
     for (a, x), (b, y) in product(enumerate(first), enumerate(second)):
         near = cosines(x, y)
-        numbers = (cka_of_grams(x, y), rsa(x, y), common_neighbours(x, y), float(np.mean(near)), min(near))
+        numbers = (cka_of_grams(x, y), rsa(x, y), common_neighbors(x, y), float(np.mean(near)), min(near))
         pairs.append(LayerPair(f"layer{a}", f"layer{b}", *numbers))
     return pairs
 
@@ -81,7 +81,7 @@ def check(compared: ComparisonReport, wanted: Sequence[LayerPair]) -> None:
     assert len(compared.pairs) == len(wanted)
     for ours, theirs in zip(compared.pairs, wanted, strict=True):
         assert (ours.first, ours.second) == (theirs.first, theirs.second)
-        for name in ("cka", "rsa", "neighbours", "cosine", "least_cosine"):
+        for name in ("cka", "rsa", "neighbors", "cosine", "least_cosine"):
             assert getattr(ours, name) == pytest.approx(getattr(theirs, name), abs=1e-6), (ours, name)
 
 
@@ -189,7 +189,7 @@ def test_a_set_is_like_itself(tmp_path: Path, pooling: str) -> None:
     features = opened(tmp_path, "first", first_parts())
     compared = compare_features(features, features.folder, ComparisonSettings(pooling, k=K))
     for pair in compared.partners:
-        numbers = (pair.cka, pair.rsa, pair.neighbours, pair.cosine, pair.least_cosine)
+        numbers = (pair.cka, pair.rsa, pair.neighbors, pair.cosine, pair.least_cosine)
         assert numbers == pytest.approx([1.0] * 5, abs=1e-12)
     assert np.allclose(compared.matrix("rsa"), compared.matrix("rsa").T, atol=1e-12)
     assert np.allclose(compared.matrix("cka"), compared.matrix("cka").T, atol=1e-12)
@@ -236,7 +236,7 @@ def test_a_layer_that_does_not_vary_has_no_likeness(tmp_path: Path) -> None:
     compared = compare_features(features, features, ComparisonSettings(k=K))
     for pair in compared.pairs:
         undefined = "layer0" in (pair.first, pair.second)
-        assert ((pair.cka is None), (pair.rsa is None), (pair.neighbours is None)) == (undefined,) * 3
+        assert ((pair.cka is None), (pair.rsa is None), (pair.neighbors is None)) == (undefined,) * 3
     assert compared.pairs[0].cosine == pytest.approx(1.0)
 
 
@@ -310,8 +310,8 @@ def test_rows_without_texts_are_matched_by_number_and_id(tmp_path: Path) -> None
         ({"poolings": ["cls"]}, {}, NotDerivableError, "vectors of the same pooling are not in both sets; .* cls in"),
         ({"layers": "sum4"}, {"pooling": "mean"}, NotDerivableError, "second.features: no single layer can be"),
         ({}, {"pooling": "mean", "layers": ("9",)}, RecipeError, "first.features: layer 9 in '9' is outside the model"),
-        ({}, {"pooling": "mean", "k": 15}, UsageError, "15 nearest of 15 others are no measure: 16 items are in both"),
-        ({}, {"pooling": "mean", "k": 4, "sample": 5}, UsageError, "4 nearest of 4 others are no measure"),
+        ({}, {"pooling": "mean", "k": 15}, UsageError, "k=15 needs 17 items, not 16; 16 are in both sets"),
+        ({}, {"pooling": "mean", "k": 4, "sample": 5}, UsageError, "k=4 needs 6 items, not 5; "),
     ],
     ids=range(7),
 )  # fmt: skip

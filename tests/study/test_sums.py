@@ -30,8 +30,8 @@ def test_cka_far_from_the_origin() -> None:
         sums.add([ours[at : at + 70]], [theirs[at : at + 70]])
         # in float64, so that the shift itself loses nothing
         far.add([ours[at : at + 70] + np.float64(2**16)], [theirs[at : at + 70] - np.float64(2**16)])
-    centred = [matrix.astype(float) - matrix.mean(0, dtype=float) for matrix in (ours, theirs)]
-    grams = [matrix @ matrix.T for matrix in centred]
+    centerd = [matrix.astype(float) - matrix.mean(0, dtype=float) for matrix in (ours, theirs)]
+    grams = [matrix @ matrix.T for matrix in centerd]
     wanted = (grams[0] * grams[1]).sum() / np.sqrt((grams[0] ** 2).sum() * (grams[1] ** 2).sum())
     assert sums.matrix()[0, 0] == pytest.approx(wanted, abs=1e-12)
     assert far.matrix()[0, 0] == pytest.approx(wanted, abs=1e-7)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = ("Ada", "London", "Acme", "Danube")
 TITLES = 10
 INTENTS = 4
-JUDGEMENTS = ("NEUTRAL", "ENTAILMENT", "CONTRADICTION")
+JUDGMENTS = ("NEUTRAL", "ENTAILMENT", "CONTRADICTION")
 
 
 def write_benchmark_data(folder: Path) -> Path:
@@ -112,7 +112,7 @@ def _write_intents(folder: Path, sentences: Sequence[str]) -> None:
 def _write_pairs(folder: Path, sentences: Sequence[str], draw: random.Random) -> None:
     head = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
     for name in ("train", "dev", "test"):
-        rows = [(n, *draw.sample(sentences, 2), round(draw.uniform(1, 5), 1), JUDGEMENTS[n % 3]) for n in range(60)]
+        rows = [(n, *draw.sample(sentences, 2), round(draw.uniform(1, 5), 1), JUDGMENTS[n % 3]) for n in range(60)]
         _table(folder / f"{name}.tsv", [head, *rows], "\t")
 
 

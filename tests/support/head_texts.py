@@ -26,7 +26,7 @@ def head_texts(seconds: list[tuple[str, ...]], firsts: list[str], gold: list[Gol
     return HeadTexts(tuple(f"id{n}" for n in range(len(firsts))), tuple(firsts), tuple(seconds), tuple(gold))
 
 
-def labelled(count: int, seed: int, *, pairs: bool = False, most: int = 6) -> HeadTexts:
+def labeled(count: int, seed: int, *, pairs: bool = False, most: int = 6) -> HeadTexts:
     """Texts whose label is a word of theirs, or of the second text."""
     chance = random.Random(seed)
     gold: list[Gold] = [chance.choice(LABELS.labels) for _ in range(count)]
@@ -38,13 +38,13 @@ def labelled(count: int, seed: int, *, pairs: bool = False, most: int = 6) -> He
 
 def numbered(count: int, seed: int, *, most: int = 6) -> HeadTexts:
     """Texts with a number that a word of theirs decides."""
-    given = labelled(count, seed, most=most)
+    given = labeled(count, seed, most=most)
     return replace(given, gold=tuple(1000.0 + 50.0 * (label == "river") for label in given.gold))
 
 
-def many_labelled(count: int, seed: int, *, most: int = 6) -> HeadTexts:
+def many_labeled(count: int, seed: int, *, most: int = 6) -> HeadTexts:
     """Texts that have each label whose word is one of theirs: both, one or none."""
-    given = labelled(count, seed, most=most)
+    given = labeled(count, seed, most=most)
     texts = [f"{text} {'money river' * (number % 3 == 0)}" for number, text in enumerate(given.texts)]
     texts[1::3] = ["the mill ."] * len(texts[1::3])
     gold = tuple(tuple(label for label in LABELS.labels if label in text.split()) for text in texts)
@@ -77,26 +77,26 @@ def choosable(count: int, seed: int, *, most: int = 4) -> HeadTexts:
 
 def made_texts(case: str, count: int, seed: int) -> HeadTexts:
     makers = {
-        "labels": labelled,
-        "multi-labels": many_labelled,
+        "labels": labeled,
+        "multi-labels": many_labeled,
         "numbers": numbered,
         "answers": asked,
         "choices": choosable,
     }
-    return labelled(count, seed, pairs=True) if case == "pairs" else makers[case](count, seed)
+    return labeled(count, seed, pairs=True) if case == "pairs" else makers[case](count, seed)
 
 
 def long_texts(case: str) -> HeadTexts:
     """Texts that are longer than the model reads at once, and one that is not."""
-    makers = {"answers": asked, "choices": choosable, "multi-labels": many_labelled}
+    makers = {"answers": asked, "choices": choosable, "multi-labels": many_labeled}
     if case in makers:
         return makers[case](12, 9, most=150)
     if case == "numbers":
         return numbered(12, 9, most=150)
-    return labelled(12, 9, pairs=case == "pairs", most=150)
+    return labeled(12, 9, pairs=case == "pairs", most=150)
 
 
 def task_of_case(case: str) -> Task:
-    """The task of a case, with what it learnt."""
+    """The task of a case, with what it learned."""
     outputs = {"labels": LABELS, "pairs": LABELS, "multi-labels": LABELS, "numbers": Outputs((), 1025.0, 25.0)}
     return TASKS["labels" if case == "pairs" else case].with_outputs(outputs.get(case, Outputs()))

@@ -1,4 +1,4 @@
-"""Small feature sets made of given vectors, and NumPy's own idea of their neighbours."""
+"""Small feature sets made of given vectors, and NumPy's own idea of their neighbors."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,10 @@ LAYERS = 4
 
 
 def clustered(count: int, width: int = 16, *, clusters: int = 12, seed: int = 0) -> NDArray[np.float32]:
-    """Vectors of very different lengths around some centres, as embeddings lie."""
+    """Vectors of very different lengths around some centers, as embeddings lie."""
     random = np.random.default_rng(seed)
-    centres = random.standard_normal((clusters, width)) * 2
-    vectors = centres[random.integers(clusters, size=count)] + random.standard_normal((count, width))
+    centers = random.standard_normal((clusters, width)) * 2
+    vectors = centers[random.integers(clusters, size=count)] + random.standard_normal((count, width))
     return (vectors * random.uniform(0.3, 3.0, (count, 1))).astype(np.float32)
 
 
@@ -58,7 +58,7 @@ def vector_set(
     return folder
 
 
-def neighbours(
+def neighbors(
     vectors: NDArray[np.float32], queries: NDArray[np.float32], metric: str
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Every score ``[Q, n]`` in float64, best first, and whose it is."""
@@ -81,8 +81,8 @@ def power_of(transform: str) -> float:
 
 def whitened(transform: str, of: NDArray[np.float32], by: NDArray[np.float32]) -> NDArray[np.float64]:
     """Vectors whitened by the mean and covariance of others: Su et al.'s algorithm 1, by NumPy's SVD."""
-    centred = by.astype(np.float64) - by.mean(axis=0, dtype=np.float64)
-    axes, variances, _ = np.linalg.svd(centred.T @ centred / len(by))
+    centerd = by.astype(np.float64) - by.mean(axis=0, dtype=np.float64)
+    axes, variances, _ = np.linalg.svd(centerd.T @ centerd / len(by))
     kept = int(transform.partition(":")[2] or len(variances))
     made: NDArray[np.float64] = (of - by.mean(axis=0, dtype=np.float64)) @ axes[:, :kept]
     return made * variances[:kept] ** power_of(transform)

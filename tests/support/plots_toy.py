@@ -65,7 +65,7 @@ def svg_texts(path: Path) -> list[str]:
 
 
 def svg_fills(path: Path) -> Counter[str]:
-    """How many round marks of an svg have which colour; of those without a curve, such as crosses, ``× #……``."""
+    """How many round marks of an svg have which color; of those without a curve, such as crosses, ``× #……``."""
     tree = ElementTree.parse(path)
     round_ones = {each.get("id") for each in tree.iter() if each.tag.endswith("}path") and "C" in each.get("d", "")}
     found: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Prompts, neighbouring sentences, cuts, pairs and given words: what is read, kept and counted."""
+"""Prompts, neighboring sentences, cuts, pairs and given words: what is read, kept and counted."""
 
 from collections.abc import Callable
 
@@ -94,10 +94,10 @@ def test_offsets_of_a_piece_that_reaches_from_the_prompt_into_the_text(tiny: Cal
     assert found.words.strings == ["river"]
 
 
-# ── neighbouring sentences ──────────────────────────────────────────────────────────────────────────────────
+# ── neighboring sentences ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_neighbouring_sentences_are_read_and_count_nowhere(any_tiny: Tiny) -> None:
+def test_neighboring_sentences_are_read_and_count_nowhere(any_tiny: Tiny) -> None:
     before, text, after = "He went to the bank.", "They didn't lend him any.", "The water ran fast."
     row = Document(0, "0", text, before=before, after=after)
     found = any_tiny.features([row], "last", *EVERY)
@@ -116,7 +116,7 @@ def test_neighbouring_sentences_are_read_and_count_nowhere(any_tiny: Tiny) -> No
     assert found.tokenized.n_truncated.tolist() == [0]
 
 
-def test_a_prompt_counts_beside_neighbours_that_do_not(bert: Tiny) -> None:
+def test_a_prompt_counts_beside_neighbors_that_do_not(bert: Tiny) -> None:
     before, text, after = "He went to the bank.", "They went.", "The water ran fast."
     row = Document(0, "0", text, before=before, after=after)
     found = bert.features([row], "last", *EVERY, prompt=PROMPT)
@@ -131,7 +131,7 @@ def test_a_prompt_counts_beside_neighbours_that_do_not(bert: Tiny) -> None:
     assert found.tokenized.n_tokens.tolist() == [sum(counted)]
 
 
-def test_as_much_of_the_neighbours_is_read_as_there_is_room_for(bert: Tiny) -> None:
+def test_as_much_of_the_neighbors_is_read_as_there_is_room_for(bert: Tiny) -> None:
     row = Document(0, "0", "The bank.", before=LONG_TEXT, after=LONG_TEXT)
     layout = tokenized_by(bert, row).layout
     assert np.diff(layout.window_offsets).tolist() == [bert.model.max_tokens]
@@ -140,7 +140,7 @@ def test_as_much_of_the_neighbours_is_read_as_there_is_room_for(bert: Tiny) -> N
     assert any(abs(len(layout.ids) // 2 - i) <= len(own.ids) for i in at)  # in the middle
 
 
-def test_a_text_that_fills_the_model_alone_drops_its_neighbours(bert: Tiny) -> None:
+def test_a_text_that_fills_the_model_alone_drops_its_neighbors(bert: Tiny) -> None:
     alone, beside = Document(0, "0", LONG_TEXT), Document(0, "0", LONG_TEXT, before="a b", after="c")
     one, other = tokenized_by(bert, alone).layout, tokenized_by(bert, beside).layout
     np.testing.assert_array_equal(one.ids, other.ids)
@@ -223,7 +223,7 @@ def test_a_pair_whose_first_text_leaves_no_room(bert: Tiny) -> None:
     )
 
 
-def test_rejected_documents_leave_their_neighbours_alone(bert: Tiny) -> None:
+def test_rejected_documents_leave_their_neighbors_alone(bert: Tiny) -> None:
     rows = documents([LONG_TEXT, "The bank.", LONG_TEXT, "A river."])
     found = bert.features(rows, "last", *EVERY, long=LongTextPolicy.ERROR)
     for at in (1, 3):

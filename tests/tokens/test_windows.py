@@ -27,7 +27,7 @@ def test_each_piece_is_kept_once_from_the_window_with_most_context(pieces: int, 
 
 
 @given(st.integers(1, 400), st.integers(4, 70))
-def test_neighbours_overlap_by_a_quarter_and_the_last_is_full(pieces: int, capacity: int) -> None:
+def test_neighbors_overlap_by_a_quarter_and_the_last_is_full(pieces: int, capacity: int) -> None:
     windows = cut_windows(pieces, capacity)
     assert windows[0].start == 0
     assert windows[-1].stop == pieces

@@ -5,7 +5,7 @@
 
 #ifdef BERTFEAT_X86
 
-/* Tiles of the right-hand operand hold two neighbouring rows side by side: pairs of dimensions of 16 keys, and pairs of
+/* Tiles of the right-hand operand hold two neighboring rows side by side: pairs of dimensions of 16 keys, and pairs of
    keys of 16 dimensions. */
 BF16_CODE static void pack_bf16(const Attention *a, const Item *item, const Scratch *s) {
     const uint16_t *from_key = (const uint16_t *)item->key, *from_value = (const uint16_t *)item->value;

@@ -206,7 +206,7 @@ def create_file(place: Location, *, if_absent: bool = False) -> Iterator[NewFile
 
 @contextmanager
 def _upload_file() -> Iterator[Path]:
-    """A temporary file. It is locked as long as it is used, so those that killed runs left are recognised."""
+    """A temporary file. It is locked as long as it is used, so those that killed runs left are recognized."""
     folder = Path(tempfile.gettempdir())
     with storage_errors(folder):
         _remove_abandoned(folder)

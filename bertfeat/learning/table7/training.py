@@ -329,7 +329,7 @@ class HeadTableReport:
     folder: Path
     table: HeadTable
     warnings: tuple[str, ...]
-    failed: int = 0  # rows of the corpora, of which nothing could be learnt
+    failed: int = 0  # rows of the corpora, of which nothing could be learned
 
 
 @checked

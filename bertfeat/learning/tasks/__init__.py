@@ -17,7 +17,7 @@ from bertfeat.learning.tasks.tags import Tags
 TASKS: Mapping[str, Task] = {
     task.name: task for task in (Tags(), Labels(), MultiLabels(), Numbers(), Answers(), Choices())
 }
-"""The tasks of this room by name; of each verb the first is the one that is learnt if none is named."""
+"""The tasks of this room by name; of each verb the first is the one that is learned if none is named."""
 
 _GROUP = "bertfeat.tasks"
 

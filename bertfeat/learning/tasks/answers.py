@@ -1,6 +1,6 @@
-"""Answers in passages.
+"""The task of extractive question answering, as in SQuAD: answers are spans of passages.
 
-``N`` tokens of the passage, in its order, with the characters of it where each begins and ends.
+Shapes: N tokens of a passage, in its order.
 """
 
 import json
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 Places = Sequence[int] | NDArray[np.integer]
-"""Characters of a passage before each of its tokens, or up to the end of each; [N]."""
+"""Character offsets of the starts, or of the ends, of a passage's tokens; [N]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class AnswerTokens:
 
 @dataclass(frozen=True, slots=True)
 class NoAnswerTokens:
-    """An answer that no tokens stand for, and why."""
+    """The reason why no tokens match an answer."""
 
     reason: str
 
@@ -210,7 +210,7 @@ class Answers(Task):
         highest = scores.new_full((batch.count, 2), float("-inf")).scatter_reduce(0, whose, scores.detach(), "amax")
         total = scores.new_zeros(batch.count, 2).scatter_add(0, whose, torch.exp(scores - highest[batch.example]))
         sizes = torch.tensor(batch.sizes, device=scores.device)
-        begins = torch.cumsum(sizes, 0) - sizes  # where the vectors of each time begin
+        begins = torch.cumsum(sizes, 0) - sizes  # where each packed time step begins
         places = begins[targets] + torch.arange(batch.count, device=scores.device)[:, None]
         loss: Tensor = (highest + torch.log(total) - scores.gather(0, places)).mean()
         return loss
@@ -250,13 +250,13 @@ class Answers(Task):
         return None if best is None else best.threshold
 
     def frequent(self, gold: Sequence[Gold]) -> Guess:
-        """No answer, where some question has none; else an empty one."""
+        """No answer if some question has none, else an empty one."""
         return Guess("", no_answer=0.0 if all(cast("_Answers", gold)) else NEVER)
 
     def prediction(
         self, owner: str, guess: Guess, passage: str, threshold: Threshold, gold: Gold | None
     ) -> HeadPrediction:
-        """The stretch of the passage, or none above the threshold."""
+        """The guessed span, or no answer above the threshold."""
         if isinstance(threshold, float) and guess.no_answer > threshold:
             return HeadPrediction(owner, "", no_answer=guess.no_answer, gold=gold)
         text = passage[guess.start : guess.end]
@@ -293,9 +293,9 @@ class Answers(Task):
     ) -> list[Guess]:
         """The best span of each passage over all its windows, ``[T, 2]`` each.
 
-        As in BERT's ``run_squad.py``, which SQuAD 2.0 is answered with: a span begins at a token that no other window
-        reads with more context, the score of no answer is the least of [CLS] over all windows, and the best span's is
-        taken off it. (There only the 20 best starts and ends are tried, here all.)
+        As BERT's ``run_squad.py`` answers SQuAD 2.0: a span begins at a token that no other window
+        reads with more context, the score of no answer is the least of [CLS] over all windows, minus the best span's
+        score. (There only the 20 best starts and ends are tried, here all.)
         """
         kept = [row[: len(example["input_ids"])] for row, example in zip(scores, read.examples, strict=True)]
         pairs = groupby(zip(read.windows, kept, strict=True), key=lambda pair: pair[0].example)

@@ -17,7 +17,7 @@ from bertfeat.learning.task import GoldExamples, Guess, Offsets, PassageSpans, S
 
 
 class Numbers(Task):
-    """A number a text or pair, learnt at mean 0 and spread 1."""
+    """A number a text or pair, learned at mean 0 and spread 1."""
 
     name = "numbers"
     measure = "Spearman"
@@ -86,6 +86,6 @@ def _read_numbers(table: ExampleTable, label: str) -> Iterator[float]:
             raise HeadError(
                 f"the {label} of row {row:,} is {value!r}, which is no finite number",
                 where=table.where,
-                remedy=f"correct it; labels that are names are learnt by {parameter('task', 'labels')}",
+                remedy=f"correct it; labels that are names are learned by {parameter('task', 'labels')}",
             )
         yield number

@@ -63,7 +63,7 @@ class Tags(Task):
 
     @cached_property
     def labels(self) -> LabelSet:
-        """The labels that were learnt, in their scheme."""
+        """The labels that were learned, in their scheme."""
         return LabelSet(self.outputs.labels, Scheme(self.outputs.scheme or ""))
 
     @property
@@ -82,7 +82,7 @@ class Tags(Task):
         return tuple(tags for tags in table.tags() if tags)
 
     def learn_outputs(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Outputs:
-        """The labels of the tags; spans become those of the scheme that they are learnt in."""
+        """The labels of the tags; spans become those of the scheme that they are learned in."""
         tags = cast("_TagLists", gold)
         try:
             labels = LabelSet.of(tags, inside=Scheme(settings.scheme))
@@ -92,7 +92,7 @@ class Tags(Task):
         return Outputs(labels.names, scheme=str(labels.scheme), usual=counts.most_common(1)[0][0])
 
     def unknown(self, gold: Sequence[Gold]) -> tuple[str, ...]:
-        """The tags (of spans: in the scheme that is learnt) that no label stands for."""
+        """The tags (of spans: in the scheme that is learned) that no label stands for."""
         return tuple(self.labels.unknown(cast("_TagLists", gold)))
 
     def check_dev(self, gold: Sequence[Gold], origin: str) -> None:
@@ -107,7 +107,7 @@ class Tags(Task):
             raise HeadError(
                 f"the development set has {what}, so no epoch is better than another",
                 where=origin,
-                remedy="give one with tags that can be learnt",
+                remedy="give one with tags that can be learned",
             )
 
     # ── features, network ───────────────────────────────────────────────────────────────────────────────────

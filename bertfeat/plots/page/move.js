@@ -5,10 +5,10 @@ function showWhole() {
   const pad = 24;
   const wide = Math.max(highX - lowX, 1e-12), high = Math.max(highY - lowY, 1e-12);
   wholeScale = view.scale = Math.max(1e-9, Math.min((size.width - 2 * pad) / wide, (size.height - 2 * pad) / high));
-  centre((lowX + highX) / 2, (lowY + highY) / 2);
+  center((lowX + highX) / 2, (lowY + highY) / 2);
 }
 
-function centre(x, y) {
+function center(x, y) {
   view.x = size.width / 2 - x * view.scale;
   view.y = size.height / 2 + y * view.scale;
   redraw();

@@ -64,7 +64,7 @@ function showNext(step) {
     if (!findable(i)) continue;
     openCard(i, true);
     const x = screenX(i), y = screenY(i);
-    if (x < 0 || y < 0 || x > size.width || y > size.height) centre(data.x[i], data.y[i]);
+    if (x < 0 || y < 0 || x > size.width || y > size.height) center(data.x[i], data.y[i]);
     return;
   }
 }

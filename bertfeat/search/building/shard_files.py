@@ -1,7 +1,7 @@
-"""Shards of an index: filled anywhere from the same trained index, and put together in their order.
+"""Shards of an index: workers fill copies of one trained index, and all are merged in order.
 
-A shard's file has the vectors' codes, or its inverted lists, and nothing of what was trained: a whole index of FAISS's
-would bring the centres of all clusters with each shard.
+A shard's file has only the vectors' codes or inverted lists: a whole FAISS index would repeat the trained centers of
+all clusters in each shard.
 
 Shapes: n vectors, W values in each.
 """
@@ -68,7 +68,7 @@ class ShardBuilder:
             self._index.add(vectors)
 
     def write(self, path: Path) -> None:
-        """Write its file.
+        """Write the file.
 
         Raises:
             OSError: the disk is full, or the folder cannot be written.
@@ -83,9 +83,9 @@ class ShardBuilder:
 
 
 def merge_shards(index: FaissIndex, paths: Iterable[Path], folder: Path, count: int, *, on_disk: bool) -> None:
-    """Give all vectors of the shards, ``count`` in number, to the trained index that they were made from.
+    """Merge all vectors of the shards, ``count`` in number, into the trained index that they came from.
 
-    With ``on_disk`` its inverted lists are in ``index.lists`` of the folder then; else the files are read one by one,
+    With ``on_disk`` its inverted lists go to ``index.lists`` in the folder; else the files are read one by one,
     so that memory takes the index and one shard. The files are removed.
 
     Raises:
@@ -129,7 +129,7 @@ def _read_lists(paths: Sequence[Path], flags: int) -> Iterator[list[InvertedList
                 lists.append(faiss.read_InvertedLists(faiss.FileIOReader(str(path)), flags))
         yield lists
     finally:
-        for each in lists:  # FAISS gives them to nobody, and SWIG's own(True) breaks its counts of references
+        for each in lists:  # nobody owns them, and SWIG's own(True) breaks its reference counts
             type(each).__swig_destroy__(each)  # type: ignore[attr-defined]
 
 

@@ -16,7 +16,7 @@ from bertfeat.search.evaluation.recall import GroundTruth, ground_truth, recall_
 from bertfeat.search.evaluation.recall_queries import RecallQueries, disturb
 from bertfeat.search.settings import QueryKind
 from bertfeat.search.vectors.faiss_import import Scored
-from bertfeat.search.vectors.faiss_search import EMPTY, merge_neighbours
+from bertfeat.search.vectors.faiss_search import EMPTY, merge_neighbors
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.vectors.training_sample import sample_numbers
 
@@ -62,7 +62,7 @@ class ExactRows:
             depth = min(self._depth, scores.shape[1])
             places = np.argpartition(-scores, depth - 1, axis=1)[:, :depth]
             found = (np.take_along_axis(scores, places, 1), keys[cut][places])
-            self._best = merge_neighbours([self._best, found], self._depth, Metric.COSINE)
+            self._best = merge_neighbors([self._best, found], self._depth, Metric.COSINE)
 
     def truth(self) -> GroundTruth:
         """The nearest rows of each query, without the one that it was made of."""

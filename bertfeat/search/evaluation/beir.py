@@ -1,4 +1,4 @@
-"""Retrieval scores by human judgements: nDCG, MAP, MRR and recall of an index on a BEIR folder.
+"""Retrieval scores by human judgments: nDCG, MAP, MRR and recall of an index on a BEIR folder.
 
 A new metric is a line of the table :data:`RETRIEVAL_METRICS`.
 """
@@ -189,7 +189,7 @@ def score_queries(
         measure = getattr(ir_measures, metric.measure)  # its own parser of "nDCG@10" fails from Python 3.14 on
         measures[measure if metric.cutoff is None else measure @ metric.cutoff] = at
     scores = np.zeros((len(places), len(measures)))
-    for found in ir_measures.iter_calc(list(measures), data.judgements, retrieved.scores):
+    for found in ir_measures.iter_calc(list(measures), data.judgments, retrieved.scores):
         scores[places[found.query_id], measures[found.measure]] = found.value
     return scores
 

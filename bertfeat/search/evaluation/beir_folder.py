@@ -1,4 +1,4 @@
-"""A BEIR folder as it is read: queries, and judgements of which documents answer them."""
+"""A BEIR folder as it is read: queries, and judgments of which documents answer them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from bertfeat.io import JsonError, decode_json, open_regular, shorten
 from bertfeat.search.queries import NumberedLine, decoded_lines
 
 MOST_GRADE = 1_000
-"""Largest grade of a judgement, up or down; scoring takes time and memory for every grade up to the largest."""
+"""Largest grade of a judgment, up or down; scoring takes time and memory for every grade up to the largest."""
 
 _GRADE = re.compile(r"[+-]?[0-9]{1,4}")
 _HEADERS = ("query-id", "query_id", "qid")
@@ -19,15 +19,15 @@ _HEADERS = ("query-id", "query_id", "qid")
 
 @dataclass(frozen=True, slots=True)
 class BeirFolder:
-    """The queries of a BEIR folder and the judgements of their documents."""
+    """The queries of a BEIR folder and the judgments of their documents."""
 
     queries: Mapping[str, str]  # id → text, of the judged ones
-    judgements: Mapping[str, Mapping[str, int]]  # query id → document id → grade
+    judgments: Mapping[str, Mapping[str, int]]  # query id → document id → grade
 
     @property
     def judged(self) -> set[str]:
         """The documents that are judged for any query."""
-        return {document for grades in self.judgements.values() for document in grades}
+        return {document for grades in self.judgments.values() for document in grades}
 
 
 @dataclass(frozen=True)
@@ -52,18 +52,18 @@ def read_beir(folder: str | Path, split: str = "test") -> BeirFolder:
     if not split.isprintable() or "/" in split:
         raise UsageError("this is not the name of a split, such as test", where=parameter("split", split))
     folder = Path(folder)
-    judgements = _read_judgements(folder / "qrels" / f"{split}.tsv")
-    queries = _read_judged_queries(folder / "queries.jsonl", judgements)
-    for query in judgements:
+    judgments = _read_judgments(folder / "qrels" / f"{split}.tsv")
+    queries = _read_judged_queries(folder / "queries.jsonl", judgments)
+    for query in judgments:
         if query not in queries:
             raise CorpusError(
                 f"the query {query!r}, which qrels/{split}.tsv judges, is not in it", where=folder / "queries.jsonl"
             )
-    return BeirFolder(queries, judgements)
+    return BeirFolder(queries, judgments)
 
 
-def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
-    judgements: dict[str, dict[str, int]] = {}
+def _read_judgments(path: Path) -> dict[str, dict[str, int]]:
+    judgments: dict[str, dict[str, int]] = {}
     for at, line in enumerate(_file_lines(path)):
         query, *rest = line.text.split("\t")
         if at == 0 and query in _HEADERS:
@@ -75,11 +75,11 @@ def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
         document, grade = rest[0], int(rest[1])
         if abs(grade) > MOST_GRADE:
             raise _beir_error(path, line, f"scores are from -{MOST_GRADE:,} to {MOST_GRADE:,}")
-        if judgements.setdefault(query, {}).setdefault(document, grade) != grade:
-            raise _beir_error(path, line, f"another line gives this query and document the score {judgements[query][document]}")  # noqa: E501  # fmt: skip
-    if not judgements:
-        raise CorpusError("there are no judgements in it", where=path)
-    return judgements
+        if judgments.setdefault(query, {}).setdefault(document, grade) != grade:
+            raise _beir_error(path, line, f"another line gives this query and document the score {judgments[query][document]}")  # noqa: E501  # fmt: skip
+    if not judgments:
+        raise CorpusError("there are no judgments in it", where=path)
+    return judgments
 
 
 def _read_judged_queries(path: Path, judged: Mapping[str, object]) -> dict[str, str]:

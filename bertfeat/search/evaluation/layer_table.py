@@ -34,7 +34,7 @@ from bertfeat.search.evaluation.beir_folder import BeirFolder, read_beir
 from bertfeat.search.evaluation.layer_scores import LayerScores, LayerTable, LeftOut, QueryResamples
 from bertfeat.search.query_encoder import QueryEncoder, open_feature_encoder
 from bertfeat.search.vectors.faiss_import import Scored, faiss
-from bertfeat.search.vectors.faiss_search import merge_neighbours
+from bertfeat.search.vectors.faiss_search import merge_neighbors
 from bertfeat.search.vectors.faiss_transforms import FaissTransform
 from bertfeat.search.vectors.metric import Metric, copy_as_float32
 from bertfeat.search.vectors.training_sample import prepare_vectors
@@ -197,7 +197,7 @@ class _StreamedSearch:
         """Compare with the next vectors ``[n, W]``."""
         prepared, depth = self._prepared(vectors, self._start), min(self._depth, len(vectors))
         scores, places = faiss.knn(self._queries, prepared, depth, Metric.COSINE.faiss_metric)
-        self.found = merge_neighbours([self.found, (scores, places + self._start)], self._depth, Metric.COSINE)
+        self.found = merge_neighbors([self.found, (scores, places + self._start)], self._depth, Metric.COSINE)
         self._start += len(vectors)
 
     def _prepared(self, vectors: NDArray[np.float32], first: int) -> NDArray[np.float32]:

@@ -25,7 +25,7 @@ from bertfeat.search.vectors.faiss_index import (
     largest_search_parameter,
     search_parameter_name,
 )
-from bertfeat.search.vectors.faiss_search import EMPTY, merge_neighbours, reconstruct_vectors, search_faiss
+from bertfeat.search.vectors.faiss_search import EMPTY, merge_neighbors, reconstruct_vectors, search_faiss
 from bertfeat.search.vectors.faiss_transforms import Transform
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.vectors.training_sample import QUERIES, sample_numbers
@@ -87,7 +87,7 @@ class ExactSearch:
         began = time.perf_counter()
         depth = min(self._depth, len(vectors))
         scores, places = faiss.knn(self._compared, self._transform(vectors), depth, self._metric.faiss_metric)
-        self._best = merge_neighbours([self._best, (scores, places + start)], self._depth, self._metric)
+        self._best = merge_neighbors([self._best, (scores, places + start)], self._depth, self._metric)
         self._seconds += time.perf_counter() - began
 
     @property
@@ -97,7 +97,7 @@ class ExactSearch:
 
     def take_in(self, found: Scored, seconds: float) -> None:
         """Take in what a search with the same queries has found among other vectors."""
-        self._best = merge_neighbours([self._best, found], self._depth, self._metric)
+        self._best = merge_neighbors([self._best, found], self._depth, self._metric)
         self._seconds += seconds
 
     def truth(self) -> GroundTruth:

@@ -18,7 +18,7 @@ from bertfeat.search.query_encoder import QueryEncoder, encoder_of_columns
 from bertfeat.search.reranking.kept_tokens import StoredDocumentTokens
 from bertfeat.search.reranking.set_tokens import DocumentTokens, FeatureSetTokens
 from bertfeat.search.settings import REBUILD
-from bertfeat.search.vector_index import Neighbours, ScoreParts, VectorIndex
+from bertfeat.search.vector_index import Neighbors, ScoreParts, VectorIndex
 
 
 def compute_maxsim(query: NDArray[np.float32], weights: NDArray[np.float32], document: NDArray[np.float32]) -> float:
@@ -65,7 +65,7 @@ class Reranker:
 
     def search(
         self, encoder: QueryEncoder, texts: Sequence[str], k: int, *, where: str | None = None, exact: bool = False
-    ) -> Neighbours:
+    ) -> Neighbors:
         """The ``k`` best of each query, or as many as there are; all of them were scored again.
 
         Raises:
@@ -79,7 +79,7 @@ class Reranker:
 
     def search_encoded(
         self, queries: Sequence[DocumentFeatures], k: int, *, where: str | None = None, exact: bool = False
-    ) -> Neighbours:
+    ) -> Neighbors:
         """:meth:`search` for queries that :meth:`encode` gave."""
         vectors = np.stack([query.vector(self._index.settings.column.name) for query in queries])
         depth = max(k, self.options.depth or RERANK_DEPTH)
@@ -99,13 +99,13 @@ class Reranker:
         weights = np.ones(len(strings), np.float32) if self._counts is None else self._counts.idf(strings)
         return _QueryTokens(unit_vectors(query.matrix(self.column.name)[usable]), weights)
 
-    def _order(self, found: Neighbours, queries: Sequence["_QueryTokens"]) -> Neighbours:
+    def _order(self, found: Neighbors, queries: Sequence["_QueryTokens"]) -> Neighbors:
         """The hits in their new order."""
         maxsim = self._score(found.numbers, queries)
         scores = maxsim + np.float32(self.options.weight) * self._index.metric.nearness(found.scores)
         order = np.argsort(-scores, axis=1, kind="stable")  # equal ones as before
         new = [np.take_along_axis(values, order, 1) for values in (scores, found.numbers, found.scores, maxsim)]
-        return Neighbours(new[0], new[1], ScoreParts(new[2], new[3]), found.scanned)
+        return Neighbors(new[0], new[1], ScoreParts(new[2], new[3]), found.scanned)
 
     def _score(self, numbers: NDArray[np.int64], queries: Sequence["_QueryTokens"]) -> NDArray[np.float32]:
         """Maxsim of each query with each of its documents ``[Q, K]``; every document is read once."""
@@ -134,7 +134,7 @@ class _QueryTokens:
     weights: NDArray[np.float32]  # [q]
 
 
-def _first_hits(found: Neighbours, k: int) -> Neighbours:
+def _first_hits(found: Neighbors, k: int) -> Neighbors:
     parts = found.parts
     cut = None if parts is None else ScoreParts(parts.first[:, :k], parts.maxsim[:, :k])
-    return Neighbours(found.scores[:, :k], found.numbers[:, :k], cut, found.scanned)
+    return Neighbors(found.scores[:, :k], found.numbers[:, :k], cut, found.scanned)

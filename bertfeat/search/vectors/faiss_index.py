@@ -46,7 +46,7 @@ def add_vectors(index: VectorSink, vectors: NDArray[np.float32]) -> None:
     """Add vectors ``[n, W]``.
 
     Raises:
-        UsageError: this class of index cannot, or not any more.
+        UsageError: FAISS refuses more vectors for this index.
     """
     problem = f"this type of index cannot take {len(vectors):,} vectors more"
     with faiss_errors(UsageError, problem, f"choose {UPDATABLE}"):
@@ -54,7 +54,7 @@ def add_vectors(index: VectorSink, vectors: NDArray[np.float32]) -> None:
 
 
 def reserve_vectors(index: FaissIndex, count: int) -> None:
-    """Reserve memory for ``count`` vectors, where they are stored in one array that is else copied when it grows."""
+    """Reserve memory for ``count`` vectors, where they are in one array, which would else be copied as it grows."""
     plain = faiss.downcast_index(index)
     if isinstance(plain, faiss.IndexPreTransform):
         plain = faiss.downcast_index(plain.index)
@@ -85,7 +85,7 @@ def read_faiss_index(path: Path, *, mapped: bool = True, lists: Path | None = No
         if lists is not None:
             flags = faiss.IO_FLAG_READ_ONLY | faiss.IO_FLAG_SKIP_IVF_DATA
             return _map_lists(faiss.read_index(str(path), flags), lists)
-        # newer: maps every type and is searched as fast as memory; older: maps inverted lists only
+        # newer FAISS maps every type, as fast as memory; older maps inverted lists only
         flags = getattr(faiss, "IO_FLAG_MMAP_IFC", faiss.IO_FLAG_MMAP) if mapped else 0
         index: FaissIndex = faiss.read_index(str(path), flags)
         return index
@@ -167,7 +167,7 @@ def remove_vectors(index: FaissIndex, removed: NDArray[np.bool_]) -> None:
 
 
 def flat_storage(index: FaissIndex) -> FaissIndex | None:
-    """The whole vectors of an index, as a flat index of FAISS, where it has them in order."""
+    """The uncompressed vectors of an index, as a flat FAISS index, if it has them."""
     plain = faiss.downcast_index(index)
     if isinstance(plain, faiss.IndexHNSW):
         plain = faiss.downcast_index(plain.storage)
@@ -180,7 +180,7 @@ def count_faiss_gpus() -> int:
 
 
 def copy_to_gpu(index: FaissIndex, device: str | None) -> FaissIndex:
-    """The index on a GPU (``cuda``, ``cuda:1``), or as it is.
+    """The index on a GPU (``cuda``, ``cuda:1``), or itself.
 
     Raises:
         UsageError: there is no GPU, or FAISS was built without.
@@ -204,7 +204,7 @@ def copy_to_gpu(index: FaissIndex, device: str | None) -> FaissIndex:
 
 
 def copy_to_cpu(index: FaissIndex) -> FaissIndex:
-    """The index back from a GPU, as it can be written."""
+    """The index copied from GPU to CPU, for writing."""
     on_gpu = hasattr(faiss, "GpuIndex") and any(isinstance(part, faiss.GpuIndex) for part in nested_indexes(index))
     copy: FaissIndex = faiss.index_gpu_to_cpu(index) if on_gpu else index
     return copy

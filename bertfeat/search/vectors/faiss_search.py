@@ -81,7 +81,7 @@ def reconstruct_vectors(index: FaissIndex, numbers: NDArray[np.int64]) -> NDArra
         return index.reconstruct_batch(np.ascontiguousarray(numbers, np.int64))
 
 
-def merge_neighbours(results: list[Scored], k: int, metric: Metric) -> Scored:
+def merge_neighbors(results: list[Scored], k: int, metric: Metric) -> Scored:
     """The best k of several results for the same queries; the best first, ties by number."""
     scores = np.concatenate([scores for scores, _ in results], axis=1)
     numbers = np.concatenate([numbers for _, numbers in results], axis=1)
@@ -135,5 +135,5 @@ def _scan_blocks(index: FaissIndex, queries: NDArray[np.float32], k: int, select
         block = numbers[start : start + _SCAN_ROWS]
         vectors = reconstruct_vectors(index, block)
         scores, places = faiss.knn(queries, vectors, min(k, len(block)), metric.faiss_metric)
-        best = merge_neighbours([best, (scores, block[places])], k, metric)
+        best = merge_neighbors([best, (scores, block[places])], k, metric)
     return best

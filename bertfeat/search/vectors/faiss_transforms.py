@@ -36,7 +36,7 @@ def judged_transform(index: FaissIndex) -> Transform | None:
     dropped dimensions are meant to keep what is near, so what they lose is the index's loss.
     """
     transform = index_transform(index)
-    if transform is None or not any(map(_changes_neighbours, chained_transforms(faiss.downcast_index(index)))):
+    if transform is None or not any(map(_changes_neighbors, chained_transforms(faiss.downcast_index(index)))):
         return None
     return transform
 
@@ -60,6 +60,6 @@ def apply_transforms(index: FaissIndex, vectors: NDArray[np.float32]) -> NDArray
     return vectors
 
 
-def _changes_neighbours(step: FaissTransform) -> bool:
+def _changes_neighbors(step: FaissTransform) -> bool:
     whitens = isinstance(step, faiss.PCAMatrix) and step.eigen_power != 0
     return whitens or isinstance(step, faiss.NormalizationTransform)

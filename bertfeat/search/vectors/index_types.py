@@ -15,11 +15,11 @@ from bertfeat.io import physical_memory
 
 EXACT_SCAN_BYTES = 256 << 20  # about 20 ms a query; below that nothing is gained by being approximate
 POINTS_PER_CLUSTER = 64  # to train on; FAISS itself asks for 39 to 256
-NEIGHBOURS = 32  # links of a vector in an HNSW graph; its bottom layer has twice as many
+NEIGHBORS = 32  # links of a vector in an HNSW graph; its bottom layer has twice as many
 # "np" in a factory string: no polysemous training, which takes seconds to hours and is never used here
-CODE_WIDTHS = (2, 4, 8, 16)  # values that one byte of a product quantiser stands for, best first
+CODE_WIDTHS = (2, 4, 8, 16)  # values that one byte of a product quantizer stands for, best first
 _CODE_VALUES = 256  # that a byte of it has, which need as many vectors to be trained on
-RECALL_OF_CODES = 0.8  # what product quantisation reaches without the vectors at hand; more is not promised
+RECALL_OF_CODES = 0.8  # what product quantization reaches without the vectors at hand; more is not promised
 
 
 class IndexType(StrEnum):
@@ -28,8 +28,8 @@ class IndexType(StrEnum):
     AUTO = "auto"
     FLAT = "flat"  # exact
     HNSW = "hnsw"  # a graph over whole vectors: quickest at high recall, slow to build, cannot remove
-    IVF = "ivf"  # lists of whole vectors around cluster centres; a search reads the nearest lists
-    IVFPQ = "ivfpq"  # the same with product-quantised vectors
+    IVF = "ivf"  # lists of whole vectors around cluster centers; a search reads the nearest lists
+    IVFPQ = "ivfpq"  # the same with product-quantized vectors
     SQ8 = "sq8"  # every vector is scanned, a byte a value
 
 
@@ -57,7 +57,7 @@ def choose_index(kind: str, *, count: int, width: int, memory: int | None, recal
     has to itself when it is built and searched; default half of this machine's.
 
     Raises:
-        UsageError: a product quantiser does not fit the width or the number of vectors.
+        UsageError: a product quantizer does not fit the width or the number of vectors.
     """
     budget = memory or physical_memory() // 2
     if kind == IndexType.AUTO:
@@ -110,7 +110,7 @@ def _choose_automatically(count: int, width: int, budget: int, recall: float) ->
 
 
 def _choose_codes(lists: str, clusters: int, count: int, width: int, budget: int, why: str) -> IndexChoice:
-    """Product quantisation with the largest codes that fit."""
+    """Product quantization with the largest codes that fit."""
     for values in (values for values in CODE_WIDTHS if width % values == 0):
         size = count * (width // values + 8) + clusters * width * 4
         if size <= budget:
@@ -128,7 +128,7 @@ def _plan_flat(reason: str, count: int, width: int) -> IndexChoice:
 
 
 def _plan_hnsw(reason: str, count: int, width: int) -> IndexChoice:
-    return IndexChoice(f"HNSW{NEIGHBOURS}", reason, count * (width + 2 * NEIGHBOURS + 4) * 4, 0)
+    return IndexChoice(f"HNSW{NEIGHBORS}", reason, count * (width + 2 * NEIGHBORS + 4) * 4, 0)
 
 
 def _plan_ivf(reason: str, count: int, width: int) -> IndexChoice:

@@ -126,7 +126,7 @@ export class MapView {
     if (!places.length) return;
     this.step = (this.step + step + places.length) % places.length;
     const place = places[this.step];
-    if (!this.stage.sees(place)) this.stage.centre(place.x, place.y);
+    if (!this.stage.sees(place)) this.stage.center(place.x, place.y);
     this.openPlace(place, true);
   }
 

@@ -48,10 +48,10 @@ export class Stage {
     const { lowX, highX, lowY, highY } = this.grid, { width, height } = this.size, pad = 24;
     const wide = Math.max(highX - lowX, 1e-9), high = Math.max(highY - lowY, 1e-9);
     this.wholeScale = this.view.scale = Math.min((width - 2 * pad) / wide, (height - 2 * pad) / high);
-    this.centre((lowX + highX) / 2, (lowY + highY) / 2);
+    this.center((lowX + highX) / 2, (lowY + highY) / 2);
   }
 
-  centre(x, y) {
+  center(x, y) {
     this.view.x = this.size.width / 2 - x * this.view.scale;
     this.view.y = this.size.height / 2 + y * this.view.scale;
     this.#move();
@@ -88,7 +88,7 @@ export class Stage {
 
   go({ x, y, zoom }) {
     this.view.scale = this.wholeScale * Math.min(DEEPEST, Math.max(0.5, zoom));
-    this.centre(x, y);
+    this.center(x, y);
   }
 
   toMap(x, y) { return [(x - this.view.x) / this.view.scale, (this.view.y - y) / this.view.scale]; }

@@ -178,9 +178,9 @@ def test_rows_that_fail_are_told(trained: Path) -> None:
     assert "1 row failed and could not be scored; the first: " in shown.stderr
 
 
-def test_tags_that_were_never_learnt_are_told(trained: Path) -> None:
+def test_tags_that_were_never_learned_are_told(trained: Path) -> None:
     shown = run("evaluate", trained / "t.tagger", conll(trained / "new.conll", [("the bank", "O B-NEW")]))
-    assert "has tags that the head never learnt: B-NEW" in shown.stderr
+    assert "has tags that the head never learned: B-NEW" in shown.stderr
 
 
 def test_tags_of_another_kind_are_refused_with_the_file(trained: Path) -> None:

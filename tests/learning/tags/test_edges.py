@@ -1,4 +1,4 @@
-"""Sets at the edge of what can be learnt: one sentence or none, ten thousand labels, odd tags, too large networks."""
+"""Sets at the edge of what can be learned: one sentence or none, ten thousand labels, odd tags, too large networks."""
 
 import json
 import time
@@ -91,7 +91,7 @@ def test_mixed_tags_name_their_set(sets: tuple[FeatureSet, FeatureSet], bert: Ti
         train(mixed, sets[1], tmp_path / "t", layers="last", settings=QUICK)
 
 
-def test_tags_of_any_characters_are_learnt_and_come_back(bert: Tiny, tmp_path: Path) -> None:
+def test_tags_of_any_characters_are_learned_and_come_back(bert: Tiny, tmp_path: Path) -> None:
     odd = [[("the", "O"), ("bank", "B-a\tb"), ("ran", "I-a\tb"), ("river", "B-\n"), ("mill", "B- "), ("to", "B-é ü")]]
     some = tagged_set(bert, tmp_path / "odd", odd * 8)
     settings = replace(QUICK, hidden=16, epochs=40, patience=40, learning_rate=0.05, dropout=0.0)

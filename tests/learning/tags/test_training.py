@@ -144,7 +144,7 @@ def test_a_linear_schedule_learns_every_epoch_and_keeps_the_last(
 
 
 def test_patience_beside_a_linear_schedule_and_an_unknown_one() -> None:
-    with pytest.raises(UsageError, match="patience=9 has no effect: all epochs are learnt"):
+    with pytest.raises(UsageError, match="patience=9 has no effect: all epochs are learned"):
         replace(QUICK, schedule="linear", patience=9)
     with pytest.raises(UsageError, match="schedule='cosine': must be one of 'plateau', 'linear'"):
         replace(QUICK, schedule="cosine")  # type: ignore[arg-type]
@@ -271,4 +271,4 @@ def test_epochs_of_few_updates_are_waited_for_longer(
     halved = [number for number, epoch in enumerate(done.history, 1) if epoch["rate"] < 1e-3]
     assert halved[0] == 1 + 1 + rate_halved_after
     again = train(*sets, tmp_path / "a", layers="last", settings=settings)
-    assert again.scores is None  # nothing was learnt anew
+    assert again.scores is None  # nothing was learned anew

@@ -1,4 +1,4 @@
-"""Fine-tuning: labels where Hugging Face's own recipe has them, a task that is learnt, a model that opens again."""
+"""Fine-tuning: labels where Hugging Face's own recipe has them, a task that is learned, a model that opens again."""
 
 import random
 from pathlib import Path
@@ -12,7 +12,7 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer
 from bertfeat.errors import BertfeatError, HeadError, ModelError, UsageError
 from bertfeat.learning import (
     PAPER_GRID,
-    UNLABELLED,
+    UNLABELED,
     GridPoint,
     HeadReport,
     HeadSettings,
@@ -31,7 +31,7 @@ pytest.importorskip("accelerate")
 
 Sentence = tuple[list[str], list[str]]
 WORDS = ("bank", "river", "the", "water", "unbelievable", "walked", "to", "money", "Straße", "mill", ".", "은행에서")
-# one word in six for each kind: rarer ones are learnt late, at some seeds and on some processors never
+# one word in six for each kind: rarer ones are learned late, at some seeds and on some processors never
 KINDS = {"river": "A", "water": "A", "walked": "B", "money": "B"}
 POINT = GridPoint(4, 2e-3, 10)
 
@@ -95,7 +95,7 @@ def test_labels_stand_where_hugging_faces_recipe_has_them(tiny: Any, family: str
         expected = reference(words, is_split_into_words=True)
         owners = expected.word_ids()
         firsts = [
-            owner if owner is not None and owners[at - 1] != owner else UNLABELLED for at, owner in enumerate(owners)
+            owner if owner is not None and owners[at - 1] != owner else UNLABELED for at, owner in enumerate(owners)
         ]
         assert window.ids.tolist() == expected["input_ids"]
         assert window.labels(numbers).tolist() == firsts
@@ -126,7 +126,7 @@ def test_long_sentences_are_cut_between_words(bert: Tiny) -> None:
 
 
 @pytest.mark.slow
-def test_tags_that_follow_from_words_are_learnt(done: HeadReport, files: dict[str, Path]) -> None:
+def test_tags_that_follow_from_words_are_learned(done: HeadReport, files: dict[str, Path]) -> None:
     dev, test = tag_scores(done), tag_scores(evaluate_head(done.folder, files["test"]))
     assert dev.f1 > 0.9  # at 8 seeds, and rates of 0.001 to 0.003, it was 0.97 at least
     assert test.f1 > 0.9
