@@ -65,7 +65,7 @@ def draw(title: str, heading: str, note: str, bars: Bars) -> str:
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        f'font-family="sans-serif" font-size="13" role="img" aria-labeledby="title">\n'
+        f'font-family="sans-serif" font-size="13" role="img" aria-labelledby="title">\n'
         f'<title id="title">{title}</title>\n'
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>\n'
         f'<text x="12" y="24" font-size="15" fill="{INK}">{heading}</text>\n'

@@ -88,7 +88,7 @@ class PartReader:
         return next((group for group, (first, last) in enumerate(self.bounds) if first <= row <= last), None)
 
     def _check_table(self, table: pa.Table) -> None:
-        """Refuse nulls, and matrices without all of their rows; :mod:`bertfeat.features.part_check` checks everything else."""
+        """Refuse nulls and partial matrices; :mod:`bertfeat.features.part_check` checks everything else."""
         for column in self.footer.header.columns:
             if column.name in table.column_names and not column.pooling.per_document:
                 sizes = pc.binary_length(table.column(column.name)).to_numpy()

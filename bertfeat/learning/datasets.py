@@ -305,7 +305,7 @@ def check_examples(
     """
     options.task.check_settings(options.settings)
     if tuning and options.task.architecture is None:
-        problem = f"the task {options.task.name} is learned from stored features alone: transformers has no model for it"
+        problem = f"the task {options.task.name} is learned from stored features alone; transformers has no model"
         raise UsageError(problem, where=parameter("fine_tune", True), remedy="leave it out")
     pairs = options.pair_form is not None
     predicted = options.kind.predicted

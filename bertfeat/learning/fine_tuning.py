@@ -92,7 +92,7 @@ def fine_tuned_head(
     """Fine-tune transformers' model of a task on texts; inside the block it predicts.
 
     Runs on one device and needs no network. Equal seeds give equal results on the same machine. Numbers are learned at
-    mean 0 and spread 1. Of a question's answers the first is learned, in each window that holds all of it; in the others
+    mean 0 and spread 1. Of a question's answers the first is learned, in windows that hold all of it; in the others
     it has none. ``precision`` as of :func:`fine_tuned`.
 
     Raises:

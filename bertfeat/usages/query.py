@@ -180,9 +180,7 @@ def embed_word(
     occurrence = _find_in_sentence(query, like, text, marks[0] if marks else None, document, unit, subword)
     if not occurrence.picks.numbers:
         word = text[occurrence.start : occurrence.end]
-        raise UsageError(
-            f"{shorten(word)!r} has no vector in {parameter('like')}", remedy="choose another word"
-        )
+        raise UsageError(f"{shorten(word)!r} has no vector in {parameter('like')}", remedy="choose another word")
     vectors = document.matrix(column.name)[list(occurrence.picks.numbers)]
     vector: NDArray[np.float32] = unit_vectors(combine_vectors(vectors, [occurrence.picks]))[0]
     return vector
@@ -205,9 +203,7 @@ def _find_in_sentence(
             if mark is None or mark == (occurrence.start, occurrence.end):
                 return occurrence
     if mark:
-        raise UsageError(
-            "mark a whole word, or several: the *river* bank", where=parameter("like", like)
-        )
+        raise UsageError("mark a whole word, or several: the *river* bank", where=parameter("like", like))
     hint = f"; {parameter('match', 'prefix')} finds words that begin so" if _may_be_prefix(query, text) else ""
     raise UsageError(
         f"the word {shorten(query.word)!r} is not in {parameter('like', like)}",

@@ -78,7 +78,7 @@ def test_low_recall_is_warned_about(tmp_path: Path) -> None:
     zero, recall = result.stderr.splitlines()
     assert zero == "warning: 1 zero vector without direction, which no search will find"
     assert recall.startswith("warning: recall at 10 is 0.")
-    assert re.search(r" and [01]\.\d+ with refine_factor=\d+(, nprobes=\d+)?; search with these$", recall)  # Lance draws
+    assert re.search(r" and [01]\.\d+ with refine_factor=\d+(, nprobes=\d+)?; search with these$", recall)
 
 
 @pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")

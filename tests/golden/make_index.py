@@ -17,7 +17,7 @@ from bertfeat.corpus import KeptColumn
 from bertfeat.search import BuildOptions, VectorIndex, append_features, as_whitening, build_index, remove_documents
 from bertfeat.search.settings import FORMAT_VERSION, read_index_settings, write_index_settings
 from tests.support.features_toy import toy_part, toy_set
-from tests.support.index_toy import clustered, neighbours, vector_set, whitened
+from tests.support.index_toy import clustered, neighbors, vector_set, whitened
 
 HERE = Path(__file__).parent
 COUNT, NEW, WIDTH = 40, 10, 8
@@ -59,7 +59,7 @@ def document_index(folder: Path, work: Path, kind: str, transform: str = "none")
     living = [row for row in range(len(ids)) if ids[row] not in REMOVED]
     if transform != "none":
         vectors = whitened(transform, vectors, vectors[:COUNT]).astype(np.float32)
-    scores, order = neighbours(vectors[living], vectors[living], "cosine")
+    scores, order = neighbors(vectors[living], vectors[living], "cosine")
     nearest = [[ids[living[at]] for at in row[:5]] for row in order]
     return [nearest, np.round(scores[:, :5], 5).tolist()]
 

@@ -28,14 +28,14 @@ const screenY = (i) => view.y - data.y[i] * view.scale;
 const theme = () => (dark.matches ? "dark" : "light");
 const formatted = (value) => value.toLocaleString("en");
 
-// grey points first, the others in no order, so that no colour hides another
+// grey points first, the others in no order, so that no color hides another
 const shuffled = (i) => Math.imul(i + 1, 2654435761) >>> 0;
 const isGrey = data.of.map((group) => Number(data.groups[group].grey));
 const order = data.x.map((_, i) => i).sort((a, b) => isGrey[b] - isGrey[a] || shuffled(a) - shuffled(b));
 
-// ── sprites: one small picture a colour, drawn once, which is much faster than an arc a point ────────────────
+// ── sprites: one small picture a color, drawn once, which is much faster than an arc a point ────────────────
 
-const STEPS = 64; // colours of a scale
+const STEPS = 64; // colors of a scale
 const groups = data.groups.length;
 const spriteOf = data.of.map((group, i) =>
   data.scale && data.scale.at[i] >= 0 ? groups + Math.round(data.scale.at[i] * (STEPS - 1)) : group);

@@ -1,4 +1,4 @@
-// Colours of the map's points by a kept column, and their legend.
+// Colors of the map's points by a kept column, and their legend.
 
 import { ask } from "./api.js";
 import { byId, count, element } from "./dom.js";
@@ -7,7 +7,7 @@ const VARIABLES = new Map([["name", "--n"], ["shade", "--s"], ["others", "--othe
 const WEAK = ["others", "none"];
 
 export class Colors {
-  /** `list(points, what)` lists the points of a colour; `changed` is called when the visitor chose another column. */
+  /** `list(points, what)` lists the points of a color; `changed` is called when the visitor chose another column. */
   constructor(list, changed) {
     this.list = list;
     this.wanted = "";

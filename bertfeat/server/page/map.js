@@ -232,7 +232,7 @@ export class MapView {
   exports() {
     const cite = () => citation(session.state, [
       ["Map", `${plural(this.picked.length, session.state.index.unit)} ${this.where}, PCA`],
-      ["Coloured by", this.colors.column],
+      ["Colored by", this.colors.column],
       ["Index", `${session.state.index.name}, ${count(session.state.index.documents)} documents, ${session.state.index.column}`],
     ]);
     return exportButtons("map", () => this.table(), cite);

@@ -26,7 +26,7 @@ void main() {
 
 /**
  * A drawer of points; `draw(view, size, look)`, where screen = place × view.scale + (view.x, view.y), y downwards.
- * A point's colour is that of its code (`paint`) in look.palette, of { color, strength }; look.pickedColor is null where
+ * A point's color is that of its code (`paint`) in look.palette, of { color, strength }; look.pickedColor is null where
  * picked points keep theirs.
  */
 export function makeScatter(canvas, x, y) {

@@ -18,7 +18,7 @@ export class Stage {
     this.scatter = makeScatter(this.canvas, x, y);
     this.scatter.again = () => this.redraw();
     this.hits = []; // { x, y }, the best first
-    this.paints = null; // { name, strength } of the colours of the points' codes, where they have codes
+    this.paints = null; // { name, strength } of the colors of the points' codes, where they have codes
     this.somePicked = false;
     this.current = null; // { x, y } that has a ring
     this.trail = null; // of the lasso: [x, y] on the screen
@@ -112,7 +112,7 @@ export class Stage {
     this.redraw();
   }
 
-  /** Give the points colours by their codes, each { name, strength } of a CSS variable. Without codes all have one colour. */
+  /** Give the points colors by their codes, each { name, strength } of a CSS variable. Without codes all have one color. */
   paint(codes, paints) {
     this.paints = codes && paints;
     this.scatter.paint(codes);
@@ -141,7 +141,7 @@ export class Stage {
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(name).trim();
     const crowded = Math.min(0.9, Math.max(0.35, (1500 / count) ** 0.25));
-    const dimmed = this.paints ? this.somePicked : this.hits.length; // points with colours keep them when they are picked
+    const dimmed = this.paints ? this.somePicked : this.hits.length; // points with colors keep them when they are picked
     const palette = (this.paints ?? PLAIN).map(({ name, strength }) => ({ color: color(name), strength }));
     this.scatter.draw(this.view, this.size, { radius, palette,
       pickedColor: this.paints ? null : color("--picked"), opacity: dimmed ? crowded / 2 : crowded,
