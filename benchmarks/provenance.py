@@ -33,6 +33,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "change": ("study", "usages"),
     "compiled": _ENCODING,
     "families": _ENCODING,
+    "families-qwen3": _ENCODING,
     "concat4": _STORING,
     "concurrent_updates": ("extraction", "io", "search"),
     "exact_flair": _ENCODING,

@@ -28,6 +28,7 @@ TABLES = (
     ("docs/speed.md", "Processors"),
     ("docs/numerics.md", "int8"),
     ("docs/search.md", "What whitening gains"),
+    ("docs/models.md", "Speed"),
 )
 """The pages, and their sections, whose tables quote results."""
 CORPORA = ("sentences", "paragraphs", "mix")
@@ -93,6 +94,16 @@ def f1(corpus: str, row: str, part: str = "test") -> list[float]:
     (runs,) = (each["runs"] for each in result(f"table7-{corpus}")["rows"] if each["row"]["name"] == row)
     values = [100 * run[part] for run in runs]
     return [mean(values), stdev(values)]
+
+
+def family(name: str, results: str = "families") -> list[float]:
+    """Tokens a second packed, in fp32 and bf16, of sentences and paragraphs; and times the padded path and the peer."""
+    runs = [result(results)["families"][name][f"{precision}, {corpus}"] for precision in ("fp32", "bf16")
+            for corpus in ("sentences", "paragraphs")]  # fmt: skip
+    return [
+        *(run["tokens_per_second"]["packed"] for run in runs),
+        *(run[f"to {other}"] for other in ("padded", "sentence-transformers") for run in runs),
+    ]
 
 
 def head_scores(name: str, row: str) -> list[float]:
@@ -284,6 +295,11 @@ def shuffled(memory: str) -> list[float]:
 
 
 _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
+    (
+        "families",
+        {name: family(name) for name in ("MPNet-base", "ModernBERT-base", "Nomic v1.5", "EuroBERT-210m", "ESM-2 35M")},
+    ),
+    ("families-qwen3", {"Qwen3-0.6B, 4 layers": family("Qwen3-0.6B, 4 layers", "families-qwen3")}),
     (
         "pooled",
         {

@@ -201,6 +201,11 @@ def split_specs(specs: str | Sequence[str]) -> tuple[str, ...]:
     return single
 
 
+def list_poolings(*, documents: bool = True) -> str:
+    """The names of the poolings that give one vector a document, or of all others, as help and messages list them."""
+    return ", ".join(pooling for pooling in Pooling if pooling.per_document is documents)
+
+
 def parse_poolings(poolings: str | Sequence[str] | None, default: Callable[[], Pooling]) -> tuple[Pooling, ...]:
     """Parse repeated and comma-separated poolings; equal ones are given once. None means ``default()``.
 

@@ -8,6 +8,7 @@ import click
 
 from bertfeat.errors import pluralize
 from bertfeat.options import Option
+from bertfeat.recipe import Pooling, list_poolings
 
 from .app import Command, option
 from .bundles import options_on_command_line
@@ -54,10 +55,8 @@ class LayerChoice:
         ),
     ] = ()
     pooling: Annotated[
-        tuple[Literal["mean", "cls", "last-token", "max"], ...],
-        Option(
-            "Of FEATURES: mean, cls, last-token, max.", default="all that are stored", metavar="NAME[,NAME]", basic=True
-        ),
+        tuple[Pooling, ...],
+        Option(f"Of FEATURES: {list_poolings()}.", default="all that are stored", metavar="NAME[,NAME]", basic=True),
     ] = ()
     transforms: Annotated[
         tuple[str, ...],

@@ -7,18 +7,13 @@ import click
 
 from bertfeat.corpus import CorpusSettings
 from bertfeat.options import Option
-from bertfeat.recipe import Pooling
+from bertfeat.recipe import Pooling, list_poolings
 from bertfeat.tokens import LongTextPolicy
 
 from .app import option
 from .bundles import bundle, options_on_command_line
 from .console import Console
 from .settings_options import option_names, settings_options
-
-
-def _poolings(*, documents: bool) -> str:
-    return ", ".join(pooling for pooling in Pooling if pooling.per_document is documents)
-
 
 output_options = bundle(
     "console",
@@ -98,7 +93,7 @@ class FeatureOptions:
     pooling: Annotated[
         tuple[Pooling, ...] | None,
         Option(
-            f"{_poolings(documents=True)}: one vector a text; {_poolings(documents=False)}: one vector for each.",
+            f"{list_poolings()}: one vector a text; {list_poolings(documents=False)}: one vector for each.",
             default="the model's own, else mean",
             metavar="KIND[,KIND]",
             basic=True,

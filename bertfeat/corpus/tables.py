@@ -82,7 +82,11 @@ class LineRecordReader(RecordReader):
 
     @abstractmethod
     def record(self, line: str, number: int, names: Sequence[str]) -> Record:
-        """The record of a line, of which the fields ``names`` are needed; a blank line is None. Lines count from 1."""
+        """The record of a line, of which the fields ``names`` are needed; a blank line is None. Lines count from 1.
+
+        Raises:
+            ValueError: the line is none; it becomes a failed row with this reason.
+        """
 
     def records(self, names: Sequence[str]) -> Iterator[Record]:
         """Read the records from the start on."""
@@ -92,8 +96,12 @@ class LineRecordReader(RecordReader):
                 number += 1
                 if isinstance(line, BadLine):
                     yield BadRecord(f"line {number}", line.reason, line.text)
-                else:
-                    yield self.record(line, number, names)
+                    continue
+                try:
+                    record = self.record(line, number, names)
+                except ValueError as error:
+                    record = BadRecord(f"line {number}", str(error), line)
+                yield record
 
     def position_of(self, record: int, *, last: bool) -> Position:
         """The position of a record, which is a line."""

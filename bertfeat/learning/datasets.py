@@ -45,7 +45,7 @@ from bertfeat.learning.tasks.labels import Labels
 from bertfeat.learning.tasks.multi_labels import MultiLabels, parse_labels
 from bertfeat.models import find_model
 from bertfeat.progress import AnyProgress, Milestone, ignore_progress
-from bertfeat.recipe import BEST_LAYERS, Pooling
+from bertfeat.recipe import BEST_LAYERS, Pooling, list_poolings
 
 # ── choices ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -414,9 +414,8 @@ def head_extractor(options: HeadOptions, like: FeatureSet | None) -> Extractor:
     extractor = Extractor(layers=extracted, pooling=None if pooling is None else str(pooling), **arguments)
     if reads is None and not extractor.columns[0].pooling.per_document:
         problem = f"{options.kind.noun} reads one vector a text"
-        raise UsageError(
-            problem, where=parameter("pooling", options.pooling), remedy="give mean, cls, last-token or max"
-        )
+        remedy = f"give one of {list_poolings()}"
+        raise UsageError(problem, where=parameter("pooling", options.pooling), remedy=remedy)
     return extractor
 
 

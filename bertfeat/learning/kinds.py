@@ -9,7 +9,6 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import UsageError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.learning.settings import HeadSettings
-from bertfeat.recipe import Pooling
 
 # ── options that nothing reads ────────────────────────────────────────────────────────────────────────────
 
@@ -181,7 +180,3 @@ class PairForm(StrEnum):
 
     APART = "apart"  # each text by itself; the head gets u, v, |u-v| and u·v
     TOGETHER = "together"  # as one sequence with segment ids, as in the paper
-
-
-DOCUMENT_POOLINGS = (Pooling.MEAN, Pooling.CLS, Pooling.LAST, Pooling.MAX)
-"""The poolings that give a text one vector."""

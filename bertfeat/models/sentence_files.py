@@ -11,7 +11,7 @@ import msgspec
 from bertfeat.errors import ModelError, parameter
 from bertfeat.models.files import path_inside_model
 from bertfeat.models.foreign import read_model_json
-from bertfeat.recipe import Pooling
+from bertfeat.recipe import Pooling, list_poolings
 
 _MODULES = "modules.json"
 _SETTINGS = "config_sentence_transformers.json"
@@ -152,7 +152,7 @@ def _known_pooling(name: str, modes: list[str]) -> Pooling:
     raise ModelError(
         f"its own pooling is {' and '.join(modes)!r}, which bertfeat does not have",
         where=name,
-        remedy=f"choose one: {parameter('pooling')} mean, cls, last-token or max",
+        remedy=f"choose one: {parameter('pooling')} {list_poolings()}",
     )
 
 

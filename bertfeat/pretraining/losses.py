@@ -63,7 +63,9 @@ def pool(states: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
     within = mask[..., None].bool()
     if pooling is Pooling.MAX:
         return states.masked_fill(~within, float("-inf")).amax(1)
-    return states.masked_fill(~within, 0).sum(1) / within.sum(1)
+    if pooling is Pooling.MEAN:
+        return states.masked_fill(~within, 0).sum(1) / within.sum(1)
+    raise ValueError(f"a loss cannot hold vectors of the pooling {pooling}")
 
 
 @dataclass(frozen=True, slots=True)

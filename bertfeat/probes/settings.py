@@ -5,6 +5,7 @@ from typing import Annotated
 
 from bertfeat.arguments import checked
 from bertfeat.options import Option, check_bounds
+from bertfeat.recipe import list_poolings
 
 _MOST_SEED = 2**32 - 1  # that scikit-learn takes
 
@@ -20,7 +21,7 @@ class ProbeSettings:
 
     pooling: Annotated[
         str | None,
-        Option("mean, cls, last-token or max; needed only where several are stored.", metavar="NAME", basic=True),
+        Option(f"{list_poolings()}; needed only where several are stored.", metavar="NAME", basic=True),
     ] = None
     layers: Annotated[
         tuple[str, ...],

@@ -7,6 +7,7 @@ from typing import Annotated
 from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, parameter
 from bertfeat.options import Option, check_bounds
+from bertfeat.recipe import Pooling
 
 MOST_COMPARED = 10_000
 """Usages of a slice that are compared at most, since resamples of them are held at once."""
@@ -24,7 +25,7 @@ class ComparisonSettings:
     pooling: Annotated[
         str | None,
         Option(
-            "mean, cls, last-token, max, token or word; needed only where both have several.",
+            f"{', '.join(Pooling)}; needed only where both have several.",
             metavar="NAME",
             basic=True,
         ),

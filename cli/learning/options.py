@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from bertfeat.learning import HeadSettings
+from bertfeat.recipe import list_poolings
 
 from ..app import Callback, Command, CommandOption, Decorator, option
 from ..bundles import bundle, leave_out, set_aside
@@ -107,7 +108,7 @@ def pair_options(function: Callback) -> Callback:
         "--pooling",
         metavar="KIND",
         further=True,
-        help="mean, cls, last-token or max.",
+        help=f"{list_poolings()}.",
         show_default="the model's own, else mean",
     )
     pairs = option(

@@ -371,7 +371,7 @@ def test_options_that_no_head_takes() -> None:
         (("--learning-rate", "nan"), "learning-rate nan"),
         (
             ("--pooling", "word"),
-            "--pooling word: a classifier reads one vector a text; give mean, cls, last-token or max",
+            "--pooling word: a classifier reads one vector a text; give one of mean, cls, max, last-token",
         ),
         (("--pooling", "nonsense"), "nonsense"),
         (("--layers", "last,-2"), "reads one recipe"),

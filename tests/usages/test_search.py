@@ -351,7 +351,7 @@ def test_a_mark_says_which_word_is_meant(extract: Callable[..., FeatureSet]) -> 
         ("a \udcff bank", "exact", "like holds bytes that are no UTF-8"),
         ("sandbank", "prefix", "is not in like="),
         ("*a* *bank*", "exact", "2 words marked"),
-        ("the *ban*k", "exact", "must be a whole word"),
+        ("the *ban*k", "exact", "mark a whole word"),
     ],
 )
 def test_sentences_that_do_not_fit(like: str, match: str, problem: str, extract: Callable[..., FeatureSet]) -> None:

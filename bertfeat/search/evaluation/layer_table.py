@@ -64,7 +64,7 @@ def evaluate_layers(
     """Score layers of a feature set on a BEIR folder by exact search under cosine, with intervals over the queries.
 
     ``layers`` are recipes, stored or derived, ``all`` every single layer; none: all single layers and the stored
-    combinations. ``pooling``: mean, cls, last-token or max; default all that are stored. ``transforms`` are ``none``,
+    combinations. ``pooling``: of documents; default all that are stored. ``transforms`` are ``none``,
     ``whiten`` and ``half-whiten``, fitted on the set as :func:`build_index` does. Queries are embedded once; ``model``,
     ``device`` and ``encoder`` say by what. Memory: a few blocks of vectors, the queries, 1,000 hits of each, the
     covariance, and the ids of the documents.
