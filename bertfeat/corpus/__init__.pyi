@@ -16,7 +16,6 @@ from .encodings import encoding_by_mark as encoding_by_mark
 from .files import FileCorpus as FileCorpus, check_readable as check_readable, open_corpus as open_corpus
 from .formats import (
     FORMATS as FORMATS,
-    RECORD_OPTIONS as RECORD_OPTIONS,
     Format as Format,
     all_formats as all_formats,
 )

@@ -11,13 +11,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 
 from bertfeat.errors import UsageError, parameter
 
-RECORD_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "tag_column", "keep", "pretokenized"})
-"""The fields of :class:`CorpusSettings` that a format of records takes."""
-
+_RECORD_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "tag_column", "keep", "pretokenized"})
 _QUESTION_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "keep"})
 _TEXT_OPTIONS = frozenset({"pairs", "pretokenized"})
 _SENTENCE_OPTIONS = frozenset({"word_column", "tag_column", "document_context"})
@@ -35,7 +32,7 @@ class Format:
     name: str
     endings: tuple[str, ...]  # of file names, below the ending of a compression
     reader: str  # "package.module:class"; imported when a file of the format is opened
-    options: frozenset[str] = RECORD_OPTIONS  # the fields of CorpusSettings that the format takes
+    options: frozenset[str] = _RECORD_OPTIONS  # the fields of CorpusSettings that the format takes
     records: bool = True  # its records have named fields: the reader is a RecordReader
     cells: bool = False  # whose fields are all strings, which may stand for numbers and truth values
     brings_words: bool = False  # documents bring their own words
@@ -101,19 +98,18 @@ def all_formats() -> Mapping[str, Format]:
     An entry point names a :class:`Format`.
 
     Raises:
-        UsageError: it names something else, or a format with the name or an ending of another one.
+        UsageError: it cannot be loaded, or names something else, or a format with the name or an ending of another one.
     """
+    from bertfeat.io import CORRECT_EXTENSION, load_extensions  # here, so that the help stays light
+
     formats = dict(FORMATS)
-    for entry in entry_points(group=_GROUP):
-        made = entry.load()
-        remedy = "uninstall the package that registers it, or correct it"
+    for place, made in load_extensions(_GROUP, UsageError):
         if not isinstance(made, Format):
-            problem = f"the entry point {entry.name} of {_GROUP} is no Format"
-            raise UsageError(problem, where=entry.value, remedy=remedy)
+            raise UsageError(f"this entry point of {_GROUP} is no Format", where=place, remedy=CORRECT_EXTENSION)
         for other in formats.values():
             if taken := {made.name, *made.endings} & {other.name, *other.endings}:
                 problem = f"two formats have the name or ending {min(taken)}"
-                raise UsageError(problem, where=entry.value, remedy=remedy)
+                raise UsageError(problem, where=place, remedy=CORRECT_EXTENSION)
         formats[made.name] = made
     return formats
 
@@ -131,7 +127,6 @@ def format_named(name: str) -> Format:
     return found
 
 
-@cache
 def format_with_ending(ending: str) -> Format | None:
     """The format of files whose names have that ending, such as ``.txt``; None where there is none."""
     own = next((found for found in FORMATS.values() if ending in found.endings), None)

@@ -222,8 +222,8 @@ class ExtractionJob:
 
     def with_absolute_paths(self) -> "ExtractionJob":
         """The job for workers that run in another folder."""
-        files = (replace(file, source=replace(file.source, path=_absolute(file.source.path))) for file in self.files)
-        return replace(self, files=tuple(files), folder=_absolute(self.folder))
+        files = (replace(file, source=replace(file.source, path=file.source.path.absolute())) for file in self.files)
+        return replace(self, files=tuple(files), folder=self.folder.absolute())
 
     def repeat(self, task: Task) -> Task:
         """The task for another worker, as the part may have been written just before."""
@@ -237,7 +237,3 @@ class ExtractionJob:
             remedy=f"if memory ran out, use fewer workers, a smaller {parameter('batch_tokens')} or a smaller "
             f"{parameter('part_rows')}",
         )
-
-
-def _absolute(place: Location) -> Location:
-    return place if isinstance(place, Address) else place.absolute()

@@ -1,6 +1,7 @@
 """Files and folders: written whole or not at all, locked, decoded by type; shared by all rooms."""
 
 from bertfeat.io.atomic import atomic, refuse_folder_path, remove_file, storage_errors, sync
+from bertfeat.io.extensions import CORRECT_EXTENSION, load_extensions
 from bertfeat.io.file_digests import FileDigest, digest_file
 from bertfeat.io.held_folder import hold_result_folder
 from bertfeat.io.json_codec import (
@@ -74,6 +75,7 @@ from bertfeat.io.versions import installed_version, installed_versions
 
 __all__ = [
     "CACHE_VARIABLE",
+    "CORRECT_EXTENSION",
     "MOST_BYTES",
     "STATE_FOLDER",
     "Address",
@@ -118,6 +120,7 @@ __all__ = [
     "keep_freed_memory",
     "lease_seconds",
     "list_files",
+    "load_extensions",
     "lock_holder",
     "make_state_folder",
     "open_each",

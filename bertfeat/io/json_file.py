@@ -102,9 +102,8 @@ def json_content(value: object) -> bytes:
     """The content of a file of a JSON object, with its own digest."""
     plain = to_plain(value)
     text = encode_json({**plain, DIGEST: _json_digest(plain)})
-    return text.encode(
-        "utf-8", "backslashreplace"
-    )  # a lone surrogate has no UTF-8 form, but its backslash form is JSON
+    # a lone surrogate has no UTF-8 form, but its backslash form is JSON
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _check_digest(raw: dict[str, object]) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from bertfeat.corpus import CorpusSettings, Failure, all_formats, format_of, open_corpus
-from bertfeat.corpus.formats import format_with_ending
 from bertfeat.distributed import Processes
 from bertfeat.errors import BertfeatError, UsageError
 from tests.support.corpus_writers import rows_of
@@ -23,11 +22,7 @@ BARS = BARS.replace("my_package", "toy_package")
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Packages]:
-    def forget() -> None:
-        all_formats.cache_clear()
-        format_with_ending.cache_clear()
-
-    packages = Packages(tmp_path / "site-packages", "bertfeat.formats", "bars", "FORMAT", forget)
+    packages = Packages(tmp_path / "site-packages", "bertfeat.formats", "bars", "FORMAT", all_formats.cache_clear)
     monkeypatch.syspath_prepend(packages.folder)
     yield packages
     packages.forget()
@@ -87,7 +82,13 @@ def test_without_the_package_it_is_unknown(packages: Packages, chronicle: Path) 
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        ("FORMAT = dict", "toy_package:FORMAT: the entry point bars of bertfeat.formats is no Format"),
+        ("FORMAT = dict", "toy_package:FORMAT: this entry point of bertfeat.formats is no Format"),
+        (
+            "",
+            "entry point bars of bertfeat.formats cannot be loaded (module 'toy_package' has no attribute 'FORMAT')",
+        ),
+        ("import nothing_of_this_name", "cannot be loaded (No module named 'nothing_of_this_name')"),
+        ("class", "cannot be loaded (invalid syntax"),
         (BARS.replace('"bars"', '"csv"'), "two formats have the name or ending csv"),
         (BARS.replace('".bars"', '".txt"'), "two formats have the name or ending .txt"),
     ],

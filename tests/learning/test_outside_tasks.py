@@ -127,7 +127,7 @@ def test_a_task_of_its_own_loss(home: Path, tmp_path: Path, packages: Packages) 
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        ("Stars = dict", "the entry point stars of bertfeat.tasks is no Task"),
+        ("Stars = dict", "toy_package:Stars: this entry point of bertfeat.tasks is no Task"),
         (STARS.replace('name = "stars"', 'name = "labels"'), "there are two tasks with the name labels"),
     ],
 )

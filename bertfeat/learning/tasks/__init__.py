@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import entry_points
 
 from bertfeat.errors import HeadError, UsageError, parameter
+from bertfeat.io import CORRECT_EXTENSION, load_extensions
 from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.task import Task
 from bertfeat.learning.tasks.answers import Answers
@@ -29,14 +29,13 @@ def all_tasks() -> Mapping[str, Task]:
     An entry point names a subclass of :class:`bertfeat.learning.Task` that is made without arguments.
     """
     tasks = dict(TASKS)
-    for entry in entry_points(group=_GROUP):
-        made = entry.load()
-        task = made() if isinstance(made, type) and issubclass(made, Task) else None
-        remedy = "uninstall the package that registers it, or correct it"
-        if task is None:
-            raise HeadError(f"the entry point {entry.name} of {_GROUP} is no Task", where=entry.value, remedy=remedy)
+    for place, made in load_extensions(_GROUP, HeadError):
+        if not (isinstance(made, type) and issubclass(made, Task)):
+            raise HeadError(f"this entry point of {_GROUP} is no Task", where=place, remedy=CORRECT_EXTENSION)
+        task = made()
         if task.name in tasks:
-            raise HeadError(f"there are two tasks with the name {task.name}", where=entry.value, remedy=remedy)
+            problem = f"there are two tasks with the name {task.name}"
+            raise HeadError(problem, where=place, remedy=CORRECT_EXTENSION)
         tasks[task.name] = task
     return tasks
 
