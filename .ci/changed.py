@@ -32,7 +32,7 @@ def name_tests(path: PurePath) -> Iterator[str]:
             yield f"tests/{PurePath(name).stem}"
         case ("bertfeat", room, *_):
             yield f"tests/{room}"
-        case ("cli", name):  # info_work.py is tested with info.py; what serves several commands, with all of them
+        case ("cli", name):  # what serves several commands is tested with all of them
             own = [*Path("tests/cli").glob(f"test_{PurePath(name).stem.split('_')[0]}*.py")]
             yield from map(str, own or ["tests/cli"])
         case ("cli", *_):

@@ -301,7 +301,9 @@ class RunCase:
     is_killed = False
 
     def __init__(self, name: str, command: Sequence[str], result: str, work: Path) -> None:
-        preload("bertfeat.extraction", "bertfeat.cli.extract", "bertfeat.cli.tag", "bertfeat.learning.table7.training")
+        preload(
+            "bertfeat.extraction", "bertfeat.cli.extract", "bertfeat.cli.learning", "bertfeat.learning.table7.training"
+        )
         from tests.support.tagging_toy import sentences, write_conll
         from tests.support.tiny_models import build
 

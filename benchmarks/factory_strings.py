@@ -39,7 +39,7 @@ from bertfeat.search import (
     remove_documents,
     verify_index,
 )
-from bertfeat.search.vectors import faiss_factory
+from bertfeat.search.vectors import faiss_index
 from tests.support.index_toy import clustered, vector_set
 
 SECONDS = 30.0
@@ -76,7 +76,7 @@ AFTER = (
 def main() -> None:
     options = _options()
     if options.raw:
-        faiss_factory.refusal_of_factory = lambda _text: None
+        faiss_index.refusal_of_factory = lambda _text: None
     account, died = Counter[str](), []
     with tempfile.TemporaryDirectory() as work:
         vector_set(Path(work) / "old", clustered(OLD))

@@ -1,6 +1,6 @@
 """How fast are families beside BERT, texts side by side, next to the same ones padded and to sentence-transformers?
 
-    python benchmarks/families.py --data NOVELS
+    python benchmarks/families.py --data NOVELS [--backends .venv-peers/bin/python]
 
 Random weights of real shapes, mean vectors, from texts to a float32 matrix in memory. Three ways run in turn in one
 process: bertfeat as it runs the family (packed), bertfeat with the family's texts padded, and sentence-transformers
@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 from unittest import mock
 
-from _duel import distinct_lines
+from _duel import Way, distinct_lines, duel, ratio
 from _machine import machine
 
 BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
@@ -81,6 +81,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=20_000, help="about how many tokens of each corpus")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", nargs="*", help="names of shapes")
+    parser.add_argument("--backends", metavar="PYTHON", help="of the environment of the peers: compare with backends")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "families.json")
     arguments = parser.parse_args()
     texts = {
@@ -92,7 +93,11 @@ def main() -> None:
         for name in arguments.only or SHAPES:
             folder = build(name, Path(work) / "model", [text for each in texts.values() for text in each])
             results["families"][name] = {
-                f"{precision}, {corpus}": compare(folder, precision, given, arguments.repeats)
+                f"{precision}, {corpus}": compare_backends(
+                    folder, precision, given, arguments.repeats, arguments.backends
+                )
+                if arguments.backends
+                else compare(folder, precision, given, arguments.repeats)
                 for precision in PRECISIONS
                 for corpus, given in texts.items()
             }
@@ -124,6 +129,17 @@ def compare(folder: Path, precision: str, texts: Sequence[str], repeats: int) ->
         "to padded": ratio("padded"),
         "to sentence-transformers": ratio("sentence-transformers"),
     }
+
+
+def compare_backends(folder: Path, precision: str, texts: Sequence[str], repeats: int, python: str) -> dict[str, Any]:
+    """Tokens a second of bertfeat and of each backend of sentence-transformers, and the ratios, run by run."""
+    own = f"pooled_ours:{precision}"
+    theirs = [Way(f"pooled_sentence_transformers:{precision}"), Way(f"pooled_openvino:{precision}", python)]
+    if precision == "fp32":
+        theirs.append(Way("pooled_onnx:fp32", python))
+    result = duel([Way(own), *theirs], texts, folder, LENGTH, repeats)
+    ratios = {f"to {way.name}": found for way in theirs if (found := ratio(result, own, way.name)) is not None}
+    return {**result, **ratios}
 
 
 def ours(folder: Path, precision: str, batch_tokens: int | None = None) -> Callable[[Sequence[str]], object]:

@@ -28,9 +28,17 @@ from bertfeat.corpus import CorpusSettings
 from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.search import BuildOptions, Metric, VectorIndex, build_index, read_beir
-from bertfeat.search.evaluation.recall import ExactSearch, GroundTruth, recall_at_k, tune_and_judge
-from bertfeat.search.evaluation.recall_queries import RecallQueries, disturbed_queries, given_queries, stored_queries
-from bertfeat.search.vectors.training_sample import QUERIES, sample_numbers
+from bertfeat.search.evaluation.recall import (
+    ExactSearch,
+    GroundTruth,
+    RecallQueries,
+    disturbed_queries,
+    given_queries,
+    recall_at_k,
+    stored_queries,
+    tune_and_judge,
+)
+from bertfeat.search.vectors.vector_blocks import QUERIES, sample_numbers
 
 HERE = Path(__file__).parent
 TYPES = ("ivf", "hnsw", "ivfpq")

@@ -21,7 +21,7 @@ from scipy.stats import pearsonr, spearmanr
 from bertfeat import Extractor, FeatureSet, draw_retrieval, evaluate_layers
 from bertfeat.corpus import CorpusSettings
 from bertfeat.search import as_whitening
-from bertfeat.search.vectors.whitening import fit_whitening, measure_spectrum
+from bertfeat.search.vectors.faiss_transforms import fit_whitening, measure_spectrum
 
 HERE = Path(__file__).parent
 LAYERS = ("all", "concat4", "sum4")

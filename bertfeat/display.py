@@ -11,7 +11,6 @@ from bertfeat.errors import shorten
 
 _LONGEST = 240  # characters of a line
 _CELL, _CELL_ENTRIES = 300, 12  # characters of a cell, and entries of a mapping or sequence in it
-_MOST_ROWS = 50
 _CONTROLS = dict.fromkeys(
     [*range(9), 11, *range(13, 32), *range(127, 160), 0xFFFE, 0xFFFF], "\N{REPLACEMENT CHARACTER}"
 )
@@ -61,7 +60,7 @@ def displayed(kind: Kind) -> Kind:
 
 def html_table(rows: Sequence[Cells], caption: str = "") -> str:
     """Rows as a table of HTML, at most fifty; columns that are empty in all of them are left out."""
-    visible = rows[:_MOST_ROWS]
+    visible = rows[:50]
     names = dict.fromkeys(name for row in visible for name, value in row.items() if not _is_empty(value))
     side = {name: _side([row[name] for row in visible if name in row]) for name in names}
     head = "".join(f'<th style="text-align: {side[name]}">{html.escape(name)}</th>' for name in names)

@@ -46,6 +46,8 @@ def installation() -> Installation:
     device = resolve_device(None)
     precision = resolve_precision("auto", device)
     versions = {name: installed for name in (*LIBRARIES, *OPTIONAL) if (installed := _version(name))}
+    faiss = ("faiss-cpu", "faiss-gpu")  # of which one is enough
+    needless = faiss if any(name in versions for name in faiss) else ()
     return Installation(
         bertfeat=bertfeat.__version__,
         python=platform.python_version(),
@@ -58,7 +60,7 @@ def installation() -> Installation:
         kernels=kernels_in_use(device, precision),
         kernels_note=kernels_note(),
         versions=versions,
-        missing=_missing(versions),
+        missing=tuple(name for name in OPTIONAL if name not in versions and name not in needless),
         default_model=_default_model(),
     )
 
@@ -82,11 +84,6 @@ def _version(name: str) -> str | None:
         return installed_version(name)
     except PackageNotFoundError:
         return None
-
-
-def _missing(versions: Mapping[str, str]) -> tuple[str, ...]:
-    searchable = {"faiss-cpu", "faiss-gpu"} & set(versions)  # one of the two is enough
-    return tuple(name for name in OPTIONAL if name not in versions and not (searchable and name.startswith("faiss")))
 
 
 def _default_model() -> str:

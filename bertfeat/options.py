@@ -5,7 +5,7 @@
     batch_size: Annotated[int, Option("Sequences in a batch.", least=1, most=1 << 20)] = 32
 
 From this one line follow the check in Python (:func:`check_bounds`), the option ``--batch-size`` of the shell with its
-help and its environment variable (``cli/settings_options.py``), and its row in ``docs/options.md``.
+help and its environment variable (``cli/bundles.py``), and its row in ``docs/options.md``.
 """
 
 import dataclasses

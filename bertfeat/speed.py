@@ -222,13 +222,16 @@ def _time_runs(
     """
     corpus = memory_corpus(list(documents))
     on_cpu = extractor.device.type == "cpu"
+    hidden, inner, precision = extractor.model.hidden_size, extractor.model.inner_size, extractor.precision
+    packable = is_packable(extractor.model)  # else its blocks may be of other products
     timings, ceilings, peaks = list[_Timing](), list[float | None](), list[float | None]()
     with _timing_folder(folder) as work:
         warm_up = memory_corpus(list(documents[: max(1, len(documents) // 8)]))
         _time_extraction(extractor, warm_up, Path(work) / "warm-up")
         for run in range(repeats):
-            ceilings.append(_measure_ceiling(extractor))
-            peaks.append(_measure_peak(extractor))
+            if packable:
+                ceilings.append(product_rate(hidden, inner, precision, extractor.device, rows=extractor.batch_tokens))
+                peaks.append(peak_rate(precision, extractor.device))
             timings.append(_time_extraction(extractor, corpus, Path(work) / str(run), record=on_cpu))
         stages = None if on_cpu else _time_extraction(extractor, corpus, Path(work) / "stages")
     return sorted(timings, key=lambda timing: timing.report.tokens_per_second), ceilings, peaks, stages
@@ -274,17 +277,6 @@ def _time_extraction(extractor: Extractor, corpus: Corpus, folder: Path, *, reco
     with recorded_stages(partial(synchronize, extractor.device)) as stages:
         report = extractor.extract(corpus, folder)
     return _Timing(report, dict(stages))
-
-
-def _measure_ceiling(extractor: Extractor) -> float | None:
-    if not is_packable(extractor.model):  # its blocks may be of other products
-        return None
-    hidden, inner = extractor.model.hidden_size, extractor.model.inner_size
-    return product_rate(hidden, inner, extractor.precision, extractor.device, rows=extractor.batch_tokens)
-
-
-def _measure_peak(extractor: Extractor) -> float | None:
-    return peak_rate(extractor.precision, extractor.device) if is_packable(extractor.model) else None
 
 
 def _as_tokens(rates: Sequence[float | None], extractor: Extractor) -> float | None:

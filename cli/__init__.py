@@ -19,6 +19,8 @@ SECTIONS = {
     "Pictures": ("plot",),
 }
 
+HOMES = dict.fromkeys(("tag", "classify", "answer", "choose"), "learning")
+
 EPILOG = f"""
 \b
 Exit codes: 0 done; 1 error; 2 wrong usage; 3 done, but some rows failed;
@@ -37,6 +39,7 @@ Shell completion, for bash (zsh and fish alike):
 @click.group(
     cls=Program,
     sections=SECTIONS,
+    homes=HOMES,
     epilog=EPILOG,
     context_settings={
         "auto_envvar_prefix": ENVIRONMENT_PREFIX,

@@ -98,7 +98,7 @@ class CommandGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = difflib.get_close_matches(args[0], self.commands, n=1, cutoff=0.5) if args else []
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=0.5) if args else []
             hint = f" Did you mean '{near[0]}'?" if near else ""
             raise click.UsageError(f"{error.message}{hint}", ctx) from None
 
@@ -121,12 +121,15 @@ def option(*declarations: str, further: bool = False, **settings: Any) -> Decora
     return decorate
 
 
-class Program(click.Group):
+class Program(CommandGroup):
     """The program itself: imports a command's module only when that command, or the help, is asked for."""
 
-    def __init__(self, *, sections: Mapping[str, Sequence[str]], **settings: Any) -> None:
+    def __init__(
+        self, *, sections: Mapping[str, Sequence[str]], homes: Mapping[str, str] | None = None, **settings: Any
+    ) -> None:
         super().__init__(**settings)
         self.sections = sections  # heading → names of commands; a command `x` is `command` in the module `x`
+        self.homes = homes or {}  # name → module, of commands that share one: there `x` is `x`
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command, in the order of the help."""
@@ -136,7 +139,8 @@ class Program(click.Group):
         """Import the command's module."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = importlib.import_module(f".{cmd_name}", __package__).command
+        module = importlib.import_module(f".{self.homes.get(cmd_name, cmd_name)}", __package__)
+        command: click.Command = getattr(module, cmd_name if cmd_name in self.homes else "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -149,18 +153,6 @@ class Program(click.Group):
     def _summary(self, ctx: click.Context, name: str) -> str:
         command = self.get_command(ctx, name)
         return command.get_short_help_str(limit=200) if command else ""  # its first sentence, whole
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one may have been meant."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=0.5) if args else []
-            raise click.UsageError(
-                f"{error.message} Did you mean '{near[0]}'?" if near else error.message, ctx
-            ) from None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse what stands before the command; wrong usage ends as it does in a command."""

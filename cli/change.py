@@ -1,27 +1,29 @@
-"""``bertfeat change``: how the meaning of words changes over a kept column."""
+"""``bertfeat change``: how the meaning of words changes over a kept column; as a table with usages, or JSON."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from bertfeat.errors import ROWS_FAILED
+from bertfeat.errors import ROWS_FAILED, pluralize
 from bertfeat.study import ChangeSettings
 
 from .app import Command, option
-from .bundles import on_command_line
-from .change_output import ChangeView, print_change
-from .console import Console
+from .bundles import on_command_line, settings_options
+from .console import Console, fields_of, progress_display
 from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options, width_option
-from .progress import progress_display
-from .settings_options import settings_options
+from .result_lines import json_values, kwic_lines
+from .terminal import cell_width, cut_end, has_color, pad, single_line, terminal_width
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
+    from bertfeat.study import ChangeReport, Interval, SliceDistance, WordChange
+    from bertfeat.usages import Usage
 
-SHOWN = 20
-"""Words of the vocabulary that are shown."""
+_SHOWN = 20  # words of the vocabulary
+_MEASURES = ("prt", "apd", "jsd")
 
 
 @click.command(cls=Command, name="change")
@@ -35,7 +37,7 @@ SHOWN = 20
     type=click.IntRange(min=1),
     metavar="N",
     help="Number of words shown.",
-    show_default=f"all that are named, {SHOWN} of --all",
+    show_default=f"all that are named, {_SHOWN} of --all",
 )
 @option("--plot", type=LOCAL_PATH, metavar="FILE", help="Draw the words shown: .png, .pdf or .svg.")
 @width_option
@@ -62,7 +64,10 @@ def command(
     bertfeat change novels.features wireless cell --by year --slices 1839-1895,1896-1937
     bertfeat change novels.features --all --by year --slices 3 --layer last --plot change.png
     """
-    _check_change_options(words, whole, console)
+    if whole == bool(words):
+        raise click.UsageError("name words, or give --all for every word; one of the two")
+    if console.as_json and on_command_line("width"):
+        raise click.UsageError("--width is for lines, and --json has none; leave it out")
     from bertfeat.plots import draw_change, picture_path
     from bertfeat.study import measure_change
 
@@ -70,17 +75,83 @@ def command(
         picture_path(plot)
     with progress_display(console) as progress:
         report = measure_change(folder, words or None, by, settings, progress=progress)
-    shown = len(report.words) if k is None and words else k or SHOWN
+    shown = len(report.words) if k is None and words else k or _SHOWN
     if plot is not None:
         draw_change(report, plot, words=shown)
-    print_change(report, ChangeView(console, shown, width))
+    _print_change(report, console, shown, width)
     if report.unmeasured:
         raise click.exceptions.Exit(ROWS_FAILED)
 
 
-def _check_change_options(words: tuple[str, ...], whole: bool, console: Console) -> None:
-    """Refuse options that contradict one another, or would do nothing."""
-    if whole == bool(words):
-        raise click.UsageError("name words, or give --all for every word; one of the two")
-    if console.as_json and on_command_line("width"):
-        raise click.UsageError("--width is for lines, and --json has none; leave it out")
+def _print_change(report: "ChangeReport", console: Console, most: int, width: int | None) -> None:
+    """Print the most changed words, and on stderr what was compared and what was not."""
+    shown = report.words[:most]
+    if console.as_json:
+        for change in shown:
+            console.result(_json_of(change, report.by), [])
+    else:
+        console.result(None, [*_table_lines(shown), *_usage_lines(report, shown, width)])
+    slices = ", ".join(f"{one.name} ({pluralize(one.documents, 'document')})" for one in report.slices)
+    console.say(
+        f"{len(shown):,} of {pluralize(len(report.words), 'word')} by {report.measure.upper()}, "
+        f"{report.slices[0].name} against {report.slices[-1].name} ({report.column}); slices of {report.by}: {slices}"
+    )
+    if report.outside:
+        console.say(f"{pluralize(report.outside, 'document')} outside of the slices left out")
+    for word in report.unmeasured:
+        console.warn(word.reason)
+
+
+def _json_of(change: "WordChange", by: str) -> dict[str, object]:
+    """A word as JSON has it: the measures of first against last beside it, those of each step in ``steps``."""
+    return {
+        "word": change.word,
+        **_measured(change.overall),
+        "counts": change.counts,
+        "compared": change.compared,
+        "senses": change.senses,
+        "steps": [{"first": step.first, "last": step.last, **_measured(step)} for step in change.steps],
+        "before": [_usage_of(usage, by) for usage in change.before],
+        "after": [_usage_of(usage, by) for usage in change.after],
+    }
+
+
+def _measured(distance: "SliceDistance") -> dict[str, object]:
+    intervals: list[tuple[str, Interval]] = [(name, getattr(distance, name)) for name in _MEASURES]
+    values: dict[str, object] = {name: interval.value for name, interval in intervals}
+    return values | {f"{name}_interval": [interval.low, interval.high] for name, interval in intervals}
+
+
+def _usage_of(usage: "Usage", by: str) -> dict[str, object]:
+    return {**fields_of(usage), "values": json_values(usage.values, [by])}
+
+
+def _table_lines(changes: Sequence["WordChange"]) -> Iterator[str]:
+    words = [cut_end(single_line(change.word), 30) for change in changes]
+    wide = max(map(cell_width, ["word", *words]))
+    yield f"{pad('word', wide)}  {'PRT':<20}  {'APD':<20}  {'JSD':<20}  usages"
+    for word, change in zip(words, changes, strict=True):
+        yield f"{pad(word, wide)}  {_format_distance(change.overall)}  {', '.join(map(str, change.counts.values()))}"
+        if len(change.steps) > 1:
+            for step in change.steps:
+                yield f"{' ' * wide}  {_format_distance(step)}  {single_line(step.first)} to {single_line(step.last)}"
+
+
+def _format_distance(distance: "SliceDistance") -> str:
+    return "  ".join(f"{_format_interval(getattr(distance, name)):<20}" for name in _MEASURES)
+
+
+def _format_interval(interval: "Interval") -> str:
+    return f"{interval.value:.3f} {interval.low:.3f}–{interval.high:.3f}"
+
+
+def _usage_lines(report: "ChangeReport", changes: Sequence["WordChange"], width: int | None) -> Iterator[str]:
+    """The usages that moved most, of each word; scores are cosines to the prototype of the other slice."""
+    first, last = report.slices[0].name, report.slices[-1].name
+    for change in changes:
+        for of, other, usages in ((first, last, change.before), (last, first, change.after)):
+            if usages:
+                heading = single_line(f"{change.word} in {of}, least like {other}")
+                yield ""
+                yield click.style(heading, bold=True) if has_color() else heading
+                yield from kwic_lines(usages, terminal_width(width), show=[report.by], color=has_color())

@@ -10,11 +10,10 @@ from bertfeat.errors import pluralize
 from bertfeat.study import ComparisonSettings
 
 from .app import Command, option
-from .console import Console, two_columns
+from .bundles import settings_options
+from .console import Console, progress_display, two_columns
 from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options
-from .progress import progress_display
-from .settings_options import settings_options
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
@@ -95,7 +94,7 @@ def _likeness_lines(comparison: "ComparisonReport") -> Iterator[str]:
 def _matrix_lines(comparison: "ComparisonReport") -> Iterator[str]:
     """CKA of every pair."""
     down, across = (
-        [_short_name(name) for name in compared.layers] for compared in (comparison.first, comparison.second)
+        [name.removeprefix("layer") for name in compared.layers] for compared in (comparison.first, comparison.second)
     )
     left, wide = max(map(len, down)), max(5, *map(len, across))
     yield "CKA, layers of the first down, of the second across"
@@ -120,10 +119,6 @@ def _partner_lines(comparison: "ComparisonReport") -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(titles, *pairs, strict=True)]
     for cells in (titles, *pairs):
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
-
-
-def _short_name(layer: str) -> str:
-    return layer.removeprefix("layer")
 
 
 def _format_measure(value: float | None, digits: int) -> str:

@@ -47,13 +47,14 @@ def reported_errors() -> Iterator[None]:
     _tell.set(write_stderr)
     try:
         with spell_parameters(shell_spelling), _signals_raise(), _plain_warnings():
-            _let_stdout_print_anything()
+            if isinstance(sys.stdout, io.TextIOWrapper):  # characters that its encoding does not have are escaped
+                sys.stdout.reconfigure(errors="backslashreplace")
             yield
             sys.stdout.flush()  # else a closed pipe would be noticed only after the last handler is gone
     except (_NO_ARGUMENTS, click.exceptions.Exit, click.Abort):
         raise
     except click.ClickException as error:
-        end_with_usage_error(error)
+        _end_with_usage_error(error)
     except MemoryError:
         _end(_NO_MEMORY, 1)
     except BertfeatError as error:
@@ -75,7 +76,7 @@ def reported_errors() -> Iterator[None]:
         _end(f"error: this is a bug in bertfeat {__version__}, not in your input; please report the lines above", 1)
 
 
-def end_with_usage_error(error: click.ClickException) -> NoReturn:
+def _end_with_usage_error(error: click.ClickException) -> NoReturn:
     """End the command that was called wrongly, worded as the library words its errors."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     message = error.format_message()
@@ -144,12 +145,6 @@ def _plain_warnings() -> Iterator[None]:
             yield
     finally:
         log.removeHandler(handler)
-
-
-def _let_stdout_print_anything() -> None:
-    """Escape characters that the encoding of the terminal does not have, instead of failing."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _full_stdout() -> str:

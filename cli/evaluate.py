@@ -1,5 +1,6 @@
 """``bertfeat evaluate``: score an index, or the layers of a feature set, on a BEIR folder of relevance judgments."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,19 +12,15 @@ from bertfeat.options import Option
 from bertfeat.recipe import Pooling, list_poolings
 
 from .app import Command, option
-from .bundles import options_on_command_line
-from .console import Console, two_columns
-from .evaluate_output import own_ids_advice, print_layers
+from .bundles import option_names, options_on_command_line, settings_options
+from .console import Console, fields_of, progress_display, two_columns
 from .option_types import LOCATION
-from .options import output_options
-from .progress import progress_display
-from .rerank_options import RERANK_NAMES, rerank_options
-from .settings_options import option_names, settings_options
+from .options import RERANK_NAMES, output_options, rerank_options
 
 if TYPE_CHECKING:
     from bertfeat import MaxSim
     from bertfeat.io import Location
-    from bertfeat.search import RetrievalScores
+    from bertfeat.search import Interval, LayerTable, RetrievalScores
 
 
 @dataclass(slots=True)
@@ -157,7 +154,7 @@ def _evaluate_features(source: "Location", beir: Path, judging: Judging, rows: L
         )
     if rows.plot is not None:
         draw_retrieval(table, rows.plot)
-    print_layers(table, console)
+    _print_layers(table, console)
 
 
 def _print_scores(scores: "RetrievalScores", console: Console) -> None:
@@ -166,23 +163,74 @@ def _print_scores(scores: "RetrievalScores", console: Console) -> None:
             f"{scores.unknown_documents:,} of {scores.judged_documents:,} judged documents are not in the index"
         )
     if scores.seem_documents:
-        console.warn(own_ids_advice(scores.own_first, scores.queries))
+        console.warn(_own_ids_advice(scores.own_first, scores.queries))
+    if scores.own_ids == "keep":
+        own_ids = "kept: a hit may bear its query's id"
+    else:
+        own_ids = f"{pluralize(scores.dropped, 'hit')} with their query's id left out, as BEIR does"
+    scans = [  # because an approximate search found too little
+        f"{scanned:,} of {scores.queries:,} queries for {hits:,} hits: fewer were found, so every vector was compared"
+        for hits, scanned in scores.scanned.items()
+    ]
     rows = [
         *((title, f"{score:.4f}") for title, score in scores.rows()),
         ("queries", f"{scores.queries:,}"),
-        ("own ids", _own_ids_note(scores)),
-        *(("scanned", _scan_note(hits, queries, scores.queries)) for hits, queries in scores.scanned.items()),
+        ("own ids", own_ids),
+        *(("scanned", scan) for scan in scans),
     ]
     console.result(scores.to_json(), two_columns(rows))
 
 
-def _own_ids_note(scores: "RetrievalScores") -> str:
-    """The treatment of hits that have their query's own id."""
-    if scores.own_ids == "keep":
-        return "kept: a hit may bear its query's id"
-    return f"{pluralize(scores.dropped, 'hit')} with their query's id left out, as BEIR does"
+def _print_layers(table: "LayerTable", console: Console) -> None:
+    """Print which layers search best, with warnings about what the table does not have or should not be trusted in."""
+    if table.unknown_documents:
+        missing = f"{table.unknown_documents:,} of {table.judged_documents:,} judged documents"
+        console.warn(f"{missing} are not in the feature set")
+    if table.seem_documents:
+        console.warn(_own_ids_advice(table.own_first, table.queries))
+    for left_out in table.left_out:
+        console.warn(f"{left_out.column} left out: {left_out.reason}")
+    if few := [row for row in table.rows if row.few_vectors]:
+        console.warn(
+            f"{table.documents:,} vectors are few for whitening in full ({pluralize(len(few), 'row')}, marked with !): "
+            f"give a width, such as whiten:{max(1, table.documents // 10)}, or take half-whiten"
+        )
+    best = {"column": table.best.column, "transform": table.best.transform}
+    console.result({**fields_of(table), "best": best}, _layer_lines(table))
 
 
-def _scan_note(hits: int, scanned: int, queries: int) -> str:
-    """The number of queries that were compared with every vector, because an approximate search found too little."""
-    return f"{scanned:,} of {queries:,} queries for {hits:,} hits: fewer were found, so every vector was compared"
+def _own_ids_advice(own_first: int, queries: int) -> str:
+    """The warning that queries seem to be documents, each of which finds itself."""
+    return (
+        f"{own_first:,} of {queries:,} queries find the document of their own id first: if queries are "
+        f"documents of the corpus, as in ArguAna and Quora, BEIR leaves these hits out: --own-ids drop"
+    )
+
+
+def _layer_lines(table: "LayerTable") -> Iterator[str]:
+    from bertfeat.search import RANKED_BY, RETRIEVAL_METRICS
+
+    others = [metric for metric in RETRIEVAL_METRICS if metric is not RANKED_BY]
+    ids = "kept" if table.own_ids == "keep" else "left out"
+    yield f"{table.model}: exact search for {table.queries:,} queries among {pluralize(table.documents, 'document')}"
+    yield f"by cosine, intervals of 95 % over the queries; hits with their query's id {ids}"
+    yield ""
+    heads = ("column", "transform", "values", RANKED_BY.title, "interval", "from the best", "interval")
+    cells = [(*heads, *(metric.title for metric in others))]
+    for row in table.rows:
+        score = row.scores[RANKED_BY.key]
+        best = row is table.best
+        difference = (
+            ("best", "") if best else (f"{row.difference.value:+.3f}", _format_ends(row.difference, signed=True))
+        )
+        values = f"{row.width:,}{'!' if row.few_vectors else ''}"
+        rest = (f"{row.scores[metric.key].value:.3f}" for metric in others)
+        cells.append((row.column, row.transform, values, f"{score.value:.3f}", _format_ends(score), *difference, *rest))
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+
+
+def _format_ends(interval: "Interval", *, signed: bool = False) -> str:
+    form = "+.3f" if signed else ".3f"
+    return f"{interval.low:{form}} to {interval.high:{form}}"

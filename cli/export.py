@@ -10,14 +10,11 @@ from bertfeat.errors import pluralize
 
 from .app import Command, option
 from .bundles import options_on_command_line
-from .console import Console, escape_controls, two_columns
+from .console import Console, escape_controls, progress_display, two_columns
 from .option_types import LOCATION
-from .options import output_options
-from .paths import default_output
-from .progress import progress_display
+from .options import default_output, output_options
 
 if TYPE_CHECKING:
-    from bertfeat.features import ExportReport
     from bertfeat.io import Location
     from bertfeat.search import DatabaseReport
 
@@ -95,7 +92,9 @@ def command(
         from bertfeat.features import export_features
 
         target = output or default_output([folder], FILE_ENDINGS[to])
-        _print_files(export_features(folder, to, str(target), column=column, overwrite=overwrite), console)
+        written = export_features(folder, to, str(target), column=column, overwrite=overwrite)
+        files = [f"{escape_controls(str(path))}  {format_size(path.stat().st_size)}" for path in written.files]
+        console.result(written, [f"{written.documents:,} documents, {written.vectors:,} vectors", *files])
     elif to == "lance":
         from bertfeat.search import export_to_lance
 
@@ -130,13 +129,6 @@ def _refuse_foreign_options(to: str, output: "Location | None") -> None:
         raise click.UsageError(f"{names[0]} does nothing for --to {to}; leave it out")
     if to == "qdrant" and output is not None and options_on_command_line(among={"url"}):
         raise click.UsageError("--output is a folder for Qdrant without a server; leave it out, or --url")
-
-
-def _print_files(report: "ExportReport", console: Console) -> None:
-    """Print what was written."""
-    summary = f"{report.documents:,} documents, {report.vectors:,} vectors"
-    files = [f"{escape_controls(str(path))}  {format_size(path.stat().st_size)}" for path in report.files]
-    console.result(report, [summary, *files])
 
 
 def _print_database(report: "DatabaseReport", console: Console) -> None:

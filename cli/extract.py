@@ -1,27 +1,34 @@
 """``bertfeat extract``: turn a corpus into a feature set."""
 
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
 
-from bertfeat.errors import ROWS_FAILED
+from bertfeat.display import format_duration, format_size
+from bertfeat.errors import ROWS_FAILED, pluralize
 from bertfeat.extraction import ExtractionOptions
 
 from .app import Command, option
-from .console import Console
+from .bundles import settings_options
+from .console import Console, escape_controls, fields_of, progress_display, two_columns
 from .errors import SigtermInterrupt
-from .extract_output import print_extraction, print_extraction_estimate
 from .option_types import LOCATION, FiniteRange
-from .options import FeatureOptions, ModelOptions, feature_options, model_options, output_options, reading_options
-from .paths import default_output
-from .progress import progress_display
-from .settings_options import settings_options
+from .options import (
+    FeatureOptions,
+    ModelOptions,
+    default_output,
+    feature_options,
+    model_options,
+    output_options,
+    reading_options,
+)
 from .workers import WaysToWork
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
-    from bertfeat.extraction import Estimate, Extractor
+    from bertfeat.extraction import Estimate, ExtractionReport, Extractor
     from bertfeat.io import Location
 
 
@@ -88,7 +95,7 @@ def command(
     ways.check_device(extractor.device.type)
     if dry_run:
         estimate = _estimate_corpus(extractor, sources, reading, run, ways)
-        print_extraction_estimate(estimate, folder, price, console)
+        _print_extraction_estimate(estimate, folder, price, console)
         return
     try:
         with progress_display(console) as progress:
@@ -104,7 +111,7 @@ def command(
     except (KeyboardInterrupt, SigtermInterrupt):
         console.say(f"the finished parts stay in {folder}; the same command goes on from there")
         raise
-    print_extraction(report, console)
+    _print_extraction(report, console)
     if note := kernels_note():
         console.say(note)
     if report.failed and not allow_failures:
@@ -128,3 +135,66 @@ def _estimate_corpus(
         workers=ways.worker_count,
         share_cores=ways.engine is None,
     )
+
+
+def _print_extraction_estimate(estimate: "Estimate", folder: "Location", price: float | None, console: Console) -> None:
+    """Print what a run would write, how long it would take, and what it would cost at a ``price`` an hour."""
+    cost = None if price is None else price * estimate.seconds / 3600
+    kinds = f"{estimate.documents:,} documents, {estimate.failed:,} failed, {estimate.blank:,} blank"
+    rows = [
+        ("would write", folder),
+        ("rows", f"{estimate.rows:,}: {kinds}"),
+        ("tokens", f"about {estimate.tokens:,}"),
+        ("on disk", f"about {format_size(estimate.bytes)}"),
+        ("time", f"about {format_duration(estimate.seconds)} at {estimate.tokens_per_second:,.0f} tokens/s"),
+    ]
+    if estimate.workers > 1:
+        rows.insert(-1, ("workers", f"{estimate.workers:,}"))
+    if cost is not None:
+        rows.append(("cost", f"about {cost:,.2f} at {price:,.2f} an hour"))
+    console.result({**fields_of(estimate), "cost": cost}, two_columns(rows))
+
+
+def _print_extraction(report: "ExtractionReport", console: Console) -> None:
+    """Print what a run did, with warnings and notes about single rows on stderr."""
+    if report.failed:
+        from bertfeat.features import FeatureSet
+        from bertfeat.io import file_stamp
+
+        failures = FeatureSet(report.folder, allow_unfinished=True).failures()  # a shard is never finished
+        reasons = "".join(f"\n  {failure.reason}" for failure in islice(failures, 5))
+        has_list = file_stamp(report.failure_list) is not None  # that of a shard comes with the whole set
+        all_of_them = f"{report.failure_list} lists all of them, of which " if has_list else ""
+        console.warn(f"{pluralize(report.failed, 'row')} failed; {all_of_them}the first are:{reasons}")
+    for note in _run_notes(report):
+        console.say(note)
+    rates = {"tokens_per_second": report.tokens_per_second, "padding_share": report.padding_share}
+    console.result({**fields_of(report), **rates}, [escape_controls(_run_summary(report)).replace("\n", "\\n")])
+
+
+def _run_summary(report: "ExtractionReport") -> str:
+    """One line: what the folder holds and what the run did."""
+    counts = report.counts
+    contents = f"{report.folder}: {pluralize(counts.documents, 'document')}, {pluralize(counts.tokens, 'token')}"
+    stored = f"{format_size(report.bytes)} in {pluralize(report.parts, 'part')}"
+    if report.nothing_to_do:
+        return f"{contents}, {stored}; nothing to do, all of it was there"
+    existing = f" ({report.kept_parts:,} of them were there)" if report.kept_parts else ""
+    return (
+        f"{contents}, {stored}{existing}; {report.tokens_per_second:,.0f} tokens/s, {format_duration(report.seconds)}"
+    )
+
+
+def _run_notes(report: "ExtractionReport") -> list[str]:
+    """Notes about single rows, tokens and words, as far as there is something to note."""
+    counts = report.counts
+    cut = f"{pluralize(counts.truncated_tokens, 'token')} of {pluralize(counts.truncated_documents, 'document')}"
+    words = f"{counts.unaligned_words:,} of {pluralize(counts.words, 'word')}"
+    notes = [
+        (report.blank, f"{pluralize(report.blank, 'blank line')} skipped"),
+        (counts.empty_texts, f"{pluralize(counts.empty_texts, 'empty text')}: documents of special tokens only"),
+        (counts.truncated_documents, f"{cut} cut off; the column n_truncated says where"),
+        (counts.unaligned_words, f"{words} without a vector: zeros, and false in the column aligned"),
+        (report.split_batches, f"{report.split_batches:,} times a batch was split because memory ran out"),
+    ]
+    return [note for number, note in notes if number]

@@ -1,28 +1,23 @@
-"""``bertfeat index``: build an index of a feature set, add to it, remove from it."""
+"""``bertfeat index``: build an index of a feature set, add to it, remove from it, and tell what it is."""
 
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from bertfeat.display import format_duration, format_size
+from bertfeat.errors import pluralize
 from bertfeat.search import BuildOptions
 
 from .app import Command, option
-from .bundles import leave_out, on_command_line, options_on_command_line
-from .console import Console
-from .index_output import print_index, print_update
+from .bundles import leave_out, on_command_line, option_names, options_on_command_line, settings_options
+from .console import Console, progress_display, two_columns
 from .option_types import LOCATION
-from .options import output_options, recorded_model_option
-from .paths import default_output
-from .progress import progress_display
-from .settings_options import option_names, settings_options
+from .options import default_output, output_options, recorded_model_option
 from .workers import WaysToWork
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
-
-BUILD_OPTIONS = option_names(BuildOptions)
-WORKER_OPTIONS = ("workers", "engine", "address", "scratch")
-QUERY_OPTIONS = ("queries", "model")
+    from bertfeat.search import IndexSettings, RecallReport, UpdateReport, Whitening
 
 
 @click.command(cls=Command, name="index")
@@ -95,15 +90,16 @@ def command(
     _check_index_arguments(features, append, remove)
     folder = output or default_output(features or ("-",), ".index")
     if remove is not None:
-        from bertfeat.search import remove_documents
+        from bertfeat.search import read_queries, remove_documents
 
-        print_update(remove_documents(folder, _read_ids(remove)), folder, console)
+        ids = list(read_queries(remove, getattr(remove, "name", "--remove")))  # which stand a line each, as queries do
+        _print_update(remove_documents(folder, ids), folder, console)
     elif append:
         from bertfeat.search import append_features
 
         with progress_display(console) as progress:
             report = append_features(folder, features, progress=progress)
-        print_update(report, folder, console)
+        _print_update(report, folder, console)
     else:
         from bertfeat.search import build_index
 
@@ -128,26 +124,24 @@ def command(
                 engine=engine,
                 scratch=scratch,
             )
-        print_index(settings, folder, console)
+        _print_index(settings, folder, console)
 
 
 leave_out(command, "devices", "gpus_per_worker", "shard", "join", "lease")
 
 
 def _check_index_arguments(features: tuple["Location", ...], append: bool, remove: BinaryIO | None) -> None:
+    """Refuse arguments that do not go together, and options that an update cannot change."""
     if remove is None and not features:
         raise click.UsageError("name the feature set: bertfeat index corpus.features")
     if remove is not None and (features or append):
         raise click.UsageError(
             "--remove takes no feature set and goes without --append: bertfeat index -o DIR --remove FILE"
         )
-    if append or remove is not None:
-        _refuse_build_options("--append" if append else "--remove")
-
-
-def _refuse_build_options(update: str) -> None:
-    """Refuse options that an update cannot change, on the command line; in the environment they are for builds."""
-    if names := options_on_command_line(among=(*BUILD_OPTIONS, *WORKER_OPTIONS, *QUERY_OPTIONS, "column")):
+    update = "--append" if append else "--remove" if remove is not None else ""
+    # on the command line; those in the environment are for builds
+    of_builds = (*option_names(BuildOptions), "column", "queries", "model", "workers", "engine", "address", "scratch")
+    if update and (names := options_on_command_line(among=of_builds)):
         raise click.UsageError(
             f"{', '.join(names)} with {update}: an update keeps what the index was built with; leave "
             f"{'it' if len(names) == 1 else 'them'} out, or build the index again without {update}"
@@ -166,7 +160,122 @@ def _read_questions(file: BinaryIO) -> list[str]:
     return questions
 
 
-def _read_ids(file: BinaryIO) -> list[str]:
-    from bertfeat.search import read_queries  # read like a query a line
+_JSON_FIELDS = (
+    *("count", "documents", "metric", "type", "factory", "reason", "model", "zero_vectors", "skipped", "transform"),
+    *("effort", "evaluation", "query_prompt", "sources", "tokens", "seconds", "versions"),
+)
 
-    return list(read_queries(file, getattr(file, "name", "--remove")))
+
+def _print_index(settings: "IndexSettings", folder: "Location", console: Console) -> None:
+    """Print what was built, with a warning where the recall that was asked for is not reached."""
+    evaluation, effort = settings.evaluation, settings.effort
+    if evaluation is not None and evaluation.recall.get("10", 1.0) < evaluation.wanted:
+        console.warn(_too_little_recall(evaluation, settings.factory))
+    if settings.zero_vectors and settings.metric == "cosine":
+        console.warn(f"{settings.zero_vectors:,} zero vectors have no direction: their cosine with anything is 0")
+    if settings.transform is not None and settings.transform.is_wide_for(settings.count):
+        console.warn(_too_wide(settings.transform, settings.count))
+    recall = "not measured" if evaluation is None else f"{recall_line(settings)} ({evaluation.queries:,} held out)"
+    rows = [
+        ("index", folder),
+        ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.column.name}, {settings.metric}"),
+        ("transform", transform_line(settings)),
+        ("documents", f"{settings.documents:,}"),
+        ("skipped", f"{settings.skipped:,} special tokens and words without a vector" if settings.skipped else None),
+        ("tokens", tokens_line(settings)),
+        ("type", settings.factory),
+        ("why", settings.reason),
+        ("effort", f"{effort.name} {effort.value}, {'tuned' if effort.tuned else 'a guess'}" if effort else None),
+        ("recall", recall),
+        ("speed", _search_speed(settings)),
+        ("size", format_size(sum(file.bytes for file in settings.files.values()))),
+        ("time", format_duration(sum(settings.seconds.values()))),
+    ]
+    fields = {name: getattr(settings, name) for name in _JSON_FIELDS}
+    console.result({"folder": folder, "column": settings.column.name, **fields}, two_columns(rows))
+
+
+def _print_update(report: "UpdateReport", folder: "Location", console: Console) -> None:
+    """Print what an update added and removed."""
+    from bertfeat.io import shorten
+
+    settings = report.settings
+    if report.unknown:
+        shown = ", ".join(map(shorten, report.unknown[:5])) + (" …" if len(report.unknown) > 5 else "")
+        console.warn(f"{pluralize(len(report.unknown), 'id')} not in the index: {shown}")
+    if settings.tombstones:
+        console.warn(
+            f"an index of type {settings.factory} cannot remove: {settings.tombstones:,} vectors stay in it as "
+            f"tombstones, never found, until it is built again"
+        )
+    vectors = settings.count - settings.tombstones
+    rows = [
+        ("index", folder),
+        ("added", f"{report.added:,} documents" if report.added else None),
+        ("removed", f"{report.removed:,} documents"),
+        ("vectors", f"{vectors:,}"),
+        ("recall", recall_line(settings)),
+    ]
+    value: dict[str, object] = {"folder": folder, "added": report.added, "removed": report.removed}
+    value |= {"unknown": report.unknown, "vectors": vectors, "tombstones": settings.tombstones}
+    value |= {"evaluation": settings.evaluation}
+    console.result(value, two_columns(rows))
+
+
+def tokens_line(settings: "IndexSettings") -> str | None:
+    """The token vectors that the index keeps; None: none."""
+    kept = settings.tokens
+    if kept is None:
+        return None
+    strings = "" if kept.has_strings else ", without the tokens themselves"
+    return f"{kept.count:,} of {kept.column.width:,} values, {kept.column.name}, {kept.column.dtype}{strings}"
+
+
+def recall_line(settings: "IndexSettings") -> str | None:
+    """The measured recall, and of which vectors, where those are not the index as it is; None: not measured."""
+    measured = settings.evaluation
+    if measured is None:
+        return None
+    shares = ", ".join(f"{share:.3f} at {k}" for k, share in measured.recall.items())
+    shares += f", for {measured.of.noun}"
+    notes = ["of the transformed vectors"] if measured.transformed else []
+    if settings.changed_since_evaluation:
+        notes.append(f"at the last build, of {pluralize(measured.vectors, 'vector')}")
+    return ", ".join([shares, *notes])
+
+
+def transform_line(settings: "IndexSettings") -> str | None:
+    """The transform of an index and the width that it leaves; None where there is none."""
+    transform = settings.transform
+    return None if transform is None else f"{transform.kind}, to {transform.width:,} values"
+
+
+def _too_wide(transform: "Whitening", count: int) -> str:
+    """The warning about a whitening that so few vectors do not bear."""
+    return (
+        f"{transform}: {count:,} vectors are few for so many values, and lie nearly equally far from one another when "
+        f"whitened in full; give a width, such as whiten:{max(1, count // 10)}, or take half-whiten"
+    )
+
+
+def _too_little_recall(evaluation: "RecallReport", factory: str) -> str:
+    """The warning about a recall that is not the wanted one."""
+    told = f"recall at 10 is {evaluation.recall['10']:.3f} for {evaluation.of.noun}"
+    told += f", less than the wanted {evaluation.wanted}"
+    has_codes = "PQ" in factory or "SQ" in factory
+    if evaluation.of == "given" and has_codes:
+        return f"{told}: this type cannot reach it; choose flat, hnsw or ivf"
+    if evaluation.of == "given":
+        return f"{told}; tune on more queries, or with a higher --target-recall"
+    codes = "quantization loses more of these than of questions: " if has_codes else ""
+    return f"{told}; {codes}--queries FILE tells what is found for questions"
+
+
+def _search_speed(settings: "IndexSettings") -> str | None:
+    measured = settings.evaluation
+    if measured is None:
+        return None
+    return (
+        f"{measured.queries_per_second:,.0f} queries/s in a batch, exact search "
+        f"{measured.exact_queries_per_second:,.0f} ({measured.threads} threads)"
+    )

@@ -1,18 +1,28 @@
-"""``bertfeat info``: what a feature set, an index, a model or a corpus is."""
+"""``bertfeat info``: what a feature set, an index, a head, a model or a corpus is, or what is installed."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.display import format_size
+from bertfeat.errors import UsageError
+
 from .app import Command, option
 from .bundles import on_command_line
-from .console import Console, two_columns
-from .info_output import describe_corpus, describe_installation, describe_model, describe_result
+from .console import Console, fields_of, two_columns
+from .index import recall_line, tokens_line, transform_line
 from .options import output_options, reading_options, refuse_reading_options
+from .pretrain import pretraining_rows
 
 if TYPE_CHECKING:
-    from bertfeat.corpus import CorpusSettings
-    from bertfeat.io import Location
+    from bertfeat.corpus import CorpusSettings, KeptColumn
+    from bertfeat.distributed import RunStatus
+    from bertfeat.features import Counts, ShardRecord
+    from bertfeat.io import Location, ResultKind
+    from bertfeat.learning import HeadRecord
 
 
 @click.command(cls=Command, name="info")
@@ -44,13 +54,13 @@ def command(thing: str | None, revision: str | None, reading: "CorpusSettings", 
     if on_command_line("revision") and not is_model:
         raise click.UsageError("--revision goes with a model's name, and this is none")
     if thing is None:
-        description = describe_installation()
+        description = _describe_installation()
     elif place is not None and kind is not None:
-        description = describe_result(kind, place)
+        description = _describe_result(kind, place)
     elif is_corpus:
-        description = describe_corpus(thing, reading)
+        description = _describe_corpus(thing, reading)
     else:
-        description = describe_model(thing, revision)
+        description = _describe_model(thing, revision)
     console.result(description.value, two_columns(description.rows))
 
 
@@ -59,3 +69,358 @@ def _is_corpus(place: "Location") -> bool:
     from bertfeat.io import Address
 
     return isinstance(place, Address) or (place.exists() and not (place / "config.json").exists())
+
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """The output of ``bertfeat info``: ``value`` as JSON, ``rows`` as a table."""
+
+    value: dict[str, object]
+    rows: Sequence[tuple[str, object]]
+
+
+def _describe_installation() -> _Description:
+    """The installed libraries, and the hardware of the machine."""
+    from bertfeat.installation import installation
+
+    machine = installation()
+    versions = [f"{name} {version}" for name, version in machine.versions.items()]
+    rows = [
+        ("bertfeat", f"{machine.bertfeat}, Python {machine.python}"),
+        ("system", machine.system),
+        ("processor", f"{machine.processor}; {machine.processors} for this process"),
+        ("device", f"{machine.device}, computes in {machine.precision} by default"),
+        ("bf16", "multiplied in hardware" if machine.bf16 else "not in hardware, so fp32 is the default"),
+        ("kernels", machine.kernels_note or {"none": "none for this processor"}.get(machine.kernels, machine.kernels)),
+        ("libraries", "\n".join(versions)),
+        ("missing", ", ".join(machine.missing) or None),
+        ("default model", machine.default_model),
+    ]
+    return _Description({"kind": "installation", **fields_of(machine)}, rows)
+
+
+def _describe_corpus(source: str, reading: "CorpusSettings") -> _Description:
+    """The counts of a corpus, which is read to its end."""
+    from bertfeat.corpus import open_corpus, summarize_corpus
+
+    corpus = open_corpus([source], reading)
+    summary = summarize_corpus(corpus)
+    first = summary.first_failure
+    rows = [
+        ("corpus", "\n".join(corpus.sources)),
+        ("documents", f"{summary.documents:,}; unreadable {summary.failed:,}; blank lines {summary.blank:,}"),
+        ("characters", f"{summary.characters:,}"),
+        ("words", f"{summary.words:,}, given" if summary.words else None),
+        ("kept", _kept_column_lines(corpus.kept)),
+        ("first failure", f"row {first.row}: {first.reason}" if first else None),
+    ]
+    numbers = {name: getattr(summary, name) for name in ("documents", "failed", "blank", "characters", "words")}
+    return _Description({"kind": "corpus", "sources": corpus.sources, **numbers, "kept": corpus.kept}, rows)
+
+
+def _describe_result(kind: "ResultKind", folder: "Location") -> _Description:
+    """The content of a folder that bertfeat wrote."""
+    if kind == "features":
+        return _describe_features(folder)
+    if kind == "index":
+        return _describe_index(folder)
+    path = local_result(kind, folder)
+    if kind == "model":
+        return _describe_pretrained(path)
+    if kind == "head":
+        return _describe_head(path)
+    return _describe_table7(path)
+
+
+def local_result(kind: "ResultKind", folder: "Location") -> Path:
+    """The folder of a result that is read on this machine only; one at an address is refused."""
+    if isinstance(folder, Path):
+        return folder
+    raise UsageError(f"this is {kind.noun}, which is read on this machine only", where=folder, remedy="copy it here")
+
+
+def _describe_features(folder: "Location") -> _Description:
+    """The content of a feature set, finished or not."""
+    from bertfeat.features import FeatureSet, list_parts, read_shard
+
+    shard = read_shard(folder)
+    if shard is not None and not list_parts(folder):  # of a small corpus some shards have none
+        return _describe_empty_shard(folder, shard)
+    if not list_parts(folder) and (begun := _describe_work(folder, 0)).lines:
+        value = {"kind": "features", "finished": False, "run": begun.status, "documents": 0, "parts": 0}
+        return _Description(value, [("feature set", f"{folder} (begun, without a part yet)"), ("at work", begun.lines)])
+    features = FeatureSet(folder, allow_unfinished=True)
+    counts, model, entries = features.counts, features.header.model, features.entries
+    failed, blank = (sum(getattr(entry, kind) for entry in entries) for kind in ("failed", "blank"))
+    stored, settings = sum(entry.bytes for entry in entries), features.header.settings.plain
+    at_work = None if features.manifest or shard else _describe_work(folder, len(entries))
+    value = {
+        "kind": "features",
+        "finished": features.manifest is not None,
+        "shard": _shard_value(shard),
+        "run": None if at_work is None else at_work.status,
+        "documents": len(features),
+        "failed": failed,
+        "blank": blank,
+        "parts": len(entries),
+        "bytes": stored,
+        "counts": counts,
+        "model": model,
+        "columns": [
+            {"name": c.name, "width": c.width, "dtype": c.dtype, "layers": c.recipe.layers} for c in features.columns
+        ],
+        "kept": features.kept,
+        "settings": settings,
+        "sources": features.sources,
+        "times": features.manifest.times if features.manifest else {},
+        "versions": features.manifest.versions if features.manifest else {},
+    }
+    unfinished = "" if at_work is None else f" (not finished: {at_work.summary})"
+    columns = [
+        f"{c.name}  {c.width} × {c.dtype}  layers {', '.join(map(str, c.recipe.layers))}" for c in features.columns
+    ]
+    rows = [
+        ("feature set", f"{folder}{unfinished}"),
+        ("shard", _shard_line(shard)),
+        ("at work", at_work and at_work.lines),
+        ("documents", f"{len(features):,}; failed {failed:,}; blank lines {blank:,}"),
+        ("tokens", _token_counts(counts)),
+        ("words", f"{counts.words:,}; {counts.unaligned_words:,} without a vector" if counts.words else None),
+        ("parts", f"{len(entries):,}, {format_size(stored)}"),
+        ("model", f"{model.name}, {model.num_layers} layers of {model.hidden_size}"),
+        ("", f"fingerprint {model.fingerprint[:16]}…" + (f", revision {model.revision}" if model.revision else "")),
+        ("columns", "\n".join(columns)),
+        ("kept", _kept_column_lines(features.kept)),
+        ("settings", "\n".join(f"{key} = {shown}" for key, shown in settings.items())),
+        ("sources", "\n".join(features.sources)),
+    ]
+    return _Description(value, rows)
+
+
+def _describe_empty_shard(folder: "Location", shard: "ShardRecord") -> _Description:
+    value = {"kind": "features", "finished": False, "shard": _shard_value(shard), "documents": 0, "parts": 0}
+    return _Description(value, [("feature set", folder), ("shard", _shard_line(shard)), ("parts", "none")])
+
+
+def _shard_value(shard: "ShardRecord | None") -> dict[str, object] | None:
+    return None if shard is None else {name: getattr(shard, name) for name in ("index", "count", "parts", "rows")}
+
+
+def _shard_line(shard: "ShardRecord | None") -> str | None:
+    """Format the number of a shard, and the count of all."""
+    if shard is None:
+        return None
+    whole = f"{shard.rows:,} rows in {shard.parts:,} parts"
+    return f"{shard.index} of {shard.count}, counted from 0, of {whole}; bertfeat merge puts them together"
+
+
+def _describe_index(folder: "Location") -> _Description:
+    """The content of an index; its files are checked to be whole."""
+    from bertfeat.search import VectorIndex
+
+    settings = VectorIndex(folder).settings
+    removed = f", of which {settings.tombstones:,} are removed" if settings.tombstones else ""
+    rows = [
+        ("index", folder),
+        ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.column.name}{removed}"),
+        ("documents", f"{settings.documents:,}{'' if settings.has_text else ', without texts'}"),
+        ("tokens", tokens_line(settings)),
+        ("metric", settings.metric),
+        ("transform", transform_line(settings)),
+        ("type", f"{settings.factory}: {settings.reason}"),
+        ("recall", recall_line(settings)),
+        ("model", settings.model.name),
+        ("query prompt", repr(settings.query_prompt) if settings.query_prompt is not None else None),
+        ("sources", "\n".join(source.path for source in settings.sources)),
+    ]
+    return _Description({"kind": "index", **fields_of(settings)}, rows)
+
+
+def _describe_table7(folder: Path) -> _Description:
+    """Describe a Table 7: the runs of it that there are."""
+    runs = sorted(str(path.relative_to(folder / "runs")) for path in folder.glob("runs/*/*.json"))
+    finished = (folder / "table7.json").exists()
+    rows = [
+        ("Table 7", f"{folder}{'' if finished else ' (not finished: run the same command again)'}"),
+        ("runs", "\n".join(runs) or "none yet"),
+    ]
+    return _Description({"kind": "table7", "finished": finished, "runs": runs}, rows)
+
+
+def _kept_column_lines(columns: Iterable["KeptColumn"]) -> str | None:
+    return "\n".join(f"{column.name}  {column.type}" for column in columns) or None
+
+
+def _token_counts(counts: "Counts") -> str:
+    unknown = counts.unknown_tokens / max(counts.tokens, 1)
+    shown = f"{counts.tokens:,}; unknown {counts.unknown_tokens:,} ({unknown:.2%})"
+    cut = f"; cut off {counts.truncated_tokens:,} in {counts.truncated_documents:,} documents"
+    return shown + (cut if counts.truncated_tokens else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _UnfinishedWork:
+    """The progress of an unfinished set, and who is at work on it."""
+
+    status: "RunStatus"
+    summary: str
+    lines: str | None
+
+
+def _describe_work(folder: "Location", parts: int) -> _UnfinishedWork:
+    """Look at an unfinished set of so many parts."""
+    from bertfeat.distributed import run_status
+
+    status = run_status(folder)
+    lines = "\n".join(f"{worker.task}: {worker.owner}" for worker in status.at_work) or None
+    if status.parts is not None:
+        share = f"{parts / max(1, status.parts):.0%}"
+        return _UnfinishedWork(status, f"{parts:,} of {status.parts:,} parts are there, {share}", lines)
+    return _UnfinishedWork(status, "others are at work on it" if lines else "run the same extract command again", lines)
+
+
+# ── heads ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _describe_head(folder: Path) -> _Description:
+    """Describe a head: what it reads and predicts, and how it was trained."""
+    from bertfeat.learning import Head
+
+    record = Head(folder).record
+    shape, outputs, threshold = record.network, record.outputs, record.threshold
+    frozen = shape is not None
+    scheme = f" ({outputs.scheme})" if outputs.scheme else ""
+    value: dict[str, object] = {
+        "kind": "head",
+        "head": record.kind,
+        "approach": record.approach,
+        "layers": record.input.name if frozen else None,
+        "pooling": record.pooling,
+        "model": record.model,
+        "pairs": record.pairs,
+        "labels": outputs.labels,
+        "scheme": outputs.scheme,
+        "task": record.training.task,
+        "threshold": record.threshold,
+        "columns": record.columns,
+        "training": record.training,
+        "candidates": record.candidates,
+        "chosen": record.chosen,
+        "best_epoch": record.best_epoch,
+        "epochs": len(record.history),
+        "measure": record.measure,
+        "score": record.score,
+        "seconds": record.seconds,
+        "versions": record.versions,
+    }
+    rows: list[tuple[str, object]] = [
+        ("head", f"{folder}: {record.kind.noun}"),
+        ("task", record.training.task),
+        ("reads", f"{record.input.name} ({record.pooling}) of {record.model.name}" if frozen else None),
+        ("fine-tuned", None if frozen else record.model.name),
+        ("pairs", record.pairs),
+        ("labels", f"{len(outputs.labels)}{scheme}: {', '.join(outputs.labels)}" if outputs.labels else None),
+        (
+            "network",
+            f"BiLSTM of {shape.hidden} a direction{', CRF' if shape.crf else ''}"
+            if shape and shape.recurrent
+            else None,
+        ),
+        (
+            "numbers",
+            f"mean {outputs.mean:.4g}, spread {outputs.spread:.4g}" if outputs.spread != 1.0 else None,
+        ),
+        ("no answer", f"where its score is above {threshold:.4g}" if isinstance(threshold, float) else None),
+        ("thresholds", ", ".join(f"{value:.4g}" for value in threshold) if isinstance(threshold, tuple) else None),
+        (f"dev {record.measure}", f"{record.score:.4f}"),
+        ("kept", kept_line(record)),
+    ]
+    return _Description(value, rows)
+
+
+def kept_line(record: "HeadRecord") -> str | None:
+    """The candidate that was kept, and why, or the epoch where there is no other; None of a fine-tuned model."""
+    if len(record.candidates) == 1 and record.best_epoch:
+        return f"epoch {record.best_epoch} of {len(record.history)}"
+    if len(record.candidates) < 2:
+        return None if record.chosen is None else str(record.chosen)
+    return f"{record.chosen}: the least loss of {len(record.candidates)}"
+
+
+# ── models ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _describe_pretrained(folder: Path) -> _Description:
+    """A model that bertfeat pre-trained: what it is, and how it learned."""
+    from bertfeat.pretraining import Objective, read_record
+
+    record = read_record(folder)
+    if record is None:
+        rows = [("model", f"{folder} (not finished: run the same pretrain command again)")]
+        return _Description({"kind": "model", "finished": False, "pretraining": None}, rows)
+    weights = {name: file.bytes for name, file in record.files.items() if name.endswith(".safetensors")}
+    changed = [name for name, size in weights.items() if not _has_size(folder / name, size)]
+    if record.identity.settings.goal is Objective.LTR:  # which is no encoder
+        known = _Description({"kind": "model"}, [("model", f"{folder}, which reads from left to right")])
+    elif changed:  # and may not open
+        known = _Description({"kind": "model"}, [("model", str(folder))])
+    else:
+        known = _describe_model(str(folder), None)
+    total = format_size(sum(file.bytes for file in record.files.values()))
+    told = f"; {', '.join(changed)} not as written: bertfeat verify {folder}" if changed else ""
+    value = {**known.value, "finished": True, "changed": changed, "pretraining": record}
+    files = ("files", f"{len(record.files)} with {total}{told}")
+    return _Description(value, [*known.rows, *pretraining_rows(record), files])
+
+
+def _has_size(path: Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size == size
+
+
+def _describe_model(name: str, revision: str | None) -> _Description:
+    """The properties of a model, and which of its own settings are followed."""
+    from bertfeat.encoder import planned_path
+    from bertfeat.errors import ModelError
+    from bertfeat.models import find_model
+
+    model = find_model(name, revision=revision)
+    path = planned_path(model)
+    try:
+        pooling = str(model.pooling)
+    except ModelError as error:
+        pooling = f"none ({error})"
+    value = {
+        "kind": "model",
+        "name": model.name,
+        "folder": model.folder,
+        "revision": model.revision,
+        "fingerprint": model.fingerprint,
+        "type": model.config.model_type,
+        "num_layers": model.num_layers,
+        "hidden_size": model.hidden_size,
+        "max_tokens": model.max_tokens,
+        "pooling": pooling,
+        "path": path,
+        "prompts": model.prompts,
+        "default_prompt": model.default_prompt,
+        "heads_not_applied": model.heads_not_applied,
+        "stored_limits": model.stored_limits,
+    }
+    rows = [
+        ("model", f"{model.name}, of the {model.config.model_type} family"),
+        ("layers", f"0 (embeddings) to {model.num_layers}, each {model.hidden_size} wide"),
+        ("positions", f"{model.max_tokens:,} tokens at once; longer texts are read in windows"),
+        (
+            "switched off",
+            "\n".join(f"{limit} tokens, says {file}" for file, limit in model.stored_limits.items()) or None,
+        ),
+        ("pooling", f"{pooling}, as its own configuration says, or by default"),
+        ("path", path.sentence),
+        ("notes", "\n".join(path.notes) or None),
+        ("not applied", ", ".join(model.heads_not_applied) or None),
+        ("prompts", "\n".join(f"{key}: {prompt!r}" for key, prompt in model.prompts.items()) or None),
+        ("folder", model.folder),
+        ("fingerprint", model.fingerprint),
+        ("revision", model.revision),
+    ]
+    return _Description(value, rows)

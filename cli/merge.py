@@ -8,13 +8,11 @@ from bertfeat.display import format_size
 from bertfeat.errors import pluralize
 
 from .app import Command, option
-from .console import Console, escape_controls, fields_of
+from .console import Console, escape_controls, fields_of, progress_display
 from .option_types import LOCATION
 from .options import output_options
-from .progress import progress_display
 
 if TYPE_CHECKING:
-    from bertfeat.distributed import MergeReport
     from bertfeat.io import Location
 
 
@@ -40,11 +38,6 @@ def command(shards: tuple["Location", ...], output: "Location", overwrite: bool,
 
     with progress_display(console) as progress:
         report = merge_features(shards, output, overwrite=overwrite, progress=progress)
-    _print_merge(report, console)
-
-
-def _print_merge(report: "MergeReport", console: Console) -> None:
-    """Print what the merged set holds, with warnings about rows that failed and shards that were made differently."""
     if report.failed:
         console.warn(f"{pluralize(report.failed, 'row')} failed; {report.failure_list} lists them")
     for warning in report.warnings:

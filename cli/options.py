@@ -1,19 +1,26 @@
-"""The bundles of options that several commands share."""
+"""The options that several commands share, and the name of an output that is not given one by ``-o``."""
 
+import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import click
 
 from bertfeat.corpus import CorpusSettings
 from bertfeat.options import Option
 from bertfeat.recipe import Pooling, list_poolings
+from bertfeat.search import MaxSim
 from bertfeat.tokens import LongTextPolicy
 
 from .app import option
-from .bundles import bundle, options_on_command_line
+from .bundles import bundle, option_names, options_on_command_line, settings_options
 from .console import Console
-from .settings_options import option_names, settings_options
+
+if TYPE_CHECKING:
+    from bertfeat.io import Location
 
 output_options = bundle(
     "console",
@@ -137,10 +144,57 @@ reading_options = settings_options("reading", CorpusSettings)
 
 
 def refuse_reading_options(reason: str) -> None:
-    """Refuse options of :data:`reading_options` on the command line of a command that reads no corpus.
-
-    Raises:
-        click.UsageError: names one, and the reason.
-    """
+    """Refuse options of :data:`reading_options` on the command line of a command that reads no corpus."""
     if names := options_on_command_line(among=option_names(CorpusSettings)):
         raise click.UsageError(f"{names[0]} says how a corpus is read, {reason}; leave it out")
+
+
+RERANK_NAMES = ("rerank", *option_names(MaxSim))
+
+
+def _unless_unused(options: MaxSim, *, rerank: str | None) -> MaxSim | None:
+    """The options, or None where hits are not scored again; then an option that nobody would read is refused."""
+    if rerank is None:
+        for name in options_on_command_line(among=RERANK_NAMES):
+            raise click.UsageError(f"{name} is for --rerank maxsim")
+        return None
+    return options
+
+
+rerank_options = settings_options(
+    "rerank",
+    MaxSim,
+    option(
+        "--rerank", type=click.Choice(["maxsim"]), help="Score the best hits again, by the vectors of their tokens."
+    ),
+    names=("rerank",),
+    finish=_unless_unused,
+)
+"""The options of scoring the best hits again; the command gets ``rerank``, a ``MaxSim`` or None."""
+
+STDIN = "-"
+
+
+def _is_pattern(source: str) -> bool:
+    return source == STDIN or any(sign in source for sign in "*?[")
+
+
+def default_output(sources: "Sequence[str | Location]", ending: str) -> Path:
+    """Name the output after the only source, in the working folder.
+
+    ``news/corpus.txt.gz`` gives ``corpus.features``, and ``s3://bucket/corpus.features`` gives ``corpus.index``.
+    Several sources, a pattern and stdin give no name, and are refused.
+    """
+    (source, *others) = map(str, sources)
+    absent = [place for place in others if not (_is_pattern(place) or "://" in place or os.path.lexists(place))]
+    if absent:
+        remedy = "several values of an option stand together: --keep year,title"
+        raise click.UsageError(f"there is no file or folder {absent[0]!r}; {remedy}")
+    if others or _is_pattern(source):
+        raise click.UsageError(f"name the output with -o: {' '.join([source, *others][:3])!r} gives it no name")
+    path = Path(source).absolute()
+    if path.name.endswith(".features"):
+        return Path(path.name.removesuffix(".features") + ending)
+    if path.is_dir():
+        return Path(path.name + ending)
+    return Path(Path(re.sub(r"\.(gz|bz2|zst|xz)$", "", path.name)).stem + ending)

@@ -10,8 +10,7 @@ from bertfeat.errors import UsageError
 from .app import Callback, Command, option
 from .console import Console, two_columns
 from .option_types import LOCAL_PATH, LOCATION
-from .options import output_options
-from .paths import default_output
+from .options import default_output, output_options
 
 if TYPE_CHECKING:
     from bertfeat.io import Location

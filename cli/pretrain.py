@@ -5,21 +5,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.display import format_duration
+from bertfeat.errors import pluralize
 from bertfeat.pretraining import PretrainingSettings
 
 from .app import Command, option
-from .bundles import leave_out, set_aside
-from .console import Console
+from .bundles import leave_out, set_aside, settings_options
+from .console import Console, fields_of, progress_display, two_columns
 from .errors import SigtermInterrupt
 from .option_types import LOCAL_PATH
-from .options import output_options, reading_options
-from .paths import default_output
-from .pretrain_output import print_pretraining, print_pretraining_estimate
-from .progress import progress_display
-from .settings_options import settings_options
+from .options import default_output, output_options, reading_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
+    from bertfeat.pretraining import HeldOutScores, PretrainingEstimate, PretrainingRecord, PretrainingReport
 
 
 @click.command(cls=Command, name="pretrain")
@@ -91,7 +90,7 @@ def command(
             document_column=document_column,
             device=device,
         )
-        print_pretraining_estimate(estimate, console)
+        _print_pretraining_estimate(estimate, console)
         return
     try:
         with progress_display(console) as progress:
@@ -114,9 +113,74 @@ def command(
                 f"what is done up to the last checkpoint stays in {folder}; the same command goes on from there"
             )
         raise
-    print_pretraining(report, console)
+    _print_pretraining(report, console)
 
 
 leave_out(command, "keep", "pair_column", "pairs", "id_column", "word_column", "tag_column")
 leave_out(command, "pretokenized", "document_context")
 set_aside(command, "text_columns")
+
+
+def _print_pretraining_estimate(estimate: "PretrainingEstimate", console: Console) -> None:
+    """Print what a pre-training would take."""
+    rows = [
+        ("model", f"{estimate.parameters:,} parameters"),
+        ("corpus", f"about {estimate.pieces:,} pieces, {estimate.sequences:,} sequences an epoch"),
+        ("steps", f"{estimate.steps:,}"),
+        ("speed", f"{estimate.tokens_per_second:,.0f} tokens/s"),
+        ("time", format_duration(estimate.seconds)),
+    ]
+    console.result(fields_of(estimate), two_columns(rows))
+
+
+def _print_pretraining(report: "PretrainingReport", console: Console) -> None:
+    """Print what a pre-training did."""
+    for note in report.notes:
+        console.say(note)
+    for warning in report.warnings:
+        console.warn(warning)
+    if not report.trained:
+        console.say(f"{report.folder}: trained already, nothing to do")
+    record = report.record
+    result: dict[str, object] = {"folder": report.folder, "trained": report.trained, "resumed": report.resumed}
+    result |= {"steps": record.steps, "tokens": record.tokens, "seconds": record.seconds}
+    result |= {"before": record.before, "after": record.after, "figures": record.figures}
+    console.result(result, two_columns([("model", report.folder), *pretraining_rows(record)]))
+
+
+def pretraining_rows(record: "PretrainingRecord") -> list[tuple[str, object]]:
+    """Format a record for people, as names and values."""
+    settings, figures = record.identity.settings, record.figures
+    begun = f"a new {settings.shape}" if record.model is None else f"going on from {record.model}"
+    return [
+        ("trained", f"{begun}, {settings.objective}, {record.steps:,} steps of {settings.batch_size} sequences"),
+        ("corpus", f"{pluralize(figures.documents, 'document')}, {figures.pieces:,} pieces"),
+        ("held out", f"{figures.held_out}, {figures.held_out_pieces:,} pieces"),
+        *_score_rows(record.before, record.after),
+        ("speed", f"{record.tokens / max(record.seconds, 1e-9):,.0f} tokens/s"),
+        ("time", format_duration(record.seconds)),
+    ]
+
+
+def _score_rows(before: "HeldOutScores | None", after: "HeldOutScores | None") -> list[tuple[str, object]]:
+    """Each score before and after."""
+    if before is None or after is None:
+        return []
+    rows: list[tuple[str, object]] = [
+        (
+            "loss",
+            f"{before.loss:.3f} → {after.loss:.3f}; by frequencies alone {after.unigram_loss:.3f}, "
+            f"with unchanged pieces copied {after.copying_loss:.3f}",
+        ),
+        (
+            "accuracy",
+            f"{before.accuracy:.1%} → {after.accuracy:.1%} of {after.predicted:,} predicted pieces; "
+            f"by frequencies and copying {after.copying_accuracy:.1%}",
+        ),
+    ]
+    if before.next_accuracy is not None and after.next_accuracy is not None:
+        shown = f"{before.next_accuracy:.1%} → {after.next_accuracy:.1%} of {after.sequences:,} pairs"
+        rows.append(("next sentence", shown))
+    if before.perplexity is not None and after.perplexity is not None:
+        rows.append(("perplexity", f"{before.perplexity:,.1f} → {after.perplexity:,.1f}"))
+    return rows

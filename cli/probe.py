@@ -9,11 +9,10 @@ from bertfeat.errors import pluralize
 from bertfeat.probes import ProbeSettings
 
 from .app import Command, option
-from .console import Console
+from .bundles import settings_options
+from .console import Console, progress_display
 from .option_types import LOCATION
 from .options import output_options
-from .progress import progress_display
-from .settings_options import settings_options
 from .terminal import single_line
 
 if TYPE_CHECKING:

@@ -1,23 +1,46 @@
-"""Hits and usages as lines, by the columns that text takes on a terminal.
+"""Hits and usages as lines, by the columns that text takes on a terminal, with their kept columns (``--show``).
 
 A hit has its score, id, kept columns and text, in full or cut to a width. A usage is a keyword in context: the word
-stands in the middle.
+stands in the middle. Kept columns also stand in CSV and JSON, and in the message that no document meets a condition.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from .kept_columns import value_columns
+from bertfeat.errors import did_you_mean
+
+from .option_types import listed_option
 from .terminal import MIN_TEXT_WIDTH, cell_width, cut_end, cut_start, pad, single_line
 
 if TYPE_CHECKING:
-    from bertfeat.search import Hit
+    from bertfeat.corpus import Value
+    from bertfeat.search import Hit, Index
     from bertfeat.usages import Usage
+    from bertfeat.where import Condition, ReadColumn
+
+show_option = listed_option("--show", metavar="COL[,COL]", help="Kept columns beside each hit, or all.")
 
 _ID_WIDTH = 20  # columns of an id at most
 _ENOUGH = 16  # characters of a text that are looked at, for each column of the line
+_WIDEST = 20  # columns that a value takes on a terminal
+_PADDED = 40  # columns that values are padded to where lines are not cut
+_NARROWEST = 4
+_GAP = "  "
+
+
+def columns_to_show(show: Sequence[str], kept: Sequence[str]) -> tuple[str, ...]:
+    """The kept columns that ``--show`` names; ``all`` are all of them, and one that is not there is refused."""
+    if list(show) == ["all"]:
+        return tuple(kept)
+    for name in show:
+        if name not in kept:
+            existing = f"there are: {', '.join(kept)}" if kept else "none was kept (bertfeat extract --keep keeps them)"
+            meant = did_you_mean(name, kept)
+            raise click.UsageError(single_line(f"--show {name}: there is no such kept column; {meant}{existing}"))
+    return tuple(show)
 
 
 def hit_lines(hits: Sequence["Hit"], width: int | None, show: Sequence[str] = ()) -> list[str]:
@@ -26,7 +49,7 @@ def hit_lines(hits: Sequence["Hit"], width: int | None, show: Sequence[str] = ()
     ids = [single_line(hit.id) if width is None else cut_start(single_line(hit.id), _ID_WIDTH) for hit in hits]
     widest, wide = max(map(len, scores), default=0), max(map(cell_width, ids), default=0)
     base = None if width is None else width - widest - wide - 4
-    values = value_columns([hit.values for hit in hits], show, None if base is None else base // 2)
+    values = _value_columns([hit.values for hit in hits], show, None if base is None else base // 2)
     lines = []
     for hit, score, shown, kept in zip(hits, scores, ids, values, strict=True):
         room = None if base is None else max(MIN_TEXT_WIDTH, base - cell_width(kept))
@@ -62,7 +85,7 @@ def kwic_lines(usages: Sequence["Usage"], width: int, *, show: Sequence[str] = (
     ids = [cut_start(single_line(usage.id), _ID_WIDTH) for usage in usages]
     wide = max((cell_width(shown) for shown in ids), default=0)
     base = width - wide - 2 - max(map(len, scores), default=0)
-    values = value_columns([usage.values for usage in usages], show, base // 3)
+    values = _value_columns([usage.values for usage in usages], show, base // 3)
     room = max(MIN_TEXT_WIDTH, base - max(map(cell_width, values), default=0))
     words = [cut_end(single_line(usage.word), room // 3) for usage in usages]
     left_width = (room - _median_width(map(cell_width, words))) // 2
@@ -80,3 +103,64 @@ def _median_width(widths: Iterable[int]) -> int:
     """The median width of the words, so that one long word does not move the others."""
     ordered = sorted(widths)
     return ordered[len(ordered) // 2] if ordered else 0
+
+
+def _value_columns(rows: Sequence[Mapping[str, "Value"]], names: Sequence[str], room: int | None) -> list[str]:
+    """The values of each row, side by side and aligned, with a gap after each, in at most ``room`` columns.
+
+    Numbers are aligned at the right. Without a limit nothing is cut.
+    """
+    shown = {name: [single_line(format_value(row.get(name))).strip() for row in rows] for name in names}
+    widths = {name: max(map(cell_width, texts), default=0) for name, texts in shown.items()}
+    if room is not None:
+        widths = _narrowed({name: min(width, _WIDEST) for name, width in widths.items()}, room)
+    lines = [""] * len(rows)
+    for name, texts in shown.items():
+        right = not any(isinstance(row.get(name), str | bool) for row in rows)
+        for at, text in enumerate(texts):
+            width = widths[name] if room is not None else min(widths[name], _PADDED)
+            lines[at] += pad(text if room is None else cut_end(text, width), width, right=right) + _GAP
+    return lines
+
+
+def _narrowed(widths: dict[str, int], room: int) -> dict[str, int]:
+    """Widths that fit the room, if possible: the widest becomes narrower first."""
+    while widths and sum(widths.values()) + len(_GAP) * len(widths) > room:
+        widest = max(widths, key=widths.__getitem__)
+        if widths[widest] <= _NARROWEST:
+            break
+        widths[widest] -= 1
+    return widths
+
+
+def format_value(value: "Value") -> str:
+    """A value as text; an empty text for null."""
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def json_values(values: Mapping[str, "Value"], names: Sequence[str]) -> dict[str, "Value"]:
+    """The values of those columns for JSON, which has no NaN and no infinity."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in values.items()
+        if name in names
+    }
+
+
+def unmet_in_index(index: "Index", where: str | None) -> str:
+    """Return the message that no document of an index meets a condition; see :func:`unmet_line`."""
+    from bertfeat.search import living_values
+    from bertfeat.where import parse_where
+
+    condition = None if where is None else parse_where(index.vectors.documents, where)
+    return unmet_line(condition, lambda name: living_values(index, name))
+
+
+def unmet_line(condition: "Condition | None", read: "ReadColumn") -> str:
+    """Return the message that no document meets a condition, with the ranges of the numbers that it reads."""
+    from bertfeat.where import describe_ranges
+
+    ranges = "" if condition is None else describe_ranges(condition, read)
+    return "no document meets the condition" + (f"; {ranges}" if ranges else "")

@@ -14,15 +14,19 @@ from bertfeat.errors import errors_within
 from .app import Command, option
 from .bundles import on_command_line
 from .console import Console
-from .kept_columns import columns_to_show, json_values, show_option, unmet_in_index
 from .option_types import LOCATION
-from .options import output_options, recorded_device_option, recorded_model_option, width_option
-from .rerank_options import rerank_options
-from .result_lines import hit_lines
+from .options import (
+    output_options,
+    recorded_device_option,
+    recorded_model_option,
+    rerank_options,
+    width_option,
+)
+from .result_lines import columns_to_show, hit_lines, json_values, show_option, unmet_in_index
 from .terminal import single_line, terminal_width
 
 if TYPE_CHECKING:
-    from bertfeat import Hit, Index, MaxSim
+    from bertfeat import Index, MaxSim
     from bertfeat.io import Location
     from bertfeat.search import Answer
 
@@ -160,21 +164,17 @@ def _print_answers(
         if console.as_json:
             console.result(_answer_json(answer, shown), [])
             continue
-        heading = [f"{chr(10) * (number > 1)}{_heading(answer, number - 1)}"] if headings else []
-        console.result(None, [*heading, *(hit_lines(answer.hits, width, shown) or ["nothing found"])])
+        lines = hit_lines(answer.hits, width, shown) or ["nothing found"]
+        if headings:
+            query = f"vector {number - 1}" if answer.query is None else single_line(answer.query)
+            lines = [f"{chr(10) * (number > 1)}{query}", *lines]
+        console.result(None, lines)
     return number, found
 
 
 def _answer_json(answer: "Answer", shown: tuple[str, ...]) -> dict[str, object]:
     """The answer as JSON has it; where ``--show`` names columns, without the others."""
     plain: dict[str, object] = answer.to_json()
-    return plain if not shown else {**plain, "hits": [_hit_json(hit, shown) for hit in answer.hits]}
-
-
-def _hit_json(hit: "Hit", shown: tuple[str, ...]) -> dict[str, object]:
-    plain: dict[str, object] = hit.to_json()
-    return {**plain, "values": json_values(hit.values, shown)}
-
-
-def _heading(answer: "Answer", number: int) -> str:
-    return f"vector {number}" if answer.query is None else single_line(answer.query)
+    if not shown:
+        return plain
+    return {**plain, "hits": [{**hit.to_json(), "values": json_values(hit.values, shown)} for hit in answer.hits]}

@@ -9,17 +9,14 @@ import click
 from bertfeat.server import ServerSettings
 
 from .app import Command, option
-from .bundles import leave_out
+from .bundles import leave_out, settings_options
 from .console import Console
 from .errors import tell_end_in
 from .option_types import LOCATION, listed_option
 from .options import ModelOptions, model_options, output_options
-from .settings_options import settings_options
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @click.command(cls=Command, name="serve")
@@ -51,7 +48,13 @@ def command(
     bertfeat serve corpus.index words.features
     bertfeat serve --model intfloat/e5-base-v2 --host 0.0.0.0 --api-key "$KEY"
     """
-    _check_access(settings.host, settings.api_keys, no_auth)
+    if settings.api_keys and no_auth:
+        raise click.UsageError("--api-key asks for a key and --no-auth for none; give one of the two")
+    if settings.host not in ("127.0.0.1", "::1", "localhost") and not settings.api_keys and not no_auth:
+        raise click.UsageError(
+            f"--host {settings.host} lets other machines in; give an --api-key (or BERTFEAT_SERVE_API_KEY), "
+            f"or say --no-auth"
+        )
     from bertfeat.io import use_one_arena
     from bertfeat.server import log_as_json, open_service, run_server
 
@@ -73,15 +76,6 @@ def command(
         tell_end_in(logging.getLogger("bertfeat"))
 
     run_server(service, on_start=say_address)
-
-
-def _check_access(host: str, keys: tuple[str, ...], no_auth: bool) -> None:
-    if keys and no_auth:
-        raise click.UsageError("--api-key asks for a key and --no-auth for none; give one of the two")
-    if host not in LOOPBACK and not keys and not no_auth:
-        raise click.UsageError(
-            f"--host {host} lets other machines in; give an --api-key (or BERTFEAT_SERVE_API_KEY), or say --no-auth"
-        )
 
 
 leave_out(command, "revision", "batch_tokens")

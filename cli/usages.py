@@ -1,25 +1,37 @@
-"""``bertfeat usages``: a word in its contexts, nearest in meaning first."""
+"""``bertfeat usages``: a word in its contexts, nearest in meaning first; as aligned lines, CSV or JSON."""
 
-from dataclasses import dataclass
+import io
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
+from bertfeat.errors import pluralize
 from bertfeat.options import Option
 
 from .app import Command, option
-from .bundles import on_command_line
-from .console import Console
-from .kept_columns import show_option, unmet_in_index, unmet_line
+from .bundles import on_command_line, settings_options
+from .console import Console, fields_of
 from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options, recorded_device_option, recorded_model_option, width_option
-from .settings_options import settings_options
-from .usage_output import UsageFormat, print_senses, print_sliced_usages, print_usages
+from .result_lines import (
+    columns_to_show,
+    format_value,
+    json_values,
+    kwic_lines,
+    show_option,
+    unmet_in_index,
+    unmet_line,
+)
+from .terminal import cell_width, cut_end, has_color, pad, single_line, terminal_width
 
 if TYPE_CHECKING:
     from bertfeat.features import FeatureSet
     from bertfeat.io import Location
+    from bertfeat.usages import Senses, SlicedUsages, Usage, Usages
 
 
 @dataclass(slots=True)
@@ -74,6 +86,35 @@ class UsageQuery:
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class _UsageFormat:
+    """The form in which usages are printed."""
+
+    console: Console
+    as_csv: bool
+    width: int | None  # of lines; None: as fits
+    show: tuple[str, ...]  # kept columns that were asked for; lines have no others
+    kept: tuple[str, ...] = ()  # all kept columns
+    unmet: Callable[[], str] = lambda: "no document meets the condition"  # said where none does
+
+    def with_columns(self, kept: tuple[str, ...], unmet: Callable[[], str]) -> "_UsageFormat":
+        """The format for what has these kept columns, and says ``unmet`` where no document meets the condition."""
+        return replace(self, show=columns_to_show(self.show, kept), kept=kept, unmet=unmet)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The kept columns in CSV and JSON."""
+        return self.show or self.kept
+
+    def lines(self, usages: Sequence["Usage"]) -> Iterator[str]:
+        """Usages as aligned lines."""
+        return kwic_lines(usages, terminal_width(self.width), show=self.show, color=has_color())
+
+    def usage(self, usage: "Usage") -> dict[str, object]:
+        """A usage as JSON has it."""
+        return {**fields_of(usage), "values": json_values(usage.values, self.names)}
+
+
 @click.command(cls=Command, name="usages")
 @click.argument("folder", metavar="FEATURES", type=LOCATION)
 @click.argument("word")
@@ -120,7 +161,7 @@ def command(
     _check_usage_options(query, as_csv, plot, console)
     from bertfeat.io import ResultKind, result_kind
 
-    form = UsageFormat(console, as_csv, width, show)
+    form = _UsageFormat(console, as_csv, width, show)
     if result_kind(folder) is ResultKind.INDEX:
         _search_index(folder, word, query, form, model, device)
     elif query.senses is not None:
@@ -130,7 +171,7 @@ def command(
 
 
 def _search_index(
-    folder: "Location", word: str, query: UsageQuery, form: UsageFormat, model: str | None, device: str | None
+    folder: "Location", word: str, query: UsageQuery, form: _UsageFormat, model: str | None, device: str | None
 ) -> None:
     if query.match != "any" or query.like is None or query.column is not None or query.by is not None:
         raise click.UsageError(
@@ -143,11 +184,11 @@ def _search_index(
     index = Index(folder, model=model, device=device)
     form = form.with_columns(index.kept, lambda: unmet_in_index(index, query.where))
     arguments = query.arguments("like", "k", "where", "one_per_document", "context")
-    print_usages(find_usages_in_index(index, word, **arguments), form, query.match)
+    _print_usages(find_usages_in_index(index, word, **arguments), form, query.match)
 
 
 def _search_features(
-    folder: "Location", word: str, query: UsageQuery, form: UsageFormat, model: str | None, device: str | None
+    folder: "Location", word: str, query: UsageQuery, form: _UsageFormat, model: str | None, device: str | None
 ) -> None:
     from bertfeat.features import FeatureSet
     from bertfeat.usages import find_usages, find_usages_by
@@ -157,12 +198,12 @@ def _search_features(
     arguments = query.arguments("like", "match", "k", "column", "where", "one_per_document", "context")
     if query.by is not None:
         sliced = find_usages_by(features, word, query.by, query.slices, model=model, device=device, **arguments)
-        print_sliced_usages(sliced, form, query.match)
+        _print_sliced_usages(sliced, form, query.match)
         return
-    print_usages(find_usages(features, word, model=model, device=device, **arguments), form, query.match)
+    _print_usages(find_usages(features, word, model=model, device=device, **arguments), form, query.match)
 
 
-def _group_features(folder: "Location", word: str, query: UsageQuery, form: UsageFormat, plot: Path | None) -> None:
+def _group_features(folder: "Location", word: str, query: UsageQuery, form: _UsageFormat, plot: Path | None) -> None:
     from bertfeat.features import FeatureSet
     from bertfeat.usages import find_senses
 
@@ -176,10 +217,10 @@ def _group_features(folder: "Location", word: str, query: UsageQuery, form: Usag
     senses = find_senses(features, word, **query.arguments(*names))
     if plot is not None:
         draw_senses(senses, plot)
-    print_senses(senses, form, query.match)
+    _print_senses(senses, form, query.match)
 
 
-def _feature_format(features: "FeatureSet", form: UsageFormat, query: UsageQuery) -> UsageFormat:
+def _feature_format(features: "FeatureSet", form: _UsageFormat, query: UsageQuery) -> _UsageFormat:
     from bertfeat.usages import parse_condition_on
 
     def unmet() -> str:
@@ -206,3 +247,159 @@ def _check_usage_options(query: UsageQuery, as_csv: bool, plot: Path | None, con
             raise click.UsageError(
                 f"--{name} is for the sentence of --like, and nothing else is embedded; leave it out"
             )
+
+
+def _print_usages(result: "Usages", form: _UsageFormat, match: str) -> None:
+    """Print usages, and their number on stderr."""
+    if form.as_csv:
+        _print_csv([("", "", usage) for usage in result.usages], form.names)
+    else:
+        value = {**fields_of(result), "usages": list(map(form.usage, result.usages))}
+        form.console.result(value, [*form.lines(result.usages)] or ["nothing found"])
+    if not result.found:
+        _say_nothing_found(result, form, match)
+        return
+    form.console.say(
+        f"{result.word}: {len(result.usages):,} of {result.found:,} {_what(match)} in "
+        f"{pluralize(result.documents, 'document')}, "
+        f"{_order(result)} ({result.column})"
+    )
+    _warn_of_skipped(result.skipped, form.console)
+
+
+def _print_sliced_usages(result: "SlicedUsages", form: _UsageFormat, match: str) -> None:
+    """Print the usages of each slice, and their number on stderr."""
+    if form.as_csv:
+        _print_csv([("", one.slice.name, usage) for one in result.slices for usage in one.usages], form.names)
+    else:
+        slices = [
+            fields_of(one.slice)
+            | {name: value for name, value in fields_of(one).items() if name != "slice"}
+            | {"usages": list(map(form.usage, one.usages))}
+            for one in result.slices
+        ]
+        form.console.result({**fields_of(result), "slices": slices}, list(_slice_lines(result, form)))
+    found = sum(one.found for one in result.slices)
+    if not found:
+        _say_nothing_found(result, form, match)
+        return
+    form.console.say(
+        f"{result.word}: {found:,} {_what(match)} in {result.documents:,} documents by {result.by}, "
+        f"{_order(result)} ({result.column})"
+    )
+    _say_outside(result, form.console)
+    _warn_of_skipped(sum(one.skipped for one in result.slices), form.console)
+
+
+def _print_senses(result: "Senses", form: _UsageFormat, match: str) -> None:
+    """Print senses with their most central usages, and their numbers on stderr."""
+    if form.as_csv:
+        numbered = [(str(number), usage) for number, sense in enumerate(result.senses, 1) for usage in sense.usages]
+        _print_csv([(number, _slice_of(result, usage), usage) for number, usage in numbered], form.names)
+    else:
+        senses = [fields_of(sense) | {"usages": list(map(form.usage, sense.usages))} for sense in result.senses]
+        form.console.result({**fields_of(result), "senses": senses}, [*_sense_lines(result, form)] or ["nothing found"])
+    if not result.found:
+        _say_nothing_found(result, form, match)
+        return
+    form.console.say(
+        f"{result.word}: {result.found:,} usages in {result.documents:,} documents ({result.column}); "
+        f"the most central ones of each sense"
+    )
+    _say_outside(result, form.console)
+    if result.grouped < result.found - result.skipped:
+        form.console.say(f"grouped are {result.grouped:,} of them")
+    _warn_of_skipped(result.skipped, form.console)
+
+
+def _slice_of(result: "Senses", usage: "Usage") -> str:
+    """The name of the slice that a usage is in; empty without slices."""
+    from bertfeat.where import slice_number
+
+    number = None if result.by is None else slice_number(result.slices, usage.values[result.by])
+    return "" if number is None else result.slices[number].name
+
+
+def _what(match: str) -> str:
+    return "words compared" if match == "any" else "usages"
+
+
+def _order(result: "Usages | SlicedUsages") -> str:
+    return f"nearest to {result.like!r}" if result.like else "in the order of the corpus"
+
+
+def _say_outside(result: "SlicedUsages | Senses", console: Console) -> None:
+    if result.outside:
+        console.say(f"{pluralize(result.outside, 'usage')} in documents outside of the slices of {result.by} left out")
+
+
+def _warn_of_skipped(skipped: int, console: Console) -> None:
+    if skipped:
+        console.warn(f"{skipped:,} of them have no vector (cut off, or unknown to the model) and were skipped")
+
+
+def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: _UsageFormat, match: str) -> None:
+    if not result.documents:
+        form.console.say(form.unmet())
+        return
+    hint = "; --match prefix also looks for words that begin so" if match == "exact" else ""
+    if result.word.endswith("*"):
+        hint = f"; for words that begin so: {result.word.rstrip('*')} --match prefix"
+    form.console.say(f"{result.word!r} does not stand in the {pluralize(result.documents, 'document')}{hint}")
+
+
+def _slice_lines(result: "SlicedUsages", form: _UsageFormat) -> Iterator[str]:
+    for number, one in enumerate(result.slices):
+        heading = f"{one.slice.name}: {pluralize(one.found, 'usage')} in {pluralize(one.slice.documents, 'document')}"
+        if one.score is not None:
+            heading += f", mean score {one.score:.3f}"
+        yield from ([] if number == 0 else [""])
+        yield _bold(single_line(heading))
+        yield from form.lines(one.usages)
+
+
+def _sense_lines(result: "Senses", form: _UsageFormat) -> Iterator[str]:
+    yield from _share_lines(result)
+    for number, sense in enumerate(result.senses, 1):
+        yield from ([] if number == 1 and not result.slices else [""])
+        yield _bold(f"sense {number}: {sense.count:,} of {result.grouped:,}")
+        yield from form.lines(sense.usages)
+
+
+def _share_lines(result: "Senses") -> Iterator[str]:
+    """A table: the senses down, the slices across, the number of usages and their share of the slice's."""
+    if not result.slices or not result.senses:
+        return
+    names = [cut_end(single_line(one.name), 30) for one in result.slices]
+    totals = [sum(counts) for counts in zip(*(sense.counts for sense in result.senses), strict=True)]
+    width = max(12, *map(cell_width, names))
+    yield "  ".join([pad(result.by or "", len("sense 12")), *(pad(name, width, right=True) for name in names)])
+    for number, sense in enumerate(result.senses, 1):
+        shares = [
+            f"{count:,} ({count / total:4.0%})" if total else "0"
+            for count, total in zip(sense.counts, totals, strict=True)
+        ]
+        yield "  ".join([f"sense {number:<2}", *(f"{share:>{width}}" for share in shares)])
+
+
+def _bold(heading: str) -> str:
+    return click.style(heading, bold=True) if has_color() else heading
+
+
+_COLUMNS = ("sense", "slice", "score", "id", "row", "start", "end", "left", "word", "right")
+
+
+def _print_csv(usages: Sequence[tuple[str, str, "Usage"]], names: Sequence[str]) -> None:
+    """Print a line a usage, of a sense, of a slice, or of neither."""
+    import csv  # here, because the help needs none
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    # a kept column of one of our own names gets a prefix
+    writer.writerow([*_COLUMNS, *(f"kept_{name}" if name in _COLUMNS else name for name in names)])
+    for sense, of_slice, usage in usages:
+        place = (usage.id, usage.row, usage.start, usage.end, usage.left, usage.word, usage.right)
+        writer.writerow(
+            [sense, of_slice, usage.score, *place, *(format_value(usage.values.get(name)) for name in names)]
+        )
+    click.echo(out.getvalue(), nl=False, file=sys.stdout)

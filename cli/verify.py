@@ -1,33 +1,29 @@
 """``bertfeat verify``: is a feature set, an index, a head, a Table 7 or a pre-trained model undamaged?"""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from bertfeat.errors import StorageError, UsageError
+from bertfeat.display import format_size
+from bertfeat.errors import StorageError, UsageError, pluralize
 from bertfeat.options import Option, check_bounds
 
 from .app import Command
-from .bundles import leave_out, options_on_command_line
-from .console import Console
-from .info_output import local_result
+from .bundles import leave_out, options_on_command_line, settings_options
+from .console import Console, fields_of, two_columns
+from .info import local_result
 from .option_types import LOCATION
 from .options import output_options, reading_options, refuse_reading_options
-from .settings_options import settings_options
-from .verify_output import (
-    print_features_check,
-    print_head_check,
-    print_index_check,
-    print_pretrained_check,
-    print_table7_check,
-)
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
+    from bertfeat.extraction import VerifyReport
     from bertfeat.io import Location
-
-NOT_SOUND = 1
+    from bertfeat.learning import HeadVerifyReport, Table7VerifyReport
+    from bertfeat.pretraining import PretrainedVerifyReport
+    from bertfeat.search import IndexReport
 
 
 @dataclass(slots=True)
@@ -95,19 +91,19 @@ def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings",
     if kind is ResultKind.INDEX:
         from bertfeat.search import verify_index
 
-        print_index_check(verify_index(folder), folder, console)
+        _print_index_check(verify_index(folder), folder, console)
     elif kind is ResultKind.TABLE7:
         from bertfeat.learning import verify_head_table7
 
-        print_table7_check(verify_head_table7(local_result(kind, folder)), folder, console)
+        _print_table7_check(verify_head_table7(local_result(kind, folder)), folder, console)
     elif kind is ResultKind.MODEL:
         from bertfeat.pretraining import verify_pretrained
 
-        print_pretrained_check(verify_pretrained(local_result(kind, folder)), folder, console)
+        _print_pretrained_check(verify_pretrained(local_result(kind, folder)), folder, console)
     elif kind is ResultKind.HEAD:
         from bertfeat.learning import verify_head
 
-        print_head_check(verify_head(local_result(kind, folder)), folder, console)
+        _print_head_check(verify_head(local_result(kind, folder)), folder, console)
     elif kind is None and not isinstance(folder, Address) and (folder / "config.json").exists():
         problem = "this is a model that bertfeat did not train, so no digest of its files is recorded"
         raise UsageError(problem, where=folder, remedy="bertfeat info shows what it is")
@@ -135,13 +131,13 @@ def _verify_feature_set(folder: "Location", again: SampleOptions, reading: "Corp
     )
     if again.sample != 0 and report.documents and not report.sampled:
         console.warn("the set does not hold its texts, so no number was computed again; give them with --corpus")
-    print_features_check(report, folder, console)
+    _print_features_check(report, folder, console)
     if report.holds:
         return
     if again.corpus:
         first = again.corpus[0]
         console.warn(f"another corpus would also fail: is {first} the one that the features were made from?")
-    raise click.exceptions.Exit(NOT_SOUND)
+    raise click.exceptions.Exit(1)
 
 
 def _check_verify_options(again: SampleOptions, *, is_features: bool) -> None:
@@ -153,3 +149,87 @@ def _check_verify_options(again: SampleOptions, *, is_features: bool) -> None:
         raise click.UsageError(f"{unused[0]} is for the sample, and --sample 0 computes none; leave one out")
     if not again.corpus:
         refuse_reading_options("and goes with --corpus")
+
+
+def _print_index_check(report: "IndexReport", folder: "Location", console: Console) -> None:
+    """Print what was checked of an index, and warn where its features changed."""
+    for source in report.changed_sources:
+        console.warn(f"{source} is not as it was when the index was made from it; bertfeat index makes it anew")
+    contents = f"{pluralize(report.documents, 'document')} and {pluralize(report.vectors, 'vector')}"
+    rows = [
+        ("index", folder),
+        ("read", f"{format_size(report.bytes)} in {pluralize(report.files, 'file')}"),
+        ("sound", f"{contents}: digests and numbers hold"),
+    ]
+    _print_sound(
+        "index", {name: value for name, value in fields_of(report).items() if name != "settings"}, rows, console
+    )
+
+
+def _print_head_check(report: "HeadVerifyReport", folder: "Location", console: Console) -> None:
+    """Print what was checked of a head."""
+    labels = f", {pluralize(report.labels, 'label')}" if report.labels else ""
+    checked = f"{pluralize(report.tensors, 'tensor')}{labels}: digests hold"
+    rows = [
+        ("head", f"{folder}: {report.head.noun}"),
+        ("read", format_size(report.bytes)),
+        ("sound", checked if report.tensors else "its record; of a fine-tuned model no more is read"),
+        *_features_rows(report.features),
+    ]
+    _print_sound("head", fields_of(report), rows, console)
+
+
+def _print_pretrained_check(report: "PretrainedVerifyReport", folder: "Location", console: Console) -> None:
+    """Print what was checked of a pre-trained model."""
+    rows = [
+        ("model", folder),
+        ("read", f"{format_size(report.bytes)} in {pluralize(report.files, 'file')}"),
+        ("sound", f"trained for {pluralize(report.steps, 'step')}: the digests of all files hold"),
+    ]
+    _print_sound("model", fields_of(report), rows, console)
+
+
+def _print_table7_check(report: "Table7VerifyReport", folder: "Location", console: Console) -> None:
+    """Print what was checked of a Table 7."""
+    rows = [
+        ("Table 7", folder),
+        ("sound", f"{pluralize(report.rows, 'row')} of the table, made of {pluralize(report.runs, 'run')}"),
+        ("not finished", f"{report.unfinished:,} trainings" if report.unfinished else None),
+        *_features_rows(report.features),
+    ]
+    _print_sound("table7", fields_of(report), rows, console)
+
+
+def _features_rows(states: Mapping[str, str]) -> list[tuple[str, object]]:
+    """The states of the feature sets that a result was made from."""
+    return [(f"{name} features", state) for name, state in states.items()]
+
+
+def _print_sound(kind: str, value: dict[str, object], rows: Sequence[tuple[str, object]], console: Console) -> None:
+    console.result({"kind": kind, "holds": True, **value}, two_columns(rows))
+
+
+def _print_features_check(report: "VerifyReport", folder: "Location", console: Console) -> None:
+    """Print what was checked of a feature set, and how far each column of the sample deviates."""
+    contents = f"{pluralize(report.parts, 'part')} and {pluralize(report.documents, 'document')}"
+    rows = [
+        ("feature set", folder),
+        ("sound", f"{contents}: checksums and account hold"),
+        ("sample", pluralize(report.sampled, "document")),
+    ]
+    value = {"kind": "features", "holds": report.holds, **fields_of(report)}
+    console.result(value, [*two_columns(rows), *_deviation_lines(report)])
+
+
+def _deviation_lines(report: "VerifyReport") -> list[str]:
+    lines = []
+    if report.deviations:
+        width = max(len(deviation.column) for deviation in report.deviations)
+        lines.append(f"{'column':<{width}}  least cosine  mean cosine  max abs  mean abs")
+        for deviation in report.deviations:
+            cosines = f"{deviation.min_cosine:12.8f}  {deviation.mean_cosine:11.8f}"
+            errors = f"{deviation.max_absolute:7.1e}  {deviation.mean_absolute:8.1e}"
+            lines.append(f"{deviation.column:<{width}}  {cosines}  {errors}")
+    if not report.holds:
+        lines.append(f"DOES NOT HOLD: a cosine is below {report.bound}")
+    return lines

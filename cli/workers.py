@@ -56,11 +56,7 @@ class WaysToWork:
         check_bounds(self)
 
     def check(self, device: str | None) -> None:
-        """Refuse options that exclude each other.
-
-        Raises:
-            click.UsageError: names two of them.
-        """
+        """Refuse options that exclude each other."""
         of_ray = {"--address": self.address is not None, "--gpus-per-worker": self.gpus_per_worker is not None}
         for name, given in of_ray.items():
             if given and self.engine != "ray":
@@ -77,11 +73,7 @@ class WaysToWork:
             raise click.UsageError("--lease is for --join")
 
     def check_device(self, kind: str) -> None:
-        """Refuse workers on GPUs whose precision and batches cannot be chosen on this machine.
-
-        Raises:
-            click.UsageError: it has no GPU.
-        """
+        """Refuse workers on GPUs whose precision and batches cannot be chosen on this machine, which has none."""
         if self.engine == "ray" and self.gpus_per_worker and kind != "cuda":
             raise click.UsageError(
                 "this machine has no GPU by which precision and batches of the workers could be chosen: "

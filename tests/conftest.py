@@ -19,7 +19,7 @@ from bertfeat.encoder import Encoder, Precision, load_encoder
 from bertfeat.extraction import embedder
 from bertfeat.io import Address
 from bertfeat.models import Model, find_model
-from bertfeat.pretraining import estimate
+from bertfeat.pretraining import calls
 from bertfeat.search.evaluation import recall
 from tests.support.s3_server import Faults, S3Server
 from tests.support.tiny_models import ALL, PACKED, Tiny, build
@@ -31,7 +31,7 @@ settings.load_profile("same")
 
 # No test compares speeds, so nothing is measured for longer than once.
 recall.SECONDS_TIMED = 0.0
-estimate.SECONDS_MEASURED = 0.0
+calls.SECONDS_MEASURED = 0.0
 
 
 def _not_waited_for(fd: object) -> None:

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from bertfeat import adapters
-from bertfeat.adapters import MissingLibraryError
-from bertfeat.adapters.extractor_check import check_extractor
+from bertfeat.adapters import MissingLibraryError, check_extractor
 from bertfeat.adapters.txtai import txtai_transform
 from bertfeat.errors import BertfeatError, UsageError
 from tests.support.runs import extractor
@@ -51,7 +50,7 @@ def test_the_libraries_wait_until_they_are_wanted() -> None:
 
 
 def test_every_adapter_is_in_the_list_and_has_its_two_lines() -> None:
-    files = {path.stem for path in Path(adapters.__file__).parent.glob("*.py")} - {"__init__", "extractor_check"}
+    files = {path.stem for path in Path(adapters.__file__).parent.glob("*.py")} - {"__init__"}
     assert files == {*LIBRARIES, "txtai", "pytorch"}  # whose libraries are there
     assert set(re.findall(r"^\| `(\w+)` \|", adapters.__doc__ or "", re.MULTILINE)) == files
     for name in files:

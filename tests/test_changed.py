@@ -16,7 +16,7 @@ name_tests: Callable[[PurePath], Iterable[str]] = runpy.run_path(str(ROOT / ".ci
         ("bertfeat/learning/loop.py", {"tests/learning"}),
         ("bertfeat/encoder/csrc/kernels.h", {"tests/encoder"}),
         ("bertfeat/recipe.py", {"tests/test_recipe.py", "tests/recipe"}),
-        ("cli/index_output.py", {"tests/cli/test_index.py"}),
+        ("cli/index.py", {"tests/cli/test_index.py"}),
         ("cli/console.py", {"tests/cli"}),
         ("cli/learning/train.py", {"tests/cli"}),
         ("tests/learning/test_labels.py", {"tests/learning/test_labels.py"}),

@@ -17,6 +17,17 @@ sentence-transformers' own functions and SetFit take an ``Extractor`` itself, sc
 Normalize module does in sentence-transformers.
 """
 
+from typing import TYPE_CHECKING
+
 from bertfeat.errors import MissingLibraryError
 
+if TYPE_CHECKING:
+    from bertfeat.extraction import Extractor
+
 __all__ = ["MissingLibraryError"]
+
+
+def check_extractor(extractor: "Extractor") -> "Extractor":
+    """Return an Extractor, of which every adapter asks that it has one vector for each text, and no other columns."""
+    extractor.get_embedding_dimension()  # which is of one column
+    return extractor

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from bertfeat.adapters.extractor_check import check_extractor
+from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, WrongTypeError, needed_library
 from bertfeat.extraction import Extractor

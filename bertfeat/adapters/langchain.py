@@ -2,7 +2,7 @@
 
 # mypy: disable-error-code="import-not-found, misc"
 
-from bertfeat.adapters.extractor_check import check_extractor
+from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
 from bertfeat.errors import needed_library
 from bertfeat.extraction import Extractor

@@ -4,7 +4,7 @@
 
 import asyncio
 
-from bertfeat.adapters.extractor_check import check_extractor
+from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
 from bertfeat.errors import needed_library
 from bertfeat.extraction import Extractor

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
-from bertfeat.adapters.extractor_check import check_extractor
+from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
 from bertfeat.errors import needed_library
 from bertfeat.extraction import EncodeResult, Extractor

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.adapters.extractor_check import check_extractor
+from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
 from bertfeat.extraction import Extractor
 

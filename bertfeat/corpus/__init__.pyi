@@ -1,16 +1,19 @@
 from .blocks import Meter as Meter
 from .columns import parse_cell as parse_cell
-from .compression import COMPRESSIONS as COMPRESSIONS
 from .document import (
     MAX_TEXT as MAX_TEXT,
     RESERVED_COLUMNS as RESERVED_COLUMNS,
+    START as START,
     BlankLine as BlankLine,
     Corpus as Corpus,
+    CorpusSummary as CorpusSummary,
     Document as Document,
     Failure as Failure,
     KeptColumn as KeptColumn,
+    Position as Position,
     Row as Row,
     Value as Value,
+    summarize_corpus as summarize_corpus,
 )
 from .encodings import encoding_by_mark as encoding_by_mark
 from .files import FileCorpus as FileCorpus, check_readable as check_readable, open_corpus as open_corpus
@@ -22,9 +25,10 @@ from .formats import (
 from .input_file import CorpusFile as CorpusFile, FileReading as FileReading
 from .lines import BadLine as BadLine, TextEncoding as TextEncoding, read_lines as read_lines
 from .memory import CorpusItem as CorpusItem, MemoryCorpus as MemoryCorpus, memory_corpus as memory_corpus
-from .positions import START as START, Position as Position
-from .records import BadRecord as BadRecord
+from .records import BadRecord as BadRecord, LineRecordReader as LineRecordReader, RecordReader as RecordReader
 from .settings import CorpusSettings as CorpusSettings
-from .sources import Source as Source, find_sources as find_sources, format_of as format_of
-from .summary import CorpusSummary as CorpusSummary, summarize_corpus as summarize_corpus
-from .tables import LineRecordReader as LineRecordReader, RecordReader as RecordReader
+from .sources import (
+    Source as Source,
+    find_sources as find_sources,
+    format_of as format_of,
+)

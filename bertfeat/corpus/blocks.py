@@ -1,17 +1,23 @@
 """The bytes of a file, decompressed, a block at a time, from any of them on.
 
-Memory is bounded, however large the decompressed file is.
+Memory is bounded, however large the decompressed file is. What comes before a damaged place is still read. Archives of
+several members are read to their end.
 """
 
+import bz2
+import lzma
 import os
 import threading
+import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import SEEK_END, BufferedIOBase
 from itertools import chain
+from typing import Protocol
 
-from bertfeat.corpus.compression import decompress
+import zstandard
+
 from bertfeat.corpus.sources import Source
 from bertfeat.errors import CorpusError
 from bertfeat.io import Address, Stamp, file_stamp, open_file
@@ -19,6 +25,9 @@ from bertfeat.io import Address, Stamp, file_stamp, open_file
 _CHUNK = 2**18  # bytes read at once
 _MOST_REQUESTED = 2**22  # of object storage, where each request takes its time; the first ones are smaller
 _HELD = 2**20  # decompressed bytes that are held at least: as far back a range may begin before the end of the last one
+_BLOCK = 2**20  # most bytes that a decompressed block has
+_ZSTD_STEP = 2**11  # zstandard gives all of a piece's output at once: 2 KiB become 64 MiB at worst
+_MOST_PADDING = 2**24  # zeros after the data, as tapes leave them; more are damage
 
 
 @dataclass(slots=True)
@@ -34,9 +43,7 @@ def read_blocks(source: Source, meter: Meter, offset: int = 0) -> Iterator[bytes
     Blocks are never empty. A file that is not compressed is not read up to there. A compressed one is decompressed up
     to there: from its beginning, or from where this thread closed its last reading, if that was one of the same file.
 
-    Raises:
-        CorpusError: the file does not exist, is not readable, is not a sound archive, or ends before ``offset``.
-        StorageError: object storage that cannot be reached.
+    A file that is not there, is no sound archive, or ends before ``offset``, is a ``CorpusError``.
     """
     try:
         if source.compression is None:
@@ -70,7 +77,7 @@ def _read_chunks(source: Source, file: BufferedIOBase) -> Iterator[bytes]:
         size = min(2 * size, most)
 
 
-# ── archives ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── archives ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _OpenArchive:
@@ -98,7 +105,7 @@ class _OpenArchive:
     def _decompress(self, source: Source) -> Iterator[bytes]:
         assert source.compression is not None
         with open_file(source.path) as file:
-            for block in decompress(self._count(_read_chunks(source, file)), source.compression, source.name):
+            for block in _decompress_members(self._count(_read_chunks(source, file)), source.compression, source.name):
                 self._held.append(block)
                 self._end += len(block)
                 while self._end - self.begin - len(self._held[0]) >= _HELD:
@@ -141,3 +148,107 @@ def _read_archive(source: Source, meter: Meter, offset: int) -> Iterator[bytes]:
     except GeneratorExit:
         _left_open.key, _left_open.archive = key, archive
         raise
+
+
+# ── decompression ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Decoder(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+
+
+def _decompress_members(chunks: Iterator[bytes], compression: str, name: str) -> Iterator[bytes]:
+    """Decompress one member after the other, in blocks of about 1 MiB or less, never empty."""
+    new_decoder, feed, magics, padding = _ARCHIVES[compression]
+    decoder: _Decoder | None = None
+    rest = b""  # of a magic number that a chunk's end cut in two
+    started, padded = False, 0
+    for chunk in chunks:
+        data = rest + chunk
+        rest = b""
+        while data:
+            if decoder is None:
+                if started and padding:
+                    padded += len(data) - len(data := data.lstrip(padding))
+                    if padded > _MOST_PADDING:
+                        raise _archive_error(name, compression, started)
+                if len(data) < len(magics[0]):
+                    rest, data = data, b""
+                    continue
+                if not data.startswith(magics):
+                    raise _archive_error(name, compression, started)
+                decoder, started = new_decoder(), True
+            try:
+                yield from feed(decoder, data)
+            except (OSError, ValueError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+                raise CorpusError(
+                    f"damaged {compression} data ({error})", where=name, remedy="make the file again"
+                ) from error
+            data, decoder = (decoder.unused_data, None) if decoder.eof else (b"", decoder)
+    if rest:
+        raise _archive_error(name, compression, started)
+    if decoder is not None or not started:
+        raise CorpusError(
+            f"the {compression} data end too early (truncated?)", where=name, remedy="make the file again"
+        )
+
+
+def _archive_error(name: str, compression: str, started: bool) -> CorpusError:
+    if started:
+        problem = f"something that is not {compression} data follows the {compression} data"
+        return CorpusError(problem, where=name, remedy="make the file again")
+    return CorpusError(f"not {compression} data, in spite of the ending", where=name, remedy="rename it")
+
+
+def _feed_gzip(decoder: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
+    while data and not decoder.eof:
+        if out := decoder.decompress(data, _BLOCK):
+            yield out
+        data = decoder.unconsumed_tail
+
+
+def _feed_bounded(decoder: bz2.BZ2Decompressor | lzma.LZMADecompressor, data: bytes) -> Iterator[bytes]:
+    while True:
+        if out := decoder.decompress(data, _BLOCK):
+            yield out
+        if decoder.eof or decoder.needs_input:
+            return
+        data = b""
+
+
+@dataclass(slots=True)
+class _ZstdFrame:
+    """zstandard's decoder with the unused bytes of the whole chunk, not only of the last step."""
+
+    decoder: "zstandard.ZstdDecompressionObj"  # a name for type checkers only
+    unused_data: bytes = b""
+
+    @property
+    def eof(self) -> bool:
+        return bool(self.decoder.eof)
+
+
+def _feed_zstd(frame: _ZstdFrame, data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), _ZSTD_STEP):
+        if out := frame.decoder.decompress(data[start : start + _ZSTD_STEP]):
+            yield out
+        if frame.eof:
+            frame.unused_data = frame.decoder.unused_data + data[start + _ZSTD_STEP :]
+            return
+
+
+# new decoder, how it is fed, magic numbers (of one length), padding that may follow a member
+_ARCHIVES: dict[str, tuple[Callable[[], _Decoder], Callable[..., Iterator[bytes]], tuple[bytes, ...], bytes]] = {
+    "gzip": (lambda: zlib.decompressobj(31), _feed_gzip, (b"\x1f\x8b",), b"\0"),
+    "bzip2": (bz2.BZ2Decompressor, _feed_bounded, (b"BZh",), b""),
+    "xz": (lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), _feed_bounded, (b"\xfd7zXZ\0",), b"\0"),
+    "zstd": (
+        lambda: _ZstdFrame(zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj()),
+        _feed_zstd,
+        (b"\x28\xb5\x2f\xfd", *(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))),  # skippable frames
+        b"",
+    ),
+}

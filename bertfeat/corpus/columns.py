@@ -1,18 +1,23 @@
-"""Kept columns: which ones, of what type, and their values."""
+"""Columns of a corpus: those that the settings name, those that are kept, their types, and the values of kept ones."""
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from bertfeat.corpus.document import RESERVED_COLUMNS, KeptColumn, Value
-from bertfeat.errors import UsageError, parameter, shell_spelling
+from bertfeat.corpus.input_file import Columns
+from bertfeat.corpus.settings import CorpusSettings
+from bertfeat.errors import CorpusError, UsageError, WrongColumnsError, did_you_mean, parameter, shell_spelling
 from bertfeat.io import quote_names
 
-TYPES = ("string", "int64", "float64", "bool")
+SAMPLE = 1000
+"""Types of kept columns are inferred from so many records at the beginning of a corpus."""
+
+_TYPES = ("string", "int64", "float64", "bool")
 _INT = re.compile(r"-?(0|[1-9][0-9]*)")  # 007 and +82 are names, not numbers
 _FLOAT = re.compile(r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|-?(nan|inf|NaN|Infinity)")
 _BOOLS = {"true": True, "false": False}
@@ -23,14 +28,93 @@ class ConversionError(Exception):
     """A value does not fit the type of its column; the caller makes a failure of the row."""
 
 
+def require_columns(table: Columns, settings: CorpusSettings) -> None:
+    """Refuse a table without a column that the settings name; one that need not be complete may still have it later."""
+    if not table.complete:
+        return
+    needed = dict.fromkeys(settings.texts, "text_columns")
+    for option in ("pair_column", "id_column", "tag_column"):
+        name: str | None = getattr(settings, option)
+        if name is not None:
+            needed[name] = option
+    for name, option in needed.items():
+        if name not in table.columns:
+            raise WrongColumnsError(
+                f"no column '{name}'; there are {quote_names(table.columns)}: name one with {parameter(option)}",
+                where=table.name,
+                remedy=_separator_hint(table.columns) or did_you_mean(name, table.columns).rstrip(),
+            )
+
+
+def _separator_hint(columns: tuple[str, ...]) -> str:
+    remedies = {
+        ",": f"give {parameter('format', 'csv')}",
+        "\t": f"give {parameter('format', 'tsv')}",
+        ";": "convert it to commas",
+    }
+    for separator, remedy in remedies.items():
+        if len(columns) == 1 and separator in columns[0]:
+            return f"the columns seem to be separated by {separator!r}: {remedy}"
+    return ""
+
+
+def find_kept_columns(tables: Sequence[Columns], settings: CorpusSettings) -> tuple[KeptColumn, ...]:
+    """The columns to keep and their types: as given, as the files declare, else by the first 1,000 records."""
+    if not settings.keep:
+        return ()
+    columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
+    named = [settings.pair_column, settings.tag_column, *(id_column(settings, table.columns) for table in tables)]
+    used = [*settings.texts, *(name for name in named if name is not None)]
+    types = select_kept_names(settings.keep, columns, used)
+    return tuple(KeptColumn(name, type_ or _type_in(name, tables)) for name, type_ in _existing(types, tables))
+
+
+def _existing(types: Mapping[str, str | None], tables: Sequence[Columns]) -> Iterator[tuple[str, str | None]]:
+    columns_of = [(table, frozenset(table.columns)) for table in tables]
+    for name, type_ in types.items():
+        keep = parameter("keep", (name,))
+        for table, columns in columns_of:
+            if table.complete and name not in columns:
+                raise UsageError(
+                    f"no such column in {table.name}; there are {quote_names(table.columns)}",
+                    where=keep,
+                    remedy=did_you_mean(name, table.columns).rstrip(),
+                )
+        if type_ is None and not any(name in columns for _, columns in columns_of):
+            existing = tuple(dict.fromkeys(column for table in tables for column in table.columns))
+            later = f"{parameter('keep', (f'{name}:string',))} takes a field that comes later"
+            raise UsageError(
+                f"no such field in the first {SAMPLE:,} records; there are {quote_names(existing)}",
+                where=keep,
+                remedy=f"{did_you_mean(name, existing)}{later}",
+            )
+        yield name, type_
+
+
+def _type_in(name: str, tables: Sequence[Columns]) -> str:
+    files: dict[str, str] = {}  # the first that has each type
+    for table in tables:
+        if name in table.types:
+            files.setdefault(table.types[name], table.name)
+    type_ = _joint_type(set(files)) if files else "string"
+    if type_ == "string" and len(files) > 1:
+        differ = " and ".join(f"{type_} in {file}" for type_, file in files.items())
+        raise CorpusError(f"column '{name}' is {differ}", remedy=f"give {parameter('keep', (f'{name}:string',))}")
+    return type_
+
+
+def id_column(settings: CorpusSettings, columns: tuple[str, ...]) -> str | None:
+    """The column of the ids: as the settings name it, else ``id`` or ``_id`` where there is one."""
+    if settings.id_column is not None:
+        return settings.id_column
+    return next((name for name in ("id", "_id") if name in columns), None)
+
+
 def select_kept_names(keep: Sequence[str], columns: Sequence[str], used: Iterable[str]) -> dict[str, str | None]:
     """Names of the columns to keep, with the types given for them.
 
     ``all`` stands for the ``columns`` that are not ``used`` otherwise. ``NAME:type`` gives a type, unless a column
-    has that whole name.
-
-    Raises:
-        UsageError: a name twice, or one that the feature set has a column of its own for.
+    has that whole name. A name is refused if the feature set has a column of its own for it.
     """
     if tuple(keep) == ("all",):
         elsewhere = set(used)
@@ -60,10 +144,10 @@ def _name_and_type(item: str, columns: Collection[str]) -> tuple[str, str | None
     name, colon, type_ = item.rpartition(":")
     if not colon or item in columns:
         return item, None
-    if type_ in TYPES:
+    if type_ in _TYPES:
         return name, type_
     if name in columns:
-        raise UsageError(f"not a type; there are {', '.join(TYPES)}", where=parameter("keep", (item,)))
+        raise UsageError(f"not a type; there are {', '.join(_TYPES)}", where=parameter("keep", (item,)))
     return item, None
 
 
@@ -99,10 +183,10 @@ def sample_columns(records: Iterable[object], size: int, *, cells: bool = False)
                         type_ = "string"
                 types.setdefault(name, set()).update(() if type_ is None else (type_,))
     columns = tuple(str(name) for name in types)
-    return ColumnSample(seen, count, columns, {name: joint_type(seen) for name, seen in types.items() if seen})
+    return ColumnSample(seen, count, columns, {name: _joint_type(seen) for name, seen in types.items() if seen})
 
 
-def joint_type(types: set[str]) -> str:
+def _joint_type(types: set[str]) -> str:
     """The type that holds values of all these types."""
     if len(types) == 1:
         return next(iter(types))
@@ -137,8 +221,7 @@ def _value_type(value: object) -> str | None:
 def convert_values(columns: Sequence[KeptColumn], fields: Mapping[str, object]) -> tuple[Value, ...]:
     """The kept values of a record; a missing field is null, lists and objects become JSON.
 
-    Raises:
-        ConversionError: a value that does not fit its column's type, with the remedy.
+    A value that does not fit its column's type is a :class:`ConversionError`.
     """
     return tuple([_convert(fields.get(column.name), column) for column in columns])
 

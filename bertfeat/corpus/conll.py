@@ -1,6 +1,7 @@
 """CoNLL files: a word a line with its columns, blank lines between sentences, ``-DOCSTART-`` between documents."""
 
 import re
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -8,21 +9,22 @@ from itertools import chain, islice
 from typing import ClassVar
 
 from bertfeat.corpus.blocks import Meter, changed_error, read_blocks
-from bertfeat.corpus.context import ContextReader, Sentence
-from bertfeat.corpus.document import MAX_TEXT, Document, Failure, Row
+from bertfeat.corpus.document import MAX_TEXT, START, Document, Failure, Position, Row
 from bertfeat.corpus.input_file import Columns, CorpusFile
 from bertfeat.corpus.lines import BadLine, LineBlock
-from bertfeat.corpus.positions import START, Position
 from bertfeat.errors import CorpusError, parameter, shell_spelling
 from bertfeat.io import shorten
 
-DOCUMENT_START = "-DOCSTART-"
+_DOCUMENT_START = "-DOCSTART-"
 _NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # ranges of words and empty nodes in CoNLL-U
 _IS_NUMBER = re.compile(r"[0-9]+")  # of a word
 _LEAST_WORDS = 5  # by which a column is judged that holds no words
 _GLOBAL_COLUMNS = "# global.columns ="  # the first line of a CoNLL-U Plus file
 
-Cells = list[list[str]]
+REACH = 4000
+"""Most characters of context on either side of a sentence."""
+
+_Cells = list[list[str]]
 """The columns of each word of a sentence."""
 
 
@@ -33,7 +35,7 @@ class _OpenSentence:
     block: LineBlock  # in which it begins
     begin: int  # lines of the file before it
     first_line: int = 0
-    cells: Cells = field(default_factory=list)
+    cells: _Cells = field(default_factory=list)
     size: int = 0  # characters
     signs: int = 0  # how many of its lines begin with #
     problem: str = ""
@@ -76,6 +78,15 @@ class _OpenSentence:
             self.cells = [line for line in self.cells if not line[0].startswith("#") or len(line) == width]
 
 
+@dataclass(slots=True)  # not frozen, which would take twice the time
+class _Sentence:
+    """A row of a file, and where in the file it begins."""
+
+    row: Row
+    block: LineBlock
+    line: int  # lines of the file before it
+
+
 class ConllReader:
     """Reads CoNLL files, their words in the first column and their tags in the last, or as the settings say.
 
@@ -89,19 +100,16 @@ class ConllReader:
         word, tag, self._number = self._usual_places()
         self._word = _place(file.settings.word_column) if file.settings.word_column else word
         self._tag = _place(file.settings.tag_column) if file.settings.tag_column else tag
-        self._needed = [_columns_needed(place) for place in (self._word, self._tag)]
+        # the number of columns that a line must have
+        self._needed = [place + 1 if place >= 0 else -place for place in (self._word, self._tag)]
         self._lines = file.lines(start, meter)
-        self._context = ContextReader() if file.settings.document_context else None
+        self._context = _ContextReader() if file.settings.document_context else None
         self._given = start.record  # sentences of the file
-        self._last: Sentence | None = None  # given; without context
+        self._last: _Sentence | None = None  # given; without context
 
     @classmethod
     def look(cls, file: CorpusFile, sample_size: int) -> Columns:
-        """Look at the columns of the first sentences, which mostly have numbers for names.
-
-        Raises:
-            CorpusError: the first column holds no words, or there are no documents where context is asked for.
-        """
+        """Look at the columns of the first sentences, which mostly have numbers for names."""
         if file.settings.document_context:
             _require_document_starts(file)
         names = _global_columns(file) if cls.universal else ()
@@ -130,20 +138,20 @@ class ConllReader:
         block, line = (begin.block, begin.line) if begin else (self._lines.newest, self._lines.given)
         return Position(block.offset_of(line), line, self._given - last, skip)
 
-    def _rows(self, sentences: Iterator[Sentence | None]) -> Iterator[Row]:
+    def _rows(self, sentences: Iterator[_Sentence | None]) -> Iterator[Row]:
         for sentence in sentences:
             if sentence is not None:
                 self._last = sentence
                 yield sentence.row
 
-    def _sentences(self, row: int) -> Iterator[Sentence | None]:
+    def _sentences(self, row: int) -> Iterator[_Sentence | None]:
         """The sentences, with None for each line between documents."""
         first = row - self._start.record + self._start.skip
         for sentence in self._open_sentences():
             if sentence is None:
                 yield None
                 continue
-            yield Sentence(self._row(row, row - first + 1, sentence), sentence.block, sentence.begin)
+            yield _Sentence(self._row(row, row - first + 1, sentence), sentence.block, sentence.begin)
             row += 1
 
     def _open_sentences(self) -> Iterator[_OpenSentence | None]:
@@ -155,12 +163,12 @@ class ConllReader:
             number += 1
             if isinstance(line, BadLine):
                 sentence.fail(number, line.reason, line.text)
-            elif line.startswith(DOCUMENT_START) or not line or line.isspace():
+            elif line.startswith(_DOCUMENT_START) or not line or line.isspace():
                 sentence.leave_comments_out(width)
                 if sentence.begun:
                     yield sentence
                 sentence = _OpenSentence(lines.newest, number)
-                if line.startswith(DOCUMENT_START):
+                if line.startswith(_DOCUMENT_START):
                     yield None
             elif not self._is_comment(line, sentence):
                 sentence.add(line, number)
@@ -168,7 +176,7 @@ class ConllReader:
         if sentence.begun:
             yield sentence
 
-    def _sample(self, size: int) -> list[Cells]:
+    def _sample(self, size: int) -> list[_Cells]:
         """The first sentences, as far as they can be read; damage is met again when the file is read."""
         sample = []
         with suppress(CorpusError):
@@ -200,7 +208,7 @@ class ConllReader:
         words = tuple([line[self._word] for line in cells])
         return Document(row, name, " ".join(words), words=words, tags=tuple([line[self._tag] for line in cells]))
 
-    def _problem(self, cells: Cells, where: str) -> str:
+    def _problem(self, cells: _Cells, where: str) -> str:
         width = len(cells[0]) if cells else 0
         needed = self._needed
         if not cells:
@@ -254,10 +262,6 @@ def _place(column: str) -> int:
     return number - 1 if number > 0 else number
 
 
-def _columns_needed(place: int) -> int:
-    return place + 1 if place >= 0 else -place
-
-
 def _global_columns(file: CorpusFile) -> tuple[str, ...]:
     """The names of the columns in the first line of a CoNLL-U Plus file; none in others."""
     line = next((line for some in file.lines(START, Meter()) for line in some), "")
@@ -269,12 +273,8 @@ def _global_columns(file: CorpusFile) -> tuple[str, ...]:
     return names
 
 
-def _require_words(name: str, sample: Sequence[Cells]) -> None:
-    """Refuse a file whose first column numbers the words, or says the same of all of them.
-
-    Raises:
-        CorpusError: names the column that may hold the words.
-    """
+def _require_words(name: str, sample: Sequence[_Cells]) -> None:
+    """Refuse a file whose first column numbers the words, or says the same of all of them."""
     lines = [*chain.from_iterable(sample)]
     width = min(map(len, lines), default=0)
     columns = [*zip(*lines, strict=False)]
@@ -295,7 +295,7 @@ def _require_words(name: str, sample: Sequence[Cells]) -> None:
     raise CorpusError(problem, where=name, remedy=remedy)
 
 
-def _varies_inside(cells: Cells) -> bool:
+def _varies_inside(cells: _Cells) -> bool:
     """Whether the words of a sentence differ in a column between the first and the last."""
     return len(cells) > 1 and any(len(set(column)) > 1 for column in [*zip(*cells, strict=False)][1:-1])
 
@@ -307,7 +307,7 @@ def _counts(cells: Iterable[str]) -> bool:
 
 
 def _require_document_starts(file: CorpusFile) -> None:
-    start = DOCUMENT_START.encode(file.encoding.name)
+    start = _DOCUMENT_START.encode(file.encoding.name)
     tail = b""
     for block in read_blocks(file.source, Meter()):
         tail += block
@@ -315,5 +315,87 @@ def _require_document_starts(file: CorpusFile) -> None:
             return
         tail = tail[-len(start) :]
     context = parameter("document_context", True)
-    problem = f"{context} needs lines '{DOCUMENT_START}' between documents; there is none"
+    problem = f"{context} needs lines '{_DOCUMENT_START}' between documents; there is none"
     raise CorpusError(problem, where=file.name)
+
+
+# ── the context of a sentence in its document ─────────────────────────────────────────────────────────────────
+
+
+class _ContextReader:
+    """Fills ``before`` and ``after`` of the sentences of each document, reading ahead no more than needed."""
+
+    def __init__(self) -> None:
+        self._before: deque[_Sentence] = deque()  # those before the waiting ones that are in their context
+        self._size = 0  # characters of the texts in it
+        self._waiting: deque[_Sentence] = deque()
+        self._last: _Sentence | None = None  # given
+        self._begin: _Sentence | None = None  # the first of the context before it, or itself
+
+    def rows(self, events: Iterator[_Sentence | None]) -> Iterator[Row]:
+        """Read the rows of sentences, with None where one document ends and the next begins."""
+        waiting = self._waiting
+        ahead = 0  # characters of the waiting sentences
+        for event in events:
+            if event is None:
+                yield from self._release(len(waiting))
+                self._before.clear()
+                self._size = ahead = 0
+                continue
+            waiting.append(event)
+            ahead += _length(event) + 1
+            while ahead - _length(waiting[0]) - 1 >= REACH:
+                ahead -= _length(waiting[0]) + 1
+                yield from self._release(1)
+        yield from self._release(len(waiting))
+
+    def begin(self, *, last: bool) -> tuple[_Sentence | None, int]:
+        """Find where to begin reading so that the sentence given last, or else the one after it, has the same context.
+
+        Returns a sentence, and the number of sentences from it on that are only context; None where no sentence waits:
+        after all that was read.
+        """
+        begin, goal = self._begin, self._last
+        if not last:
+            goal = self._waiting[0] if self._waiting else None
+            begin = self._before[0] if self._before else goal
+        if begin is None or goal is None:
+            return None, 0
+        return begin, goal.row.row - begin.row.row
+
+    def _release(self, count: int) -> Iterator[Row]:
+        before, waiting = self._before, self._waiting
+        for _ in range(count):
+            sentence = self._last = waiting.popleft()
+            self._begin = before[0] if before else sentence
+            if not isinstance(sentence.row, Document):
+                yield sentence.row
+                continue
+            row = replace(sentence.row, before=_before(before), after=_after(waiting))
+            before.append(sentence)
+            self._size += len(row.text)
+            while len(before) > 1 and self._size - _length(before[0]) >= REACH:
+                self._size -= _length(before.popleft())
+            yield row
+
+
+def _length(sentence: _Sentence) -> int:
+    return len(sentence.row.text) if isinstance(sentence.row, Document) else 0
+
+
+def _before(sentences: Iterable[_Sentence]) -> str:
+    text = _join(sentences)
+    if len(text) <= REACH:
+        return text
+    return text[-REACH:].partition(" ")[2] or text[-REACH:]  # from the beginning of a word
+
+
+def _after(sentences: Iterable[_Sentence]) -> str:
+    text = _join(sentences)
+    if len(text) <= REACH:
+        return text
+    return text[:REACH].rpartition(" ")[0] or text[:REACH]
+
+
+def _join(sentences: Iterable[_Sentence]) -> str:
+    return " ".join([sentence.row.text for sentence in sentences if isinstance(sentence.row, Document)])

@@ -7,13 +7,10 @@ from typing import ClassVar, Protocol, cast
 
 from bertfeat.corpus.blocks import Meter
 from bertfeat.corpus.columns import sample_columns
-from bertfeat.corpus.document import MAX_LINE
+from bertfeat.corpus.document import MAX_LINE, START, Position
 from bertfeat.corpus.input_file import Columns, CorpusFile
-from bertfeat.corpus.line_reader import LineReader
-from bertfeat.corpus.lines import BadLine
-from bertfeat.corpus.positions import START, Position
-from bertfeat.corpus.records import BadRecord, Record
-from bertfeat.corpus.tables import RecordReader
+from bertfeat.corpus.lines import BadLine, LineReader
+from bertfeat.corpus.records import BadRecord, Record, RecordReader
 from bertfeat.errors import CorpusError
 from bertfeat.io import quote_names
 
@@ -115,14 +112,6 @@ class CsvReader(RecordReader):
         return Position(block.offset_of(line), line, record)
 
     def _read_header(self, reader: Iterator[list[str]], lines: _CsvLines) -> None:
-        columns = self._header(reader, lines)
-        if self._columns not in ((), columns):
-            raise CorpusError(
-                "the first line has changed since the file was opened", where=self.file.name, remedy="start again"
-            )
-        self._columns = columns
-
-    def _header(self, reader: Iterator[list[str]], lines: _CsvLines) -> tuple[str, ...]:
         must = "the first line, which must name the columns, is"
         try:
             columns = tuple(next(reader))
@@ -139,7 +128,11 @@ class CsvReader(RecordReader):
                 where=self.file.name,
                 remedy="rename them in the first line",
             )
-        return columns
+        if self._columns not in ((), columns):
+            raise CorpusError(
+                "the first line has changed since the file was opened", where=self.file.name, remedy="start again"
+            )
+        self._columns = columns
 
     def _make_record(self, cells: list[str], lines: _CsvLines, first: int) -> Record:
         columns = self._columns

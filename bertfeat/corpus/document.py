@@ -1,9 +1,10 @@
-"""The rows of a corpus: documents, failures and blank lines."""
+"""The rows of a corpus: documents, failures and blank lines; where in files they begin, and how many there are."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from bertfeat.arguments import checked
 from bertfeat.display import displayed
 
 Value = str | int | float | bool | None
@@ -79,6 +80,29 @@ class KeptColumn:
     type: str  # "string" | "int64" | "float64" | "bool"
 
 
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The place in a file where a row begins, and what must be known of the file before it to read on from there."""
+
+    offset: int
+    """Bytes of the file before it, decompressed; of Parquet: records before its row group; of SQuAD:
+    characters before its article."""
+
+    line: int
+    """Lines before ``offset``; of Parquet: none; of SQuAD: articles."""
+
+    record: int
+    """Rows of the file before it, those that are to be skipped included."""
+
+    skip: int = 0
+    """Rows to be passed over from ``offset`` on: of Parquet those of its row group, of SQuAD those of its article, of
+    CoNLL its context."""
+
+
+START = Position(0, 0, 0)
+"""The beginning of a file."""
+
+
 class Corpus(Protocol):
     """A corpus that can be read from its start any number of times, a row at a time."""
 
@@ -116,6 +140,37 @@ class Corpus(Protocol):
         Raises:
             CorpusError: the rest of a file cannot be read; the rows before that point have been given.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusSummary:
+    """The counts of a corpus."""
+
+    documents: int
+    failed: int  # rows that cannot be read
+    blank: int  # blank lines
+    characters: int  # of the texts, without second texts of pairs
+    words: int  # where the corpus brings its own
+    first_failure: Failure | None
+
+
+@checked
+def summarize_corpus(corpus: Corpus) -> CorpusSummary:
+    """Read a corpus to its end and count its rows, characters and words.
+
+    Raises:
+        CorpusError: the corpus cannot be read.
+    """
+    documents = failed = blank = characters = words = 0
+    first_failure = None
+    for row in corpus.rows():
+        if isinstance(row, Document):
+            documents, characters, words = documents + 1, characters + len(row.text), words + len(row.words or ())
+        elif isinstance(row, Failure):
+            failed, first_failure = failed + 1, first_failure or row
+        else:
+            blank += 1
+    return CorpusSummary(documents, failed, blank, characters, words, first_failure)
 
 
 def size_problem(text: str) -> str:

@@ -58,10 +58,9 @@ _FEW = 10  # from so many undecodable lines on, the encoding is wrong, unless ot
 
 
 def detect_encoding(head: bytes, declared: str | None, name: str) -> TextEncoding:
-    """Find the encoding of a file from its first bytes: a byte order mark, else the declared one, else UTF-8.
+    """Find the encoding of a file from its first bytes, and refuse what is not text or does not decode.
 
-    Raises:
-        CorpusError: the file is not text, or its first 100 lines do not decode; proposes what they look like.
+    The error says what the first 100 lines look like.
     """
     encoding = encoding_by_mark(head, declared)
     _refuse_binary(head, encoding, name)

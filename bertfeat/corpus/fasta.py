@@ -5,12 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from bertfeat.corpus.blocks import Meter
-from bertfeat.corpus.document import MAX_TEXT
+from bertfeat.corpus.document import MAX_TEXT, Position
 from bertfeat.corpus.input_file import Columns, CorpusFile
 from bertfeat.corpus.lines import BadLine, LineBlock
-from bertfeat.corpus.positions import Position
-from bertfeat.corpus.records import BadRecord, Record
-from bertfeat.corpus.tables import RecordReader
+from bertfeat.corpus.records import BadRecord, Record, RecordReader
 
 _COLUMNS = {"id": "string", "description": "string", "sequence": "string"}
 _NO_RESIDUE = re.compile(r"[^A-Za-z.*\-\s]")

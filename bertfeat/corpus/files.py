@@ -1,25 +1,32 @@
-"""A corpus of files: opened, and read one after the other."""
+"""A corpus of files: opened by a look into the beginning of each, and read one after the other."""
 
+import codecs
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from bertfeat.arguments import checked
-from bertfeat.corpus.blocks import Meter
+from bertfeat.corpus.blocks import Meter, read_blocks
+from bertfeat.corpus.columns import SAMPLE, find_kept_columns, require_columns
 from bertfeat.corpus.document import Corpus, Document, Failure, KeptColumn, Row
-from bertfeat.corpus.first_look import look_into
-from bertfeat.corpus.input_file import CorpusFile, FileReading
+from bertfeat.corpus.encodings import detect_encoding
+from bertfeat.corpus.formats import recognize_format
+from bertfeat.corpus.input_file import Columns, CorpusFile, FileReading, reader_of
+from bertfeat.corpus.lines import TextEncoding
 from bertfeat.corpus.settings import CorpusSettings
-from bertfeat.corpus.sources import Source, find_sources
-from bertfeat.corpus.tables import find_kept_columns, require_columns
+from bertfeat.corpus.sources import REQUESTS, Source, find_sources
 from bertfeat.errors import CorpusError, WrongColumnsError, parameter
-from bertfeat.io import Location, quote_names
+from bertfeat.io import Address, ContextPool, Location, quote_names
 
-HOPELESS = 100
+_HOPELESS = 100
 """If so many rows at the beginning of a corpus all fail, its format or columns are wrong."""
 
 _MOST_HELD = 10_000  # rows held back at most, where blank lines hide what the corpus is like
+_HEAD = 2**17  # bytes of a file that are looked into
+_LEAST_SAMPLE = 20  # records of every file, to see its columns
 _DEFAULT_SETTINGS = CorpusSettings()
+
+_Look = tuple[CorpusFile, Columns]
 
 
 class FileCorpus:
@@ -87,7 +94,7 @@ def open_corpus(
     if name is not None:
         found = tuple(replace(source, name=name) for source in found)
     _check_formats(found, settings)
-    looks = look_into(found, settings)
+    looks = _look_into(found, settings)
     _check_formats([file.source for file, _ in looks], settings)  # some are known by their beginnings only
     settings = settings.with_defaults(looks[0][0].source.format)
     tables = tuple(table for _, table in looks)
@@ -97,36 +104,6 @@ def open_corpus(
     files = tuple(replace(file, settings=settings, columns=table.columns, kept=kept) for file, table in looks)
     columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
     return FileCorpus(files, columns, kept, settings)
-
-
-def check_readable(rows: Iterable[Row], corpus: Corpus) -> Iterator[Row]:
-    """Pass the rows of a corpus on, unless the first 100 (of fewer: all), blank lines aside, are failures.
-
-    Raises:
-        WrongColumnsError: before any row is given; shows the first failure and the columns that there are.
-    """
-    rest = iter(rows)
-    held: list[Row] = []
-    failures: list[Failure] = []
-    for row in rest:
-        held.append(row)
-        if isinstance(row, Failure):
-            failures.append(row)
-        if len(failures) == HOPELESS:
-            raise _unreadable_error(failures, corpus)
-        if isinstance(row, Document) or len(held) == _MOST_HELD:
-            break
-    else:
-        if failures:
-            raise _unreadable_error(failures, corpus)
-    yield from held
-    yield from rest
-
-
-def _unreadable_error(failures: list[Failure], corpus: Corpus) -> WrongColumnsError:
-    count = f"the first {len(failures)} rows" if len(failures) == HOPELESS else f"all rows ({len(failures)})"
-    columns = f"the columns that there are: {quote_names(corpus.columns)}" if corpus.columns else ""
-    return WrongColumnsError(f"{count} cannot be read, the first because: {failures[0].reason}", remedy=columns)
 
 
 def _check_formats(sources: Sequence[Source], settings: CorpusSettings) -> None:
@@ -146,3 +123,102 @@ def _check_formats(sources: Sequence[Source], settings: CorpusSettings) -> None:
                 raise CorpusError(
                     f"{one.name} brings its own {what}, {other.name} does not: read them as two corpora{remedy}"
                 )
+
+
+def _look_into(sources: Sequence[Source], settings: CorpusSettings) -> list[_Look]:
+    """Look into each file: at its encoding, its format and its columns, with their types in its first records.
+
+    These are the first 1,000 of all files, and at least 20 of each.
+    """
+    several = len(sources) > 1
+
+    def look(source: Source, size: int = _LEAST_SAMPLE) -> _Look:
+        prefix = f"{source.name}:" if several else ""
+        encoding = TextEncoding("utf-8")
+        if not source.format.binary:
+            head = _read_head(source)
+            encoding = detect_encoding(head, settings.encoding, source.name)
+            text = _decode(head, encoding)
+            if settings.format is None:
+                source = replace(source, format=recognize_format(source.format, text))
+            if source.format.beginning is None:  # it has lines
+                _refuse_returns(text, source.name)
+        return look_again(CorpusFile(source, encoding, settings, prefix), size)
+
+    def look_again(file: CorpusFile, size: int) -> _Look:
+        return file, reader_of(file.source.format).look(file, size)
+
+    looks: list[_Look] = []
+    left = SAMPLE  # records still to be sampled
+    with ContextPool(REQUESTS) as pool:
+        ahead = pool.map(look, [source for source in sources if isinstance(source.path, Address)])
+        for source in sources:
+            size = max(left, _LEAST_SAMPLE)
+            file, columns = next(ahead) if isinstance(source.path, Address) else look(source, size)
+            if columns.seen == _LEAST_SAMPLE < size:  # there may be more
+                file, columns = look_again(file, size)
+            looks.append((file, columns))
+            left -= columns.sampled
+    return looks
+
+
+def _read_head(source: Source) -> bytes:
+    """The first bytes of a file; damage further on is met when the file is read."""
+    head = b""
+    try:
+        for block in read_blocks(source, Meter()):
+            head += block
+            if len(head) >= _HEAD:
+                break
+    except CorpusError:
+        if not head:
+            raise
+    return head[:_HEAD]
+
+
+def _refuse_returns(text: str, name: str) -> None:
+    """Refuse a file whose lines end with a carriage return alone: it would be taken for one line."""
+    if "\n" not in text and text.count("\r") > 1:
+        raise CorpusError(
+            "its lines end with a carriage return alone, as those of old Macs do",
+            where=name,
+            remedy="write it with line feeds: tr '\\r' '\\n' < old > new",
+        )
+
+
+def _decode(head: bytes, encoding: TextEncoding) -> str:
+    """The text of the first bytes, as far as they decode."""
+    try:
+        return codecs.getincrementaldecoder(encoding.name)("replace").decode(head[encoding.mark :])
+    except UnicodeError:  # a codec that knows no error handlers
+        return ""
+
+
+def check_readable(rows: Iterable[Row], corpus: Corpus) -> Iterator[Row]:
+    """Pass the rows of a corpus on, unless the first 100 (of fewer: all), blank lines aside, are failures.
+
+    Raises:
+        WrongColumnsError: before any row is given; shows the first failure and the columns that there are.
+    """
+    rest = iter(rows)
+    held: list[Row] = []
+    failures: list[Failure] = []
+    for row in rest:
+        held.append(row)
+        if isinstance(row, Failure):
+            failures.append(row)
+        if len(failures) == _HOPELESS:
+            raise _unreadable_error(failures, corpus)
+        if isinstance(row, Document) or len(held) == _MOST_HELD:
+            break
+    else:
+        if failures:
+            raise _unreadable_error(failures, corpus)
+    yield from held
+    yield from rest
+
+
+def _unreadable_error(failures: list[Failure], corpus: Corpus) -> WrongColumnsError:
+    count = f"the first {len(failures)} rows" if len(failures) == _HOPELESS else f"all rows ({len(failures)})"
+    columns = f"the columns that there are: {quote_names(corpus.columns)}" if corpus.columns else ""
+    return WrongColumnsError(f"{count} cannot be read, the first because: {failures[0].reason}", remedy=columns)

@@ -3,8 +3,8 @@
 To add a format, write a file with its reader and add a line to :data:`FORMATS`; a package of its own names its
 :class:`Format` in an entry point of the group ``bertfeat.formats``. A reader is a class that gives the rows of a file
 from a position on: a :class:`~bertfeat.corpus.input_file.RowReader` (text, CoNLL). Records with named fields have a
-:class:`~bertfeat.corpus.tables.RecordReader`, which makes rows of them (CSV, Parquet, SQuAD); those of a line each a
-:class:`~bertfeat.corpus.tables.LineRecordReader` (JSONL).
+:class:`~bertfeat.corpus.records.RecordReader`, which makes rows of them (CSV, Parquet, SQuAD); those of a line each a
+:class:`~bertfeat.corpus.records.LineRecordReader` (JSONL).
 """
 
 import re
@@ -115,11 +115,7 @@ def all_formats() -> Mapping[str, Format]:
 
 
 def format_named(name: str) -> Format:
-    """The format of that name.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The format of that name; one that there is not is refused."""
     found = FORMATS.get(name) or all_formats().get(name)
     if found is None:
         problem = f"not a format; there are {', '.join(all_formats())}"

@@ -7,11 +7,9 @@ from itertools import chain, islice
 from typing import Protocol, cast
 
 from bertfeat.corpus.blocks import Meter, read_blocks
-from bertfeat.corpus.document import KeptColumn, Row
+from bertfeat.corpus.document import START, KeptColumn, Position, Row
 from bertfeat.corpus.formats import Format
-from bertfeat.corpus.line_reader import LineReader
-from bertfeat.corpus.lines import TextEncoding
-from bertfeat.corpus.positions import START, Position
+from bertfeat.corpus.lines import LineReader, TextEncoding
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source
 

@@ -3,20 +3,17 @@
 import json
 from collections.abc import Sequence
 
-from bertfeat.corpus.records import BadRecord, Fields, Record, is_storable
-from bertfeat.corpus.tables import LineRecordReader
+from bertfeat.corpus.records import BadRecord, Fields, LineRecordReader, Record, is_storable
 from bertfeat.errors import CorpusError, parameter, shell_spelling
+
+_decode = json.JSONDecoder().raw_decode
 
 
 class JsonlReader(LineRecordReader):
     """Reads a JSONL file; where a field stands twice in an object, the last one counts."""
 
     def record(self, line: str, number: int, names: Sequence[str]) -> Record:
-        """The object of a line.
-
-        Raises:
-            CorpusError: the file is one JSON array, or SQuAD's one object.
-        """
+        """The object of a line; a file that is one JSON array, or SQuAD's one object, is refused."""
         if number == 1 and line.lstrip().startswith("["):
             remedy = "convert it, for example with jq -c '.[]'"
             raise CorpusError("one JSON array, not an object a line", where=self.file.name, remedy=remedy)
@@ -49,9 +46,6 @@ class JsonlReader(LineRecordReader):
         if isinstance(articles, list) and articles and isinstance(articles[0], dict) and "paragraphs" in articles[0]:
             problem = "one JSON object with the articles of SQuAD, not an object a line"
             raise CorpusError(problem, where=self.file.name, remedy=f"give {parameter('format', 'squad')}")
-
-
-_decode = json.JSONDecoder().raw_decode
 
 
 def _parse_json(line: str) -> object:

@@ -1,10 +1,10 @@
-"""Lines of text from blocks of bytes, each line decoded by itself where a block does not decode.
+"""Lines of text from blocks of bytes, and where they begin; each decoded by itself where a block does not decode.
 
 Only a line feed, or carriage return and line feed, ends a line: a lone carriage return, U+0085, U+2028 and the like
 are white space inside a text.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import length_hint
@@ -12,8 +12,7 @@ from operator import length_hint
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.corpus.document import MAX_LINE
-from bertfeat.corpus.positions import START, Position
+from bertfeat.corpus.document import MAX_LINE, START, Position
 from bertfeat.errors import shell_spelling
 
 _SHOWN = 1024  # bytes that are shown of a line that is too long
@@ -27,7 +26,7 @@ class BadLine:
     text: str  # undecodable bytes written as escapes; of a line that is too long only its beginning
 
 
-Line = str | BadLine
+_Line = str | BadLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,9 @@ class TextEncoding:
 class LineBlock:
     """Lines that were read together; iterating gives each of them once."""
 
-    def __init__(self, lines: Sequence[Line], data: bytes, newline: bytes, number: int, offset: int, size: int) -> None:
+    def __init__(
+        self, lines: Sequence[_Line], data: bytes, newline: bytes, number: int, offset: int, size: int
+    ) -> None:
         self.number = number  # of the lines of the file before it
         self.offset = offset
         self.size = size
@@ -60,7 +61,7 @@ class LineBlock:
         self._count = len(lines)
         self._rest = iter(lines)
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[_Line]:
         return self._rest
 
     @property
@@ -81,6 +82,36 @@ class LineBlock:
         width = len(self._newline)
         units = np.frombuffer(self._data, f"u{width}", len(self._data) // width)
         return np.flatnonzero(units == np.frombuffer(self._newline, units.dtype))
+
+
+class LineReader:
+    """Gives the lines of a file from a position on, a block at a time."""
+
+    def __init__(
+        self,
+        open_blocks: Callable[[], Iterator[bytes]],
+        encoding: TextEncoding,
+        start: Position,
+        *,
+        keep_returns: bool = False,
+    ) -> None:
+        self._open_blocks = open_blocks  # opened when lines are asked for, and closed with their iterator
+        self._encoding = encoding
+        self._start = start
+        self._keep_returns = keep_returns
+        self.newest = LineBlock([], b"", encoding.newline, start.line, start.offset, 0)
+
+    def __iter__(self) -> Iterator[LineBlock]:
+        for block in read_lines(
+            self._open_blocks(), self._encoding, keep_returns=self._keep_returns, limit=MAX_LINE, start=self._start
+        ):
+            self.newest = block
+            yield block
+
+    @property
+    def given(self) -> int:
+        """The number of lines of the file that have been given, those before the start included."""
+        return self.newest.number + self.newest.given
 
 
 @dataclass(slots=True)
@@ -108,7 +139,7 @@ class _OpenLine:
         self.pieces, self.length = [], 0
         return taken
 
-    def take_long(self, encoding: TextEncoding, rest: int = 0) -> tuple[Sequence[Line], bytes, int]:
+    def take_long(self, encoding: TextEncoding, rest: int = 0) -> tuple[Sequence[_Line], bytes, int]:
         """The line that is too long, ``rest`` more bytes of which are left out."""
         size = self.length + rest
         return [_long_line(self.take(), encoding, self.limit)], b"", size
@@ -137,7 +168,7 @@ def read_lines(
 
 def _cut_lines(
     blocks: Iterator[bytes], encoding: TextEncoding, keep_returns: bool, limit: int, mark: int
-) -> Iterator[tuple[Sequence[Line], bytes, int]]:
+) -> Iterator[tuple[Sequence[_Line], bytes, int]]:
     """Lines, the bytes that they were (but for one line that is too long), and how many bytes."""
     newline = encoding.newline
     line = _OpenLine(limit)
@@ -161,7 +192,7 @@ def _cut_lines(
 
 def decode_lines(
     data: bytes, encoding: TextEncoding, keep_returns: bool = False, limit: int = MAX_LINE
-) -> Sequence[Line]:
+) -> Sequence[_Line]:
     """Decode whole lines: at once where that goes well, else one by one."""
     if len(data) <= limit and not encoding.carries_over:
         try:
@@ -169,7 +200,12 @@ def decode_lines(
         except UnicodeError:
             pass
         else:
-            return _split_lines(text if keep_returns or "\r" not in text else text.replace("\r\n", "\n"))
+            if not keep_returns and "\r" in text:
+                text = text.replace("\r\n", "\n")
+            lines = text.split("\n")  # not splitlines, which knows ten more line ends
+            if not lines[-1]:
+                lines.pop()
+            return lines
     return [_decode_line(line, encoding, keep_returns, limit) for line in _split_bytes(data, encoding.newline)]
 
 
@@ -208,13 +244,6 @@ def _in_whole_units(blocks: Iterator[bytes], mark: int, width: int) -> Iterator[
         yield rest
 
 
-def _split_lines(text: str) -> list[str]:
-    lines = text.split("\n")  # not splitlines, which knows ten more line ends
-    if not lines[-1]:
-        lines.pop()
-    return lines
-
-
 def _split_bytes(data: bytes, newline: bytes) -> Iterator[bytes]:
     start = 0
     while end := _first_newline(data, newline, start):
@@ -224,7 +253,7 @@ def _split_bytes(data: bytes, newline: bytes) -> Iterator[bytes]:
         yield data[start:]
 
 
-def _decode_line(line: bytes, encoding: TextEncoding, keep_returns: bool, limit: int) -> Line:
+def _decode_line(line: bytes, encoding: TextEncoding, keep_returns: bool, limit: int) -> _Line:
     if len(line) - len(encoding.newline) > limit:
         return _long_line(line, encoding, limit)
     try:

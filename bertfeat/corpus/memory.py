@@ -4,12 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bertfeat.arguments import checked
-from bertfeat.corpus.columns import ColumnSample, sample_columns, select_kept_names
+from bertfeat.corpus.columns import SAMPLE, ColumnSample, find_kept_columns, sample_columns, select_kept_names
 from bertfeat.corpus.document import Document, Failure, KeptColumn, Row, size_problem
 from bertfeat.corpus.input_file import Columns
 from bertfeat.corpus.records import RecordShape, is_storable
 from bertfeat.corpus.settings import CorpusSettings
-from bertfeat.corpus.tables import SAMPLE, find_kept_columns
 from bertfeat.errors import UsageError, WrongTypeError, parameter
 from bertfeat.io import shorten
 

@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertfeat.corpus.blocks import changed_error
+from bertfeat.corpus.document import Position
 from bertfeat.corpus.input_file import Columns, CorpusFile
-from bertfeat.corpus.positions import Position
-from bertfeat.corpus.records import BadRecord, Record
+from bertfeat.corpus.records import BadRecord, Record, RecordReader
 from bertfeat.corpus.sources import Source
-from bertfeat.corpus.tables import RecordReader
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.io import Address, open_file, quote_names
 

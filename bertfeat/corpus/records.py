@@ -1,12 +1,19 @@
-"""From a record with named fields to a document: one way for JSONL, CSV, Parquet, SQuAD and lists of mappings."""
+"""Records with named fields, and how documents are made of them: one way for JSONL, CSV, Parquet, SQuAD and mappings.
+
+A reader of such a format gives records from a position on; what is common to all of them makes rows of these.
+"""
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from bertfeat.corpus.columns import ConversionError, convert_values
-from bertfeat.corpus.document import Document, Failure, KeptColumn, Value, size_problem
+from bertfeat.corpus.blocks import Meter
+from bertfeat.corpus.columns import ConversionError, convert_values, id_column, sample_columns
+from bertfeat.corpus.document import START, BlankLine, Document, Failure, KeptColumn, Position, Row, size_problem
+from bertfeat.corpus.input_file import Columns, CorpusFile
+from bertfeat.corpus.lines import BadLine
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.errors import did_you_mean, shell_spelling
 from bertfeat.io import quote_names, shorten
@@ -27,6 +34,98 @@ Fields = Mapping[str, object]
 
 Record = Fields | BadRecord | None
 """Fields; or what is wrong; or None, for a blank line."""
+
+
+class RecordReader(ABC):
+    """Reads a file, from a position on, as records with named fields, and makes rows of them."""
+
+    def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
+        self.file, self.start, self.meter = file, start, meter
+        self._number = start.record  # of the record given last, counted from 1
+
+    @classmethod
+    @abstractmethod
+    def look(cls, file: CorpusFile, sample_size: int) -> Columns:
+        """Look at the beginning of a file: its columns, and their types in so many records."""
+
+    @abstractmethod
+    def records(self, names: Sequence[str]) -> Iterator[Record]:
+        """Read the records from the start on; the fields ``names`` are needed."""
+
+    @abstractmethod
+    def position_of(self, record: int, *, last: bool) -> Position:
+        """The position of the record that was given last, or else of the one after it; ``record`` are before it."""
+
+    def position(self, *, last: bool) -> Position:
+        """The position of the row that was given last, or else of the one after it."""
+        if self._number == self.start.record:
+            return self.start
+        return self.position_of(self._number - last, last=last)
+
+    def rows(self, row: int) -> Generator[Row, None, None]:
+        """Read the rows, numbered from ``row``."""
+        file = self.file
+        shape = RecordShape.of(file.settings, file.columns, file.kept, cells=file.source.format.cells)
+        prefix, name, read = file.id_prefix, file.name, shape.read
+        for number, record in enumerate(self.records(shape.used), self.start.record + 1):
+            self._number = number
+            if record is None:
+                yield BlankLine(row)
+            elif isinstance(record, BadRecord):
+                reason = f"{name}, {record.where}: {record.reason}"
+                name_of_row = f"{prefix}{number}" if record.id is None else record.id
+                yield Failure(row, name_of_row, reason, shorten(record.value))
+            else:
+                result = read(row, record, f"{prefix}{number}")
+                if isinstance(result, Failure):
+                    result = replace(result, reason=f"{name}, record {number}: {result.reason}")
+                yield result
+            row += 1
+
+
+class LineRecordReader(RecordReader):
+    """Reads a text file in which each line is a record."""
+
+    def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
+        super().__init__(file, start, meter)
+        self._lines = file.lines(start, meter)
+
+    @classmethod
+    def look(cls, file: CorpusFile, sample_size: int) -> Columns:
+        """The fields of the first records."""
+        sample = sample_columns(cls(file, START, Meter()).records(()), sample_size)
+        columns = tuple(name for name in sample.columns if is_storable(name))
+        return Columns(file.name, columns, sample.types, seen=sample.seen, sampled=sample.count)
+
+    @abstractmethod
+    def record(self, line: str, number: int, names: Sequence[str]) -> Record:
+        """The record of a line, of which the fields ``names`` are needed; a blank line is None. Lines count from 1.
+
+        Raises:
+            ValueError: the line is none; it becomes a failed row with this reason.
+        """
+
+    def records(self, names: Sequence[str]) -> Iterator[Record]:
+        """Read the records from the start on."""
+        number = self.start.line
+        for lines in self._lines:
+            for line in lines:
+                number += 1
+                if isinstance(line, BadLine):
+                    yield BadRecord(f"line {number}", line.reason, line.text)
+                    continue
+                try:
+                    record = self.record(line, number, names)
+                except ValueError as error:
+                    record = BadRecord(f"line {number}", str(error), line)
+                yield record
+
+    def position_of(self, record: int, *, last: bool) -> Position:
+        """The position of a record, which is a line."""
+        return Position(self._lines.newest.offset_of(record), record, record)
+
+
+# ── from a record to a document ───────────────────────────────────────────────────────────────────────────────
 
 
 class _BadFieldError(Exception):
@@ -81,17 +180,27 @@ class RecordShape:
         name = number
         try:
             name = self._id(fields, number)
-            words = self._words(fields) if self.words else None
+            words = None
+            if self.words:
+                words = tuple([word for column in self.texts for word in self._list(fields, column, "text_columns")])
             text = self._text(fields) if words is None else " ".join(words)
             pair = None if self.pair is None else _string_field(fields, self.pair, "pair_column")
             for part in (text, pair or ""):
                 if problem := size_problem(part):
                     raise _BadFieldError(problem, part)
-            tags = None if self.tags is None or words is None else self._tags(fields, self.tags, len(words))
-            kept = self._kept(fields) if self.kept else ()
+            tags = None
+            if self.tags is not None and words is not None:
+                tags = tuple(self._list(fields, self.tags, "tag_column"))
+                if len(tags) != len(words):
+                    problem = f"{len(words)} words but {len(tags)} tags in '{self.tags}'; make them as many"
+                    raise _BadFieldError(problem)
+            kept = convert_values(self.kept, fields) if self.kept else ()
             return Document(row, name, text, pair, words, tags, kept)
         except _BadFieldError as bad:
             return Failure(row, name, bad.reason, shorten(bad.value))
+        except ConversionError as error:
+            value = _display([fields.get(column.name) for column in self.kept])
+            return Failure(row, name, str(error), shorten(value))
 
     def _id(self, fields: Fields, number: str) -> str:
         if self.id is None:
@@ -99,9 +208,9 @@ class RecordShape:
         value = fields.get(self.id)
         if type(value) is str:
             return value
-        if is_null(value) and not self.needs_id:
+        if _is_null(value) and not self.needs_id:
             return number
-        if is_null(value) or isinstance(value, bool) or not isinstance(value, str | int | float):
+        if _is_null(value) or isinstance(value, bool) or not isinstance(value, str | int | float):
             raise _BadFieldError(_field_problem(fields, self.id, "a string or a number", "id_column"), _display(value))
         return str(value)
 
@@ -110,15 +219,6 @@ class RecordShape:
             return _string_field(fields, self.texts[0], "text_columns")
         parts = [_string_field(fields, name, "text_columns") for name in self.texts]
         return " ".join([part for part in parts if part])
-
-    def _words(self, fields: Fields) -> tuple[str, ...]:
-        return tuple([word for name in self.texts for word in self._list(fields, name, "text_columns")])
-
-    def _tags(self, fields: Fields, name: str, count: int) -> tuple[str, ...]:
-        tags = self._list(fields, name, "tag_column")
-        if len(tags) != count:
-            raise _BadFieldError(f"{count} words but {len(tags)} tags in '{name}'; make them as many")
-        return tuple(tags)
 
     def _list(self, fields: Fields, name: str, option: str) -> list[str]:
         value = fields.get(name)
@@ -135,14 +235,8 @@ class RecordShape:
                 raise _BadFieldError(f"item {place} of '{name}' is {what}; correct the list", _display(value))
         return list(value)
 
-    def _kept(self, fields: Fields) -> tuple[Value, ...]:
-        try:
-            return convert_values(self.kept, fields)
-        except ConversionError as error:
-            raise _BadFieldError(str(error), _display([fields.get(column.name) for column in self.kept])) from None
 
-
-def is_null(value: object) -> bool:
+def _is_null(value: object) -> bool:
     """Whether a value is missing: null, or NaN, which pandas makes of it among numbers."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
@@ -154,13 +248,6 @@ def is_storable(value: object) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def id_column(settings: CorpusSettings, columns: tuple[str, ...]) -> str | None:
-    """The column of the ids: as the settings name it, else ``id`` or ``_id`` where there is one."""
-    if settings.id_column is not None:
-        return settings.id_column
-    return next((name for name in ("id", "_id") if name in columns), None)
 
 
 def _string_field(fields: Fields, name: str, option: str) -> str:
@@ -178,7 +265,7 @@ def _field_problem(fields: Fields, name: str, expected: str, field_of_settings: 
     if name not in fields:
         known = tuple(map(str, fields))
         return f"no field '{name}'; {did_you_mean(name, known)}there are {quote_names(known)}: name one with {option}"
-    if is_null(fields[name]):
+    if _is_null(fields[name]):
         return f"field '{name}' is null; fill it, or name another with {option}"
     return f"field '{name}' is {type_name(fields[name])}, not {expected}; correct it, or name another with {option}"
 

@@ -112,11 +112,7 @@ class CorpusSettings:
         return self.tag_column is not None or file_format.brings_tags
 
     def check_for(self, file_format: Format, name: str) -> None:
-        """Refuse options that mean nothing for the file ``name`` of the format.
-
-        Raises:
-            UsageError: names the file and the option.
-        """
+        """Refuse options that mean nothing for the file ``name`` of the format."""
         unused = [option for option in self._set_options() if option not in file_format.options]
         if unused:
             options = ", ".join(parameter(option) for option in unused)

@@ -2,32 +2,37 @@
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
-from bertfeat.corpus.address_search import AddressSearch, FoundFile
-from bertfeat.corpus.compression import COMPRESSIONS
 from bertfeat.corpus.formats import FORMATS, Format, all_formats, format_named, format_with_ending
 from bertfeat.errors import CorpusError, UsageError, parameter
 from bertfeat.io import (
+    STATE_FOLDER,
     Address,
     ContextPool,
     Location,
     Stamp,
+    StoredFile,
     as_location,
     file_stamp,
     is_address,
     is_own_part,
+    list_files,
     result_kind,
 )
+
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
+"""Compression by the last ending of a file name."""
 
 REQUESTS = 16
 """The number of files at addresses that are asked about at a time."""
 
-F = TypeVar("F")
+_MARKER = f"/{STATE_FOLDER}/kind"  # of a folder that bertfeat wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,14 @@ class Source:
     def size(self) -> int:
         """Bytes of the file as it lies on disk."""
         return self.stamp.size
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundFile:
+    """A file in object storage."""
+
+    address: Address
+    stamp: Stamp
 
 
 def find_sources(paths: str | Location | Sequence[str | Location], format_name: str | None) -> tuple[Source, ...]:
@@ -77,12 +90,15 @@ class _FileSearch:
     def __init__(self, format_name: str | None) -> None:
         self._format_name = format_name
         self._result_kind = cache(result_kind)  # asked for every file of a folder
-        self._addresses = AddressSearch(self._is_wanted, lambda folder: self._result_kind(folder) is not None)
+        self._addresses = _AddressSearch(self._is_wanted, lambda folder: self._result_kind(folder) is not None)
 
     def expand(self, name: str) -> list[Source]:
         """The files that a name stands for: itself, those of a folder, or those that match a pattern."""
         if os.path.isdir(name):
-            files = self._files_in(name)
+            self._refuse_result(Path(name))
+            files = list(self._walk(name))
+            if not files:
+                raise self._empty_error(name)
         elif os.path.exists(name) or not glob.has_magic(name):
             files = [name]
         else:
@@ -99,17 +115,16 @@ class _FileSearch:
             if not found:
                 raise _no_match_error(address)
         elif address.key and (stamp := file_stamp(address)):
-            found = [FoundFile(address, stamp)]
+            found = [_FoundFile(address, stamp)]
         else:
-            found = self._refuse_empty(address, self._files_at(address))
+            self._refuse_result(address)
+            listed = self._addresses.files_in(address)
+            if listed is None:
+                raise _missing_error(address)
+            if not listed:
+                raise self._empty_error(address)
+            found = listed
         return [_make_source(str(file.address), file.address, file.stamp, self._format_name) for file in found]
-
-    def _files_at(self, folder: Address) -> list[FoundFile]:
-        self._refuse_result(folder)
-        found = self._addresses.files_in(folder)
-        if found is None:
-            raise _missing_error(folder)
-        return found
 
     def _matched(self, match: str) -> Iterator[str]:
         path = Path(match)
@@ -120,23 +135,17 @@ class _FileSearch:
         elif not _is_result_part(match):
             yield match
 
-    def _files_in(self, folder: str) -> list[str]:
-        self._refuse_result(Path(folder))
-        return self._refuse_empty(folder, list(self._walk(folder)))
-
     def _refuse_result(self, folder: Location) -> None:
         if kind := self._result_kind(folder):
             problem = f"not a corpus but {kind.noun}, which bertfeat wrote"
             raise CorpusError(problem, where=folder, remedy="name the corpus itself")
 
-    def _refuse_empty(self, folder: object, files: list[F]) -> list[F]:
-        if not files:
-            any_ending = self._format_name is not None
-            endings = [ending for each in all_formats().values() for ending in each.endings]
-            known = "at all" if any_ending else f"with a known ending ({' '.join(endings)}, compressed or not)"
-            remedy = f"name the files, and their {parameter('format')} if need be"
-            raise CorpusError(f"no file {known} to read in this folder", where=folder, remedy=remedy)
-        return files
+    def _empty_error(self, folder: object) -> CorpusError:
+        any_ending = self._format_name is not None
+        endings = [ending for each in all_formats().values() for ending in each.endings]
+        known = "at all" if any_ending else f"with a known ending ({' '.join(endings)}, compressed or not)"
+        remedy = f"name the files, and their {parameter('format')} if need be"
+        return CorpusError(f"no file {known} to read in this folder", where=folder, remedy=remedy)
 
     def _is_wanted(self, name: str) -> bool:
         return self._format_name is not None or _read_endings(name)[0] is not None
@@ -203,7 +212,95 @@ def format_of(name: str, format_name: str | None = None) -> Format:
 def _read_endings(name: str) -> tuple[Format | None, str | None]:
     """Format and compression by the endings of a file's name."""
     stem, last = os.path.splitext(name.lower())
-    compression = COMPRESSIONS.get(last)
+    compression = _COMPRESSIONS.get(last)
     if compression is not None:
         last = os.path.splitext(stem)[1]
     return format_with_ending(last), compression
+
+
+# ── object storage, by the rules of folders on this machine ───────────────────────────────────────────────────
+
+
+class _AddressSearch:
+    """Looks for files by one listing of a folder, and leaves out what bertfeat wrote: folders that have its marker."""
+
+    def __init__(self, is_wanted: Callable[[str], bool], is_result: Callable[[Address], bool]) -> None:
+        self._is_wanted = is_wanted  # whether a folder's file of that name is read
+        self._is_result = is_result  # whether bertfeat wrote a folder
+
+    def files_in(self, folder: Address) -> list[_FoundFile] | None:
+        """The files of a folder that are to be read; None if there is no such folder."""
+        stored = list_files(folder)
+        return self._walk(folder, "", _without_results(stored)) if stored else None
+
+    def matches(self, pattern: Address) -> list[_FoundFile]:
+        """The files that match a pattern, and those of the folders that match it; sorted by what matched."""
+        folder, below, beginning = _split_pattern(pattern)
+        stored = list_files(folder, beginning)
+        named = [file for file in stored if f"{file.name}/".startswith(f"{below}/")]
+        if named:  # a file or folder of that name comes before a pattern
+            found = [_FoundFile(folder / file.name, file.stamp) for file in named if file.name == below]
+            return found or self._walk(folder, f"{below}/", _without_results(named))
+        if any(map(self._is_result, _with_parents(folder))):
+            return []
+        steps = tuple(below.split("/"))
+        files: dict[str, _FoundFile] = {}
+        folders: dict[str, list[StoredFile]] = {}
+        for file in _without_results(stored):
+            path = file.name.split("/")
+            if _fits(steps, path):
+                files[file.name] = _FoundFile(folder / file.name, file.stamp)
+            for depth in range(len(path)):
+                if _fits(steps, path[:depth]):
+                    folders.setdefault("".join(f"{step}/" for step in path[:depth]), []).append(file)
+        found = []
+        for match in sorted([*files, *folders], key=lambda match: match.rstrip("/")):
+            found += [files[match]] if match in files else self._walk(folder, match, folders[match])
+        return list(dict.fromkeys(found))  # with "**" a folder's files are matched by themselves as well
+
+    def _walk(self, folder: Address, above: str, stored: list[StoredFile]) -> list[_FoundFile]:
+        """The visible files with wanted names, sorted by their paths; what they have ``above`` does not matter."""
+        paths = sorted((file.name.removeprefix(above).split("/"), file) for file in stored)
+        return [
+            _FoundFile(folder / file.name, file.stamp)
+            for path, file in paths
+            if self._is_wanted(path[-1]) and not any(step.startswith((".", "_")) for step in path)
+        ]
+
+
+def _split_pattern(pattern: Address) -> tuple[Address, str, str]:
+    """The folder that a pattern begins with, the pattern below it, and what of that has no magic characters."""
+    steps = pattern.key.split("/")
+    first = next(number for number, step in enumerate(steps) if glob.has_magic(step))
+    folder = Address(pattern.scheme, pattern.bucket, "/".join(steps[:first]))
+    return folder, "/".join(steps[first:]), re.split(r"[*?[]", steps[first])[0]
+
+
+def _without_results(stored: list[StoredFile]) -> list[StoredFile]:
+    """The files that are not below a folder with a marker."""
+    results = {file.name.removesuffix(_MARKER) for file in stored if file.name.endswith(_MARKER)}
+    return [file for file in stored if not any(folder in results for folder in _folders_of(file.name))]
+
+
+def _folders_of(name: str) -> list[str]:
+    steps = name.split("/")
+    return ["/".join(steps[:depth]) for depth in range(1, len(steps))]
+
+
+def _with_parents(folder: Address) -> list[Address]:
+    steps = folder.key.split("/") if folder.key else []
+    return [Address(folder.scheme, folder.bucket, "/".join(steps[:depth])) for depth in range(1, len(steps) + 1)]
+
+
+def _fits(pattern: Sequence[str], path: Sequence[str]) -> bool:
+    """Whether a path matches a pattern, step by step, as ``glob.glob`` does: ``*`` matches no hidden names."""
+    if not pattern:
+        return not path
+    if pattern[0] == "**":
+        return _fits(pattern[1:], path) or bool(path and not path[0].startswith(".") and _fits(pattern, path[1:]))
+    return bool(
+        path
+        and fnmatchcase(path[0], pattern[0])
+        and path[0].startswith(".") <= pattern[0].startswith(".")
+        and _fits(pattern[1:], path[1:])
+    )

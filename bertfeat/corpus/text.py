@@ -3,10 +3,9 @@
 from collections.abc import Callable, Generator
 
 from bertfeat.corpus.blocks import Meter
-from bertfeat.corpus.document import BlankLine, Document, Failure, Row, size_problem
+from bertfeat.corpus.document import BlankLine, Document, Failure, Position, Row, size_problem
 from bertfeat.corpus.input_file import Columns, CorpusFile
 from bertfeat.corpus.lines import BadLine
-from bertfeat.corpus.positions import Position
 from bertfeat.errors import shell_spelling
 from bertfeat.io import shorten
 

@@ -1,12 +1,17 @@
-"""The dispatch of tasks to workers, with retries of the tasks of workers that died."""
+"""The dispatch of tasks to workers in processes of their own, with retries of the tasks of workers that died."""
 
+import time
 from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from typing import Generic
 
 from bertfeat.engine import Agenda, Job, NumberedTask, ResultT, TaskT
 
 TASKS_AHEAD = 2
 """Tasks that a worker has at a time: one in its encoder, and one that is being read and tokenized."""
+
+PATIENCE = 0.2
+"""Seconds between looks at whether there is something to do, or a write has failed."""
 
 _MOST_DEATHS = 3
 
@@ -50,13 +55,42 @@ class Dispatch(Generic[TaskT, ResultT]):
         self._lost.append(task)
 
     def lose(self, task: TaskT, reason: str) -> None:
-        """Note that a worker died over a task, which then goes to another one.
-
-        Raises:
-            BertfeatError: it has killed three workers.
-        """
+        """Note that a worker died over a task, which then goes to another one."""
         self.out -= 1
         self._deaths[key_of(task)] += 1
         if self._deaths[key_of(task)] >= _MOST_DEATHS:
             raise self._job.error_of_deaths(task, f"{_MOST_DEATHS} workers died one after the other ({reason})")
         self._lost.append(self._job.repeat(task))
+
+
+# ── in the process of a worker ──────────────────────────────────────────────────────────────────────────────
+
+
+def serve_tasks(
+    job: Job[TaskT, ResultT],
+    *,
+    device: str | None,
+    threads: int | None,
+    receive: Callable[[float], TaskT | None],
+    done: Callable[[TaskT, ResultT], None],
+) -> None:
+    """Do the tasks that ``receive(seconds)`` gives, until it raises ``EOFError``; None means that there is none yet."""
+    worker = job.open_worker(device=device, threads=threads)
+
+    def tasks() -> Iterator[TaskT]:
+        while True:
+            try:
+                task = receive(PATIENCE)
+            except EOFError:
+                return
+            if task is not None:
+                yield task
+            worker.raise_failed_writes()
+            del task
+
+    worker.work(tasks(), done)
+
+
+def wait_a_moment() -> None:
+    """Wait before looking for tasks again."""
+    time.sleep(PATIENCE)

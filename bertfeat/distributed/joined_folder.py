@@ -1,4 +1,7 @@
-"""A folder on which runs that join are at work: what they agree on, and who of them changes what all rely on."""
+"""A folder on which runs that join are at work: what they agree on, and who of them changes what all rely on.
+
+``bertfeat info`` looks at it from outside (:func:`run_status`).
+"""
 
 import logging
 import random
@@ -6,14 +9,15 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bertfeat.distributed.run_record import RunRecord, read_run_record, write_run_record
-from bertfeat.errors import CorpusError, FeatureSetError, FolderLockedError
+from bertfeat.arguments import checked
+from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, FolderLockedError
 from bertfeat.extraction import (
     CLAIMS,
     PRESENCE,
+    RUN_RECORD,
     SCANS,
     PlannedPart,
     SharedRun,
@@ -23,18 +27,46 @@ from bertfeat.extraction import (
 )
 from bertfeat.features import remove_leftovers
 from bertfeat.io import (
+    Address,
     FolderLock,
+    JsonFormat,
     Lease,
     Location,
+    as_location,
     folder_lock,
     list_files,
     lock_holder,
     read_claim,
     remove_stored_folder,
+    write_json,
 )
 
 _SILENT = 3.0  # seconds of waiting of which nothing is said
 _log = logging.getLogger("bertfeat")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A record of the run that is writing a folder."""
+
+    format_version: int
+    identity: str
+    sorted_out: bool  # whether the parts in the folder are this run's and no others
+    parts: int | None = None  # of the plan, once there is one
+    rows: int | None = None
+
+
+_FORMAT = JsonFormat(RunRecord, 1, error=DamagedError, remedy="delete it and start again when no run is at work")
+
+
+def read_run_record(folder: Location) -> RunRecord | None:
+    """The record of the joined runs of a folder; None where none are at work, or were."""
+    return _FORMAT.read(folder / RUN_RECORD)
+
+
+def write_run_record(folder: Location, record: RunRecord) -> None:
+    """Write the record; to be called with the folder locked."""
+    write_json(folder / RUN_RECORD, record)
 
 
 class JoinedFolder:
@@ -53,7 +85,9 @@ class JoinedFolder:
             FolderLockedError: a run that does not join is at work on it, or runs of other settings or another corpus.
             SettingsDifferError: it holds parts of other settings.
         """
-        self._show()
+        # others see that this run is at work, also while it has no task
+        if self._presence is None or self._presence.is_lost():
+            self._presence = Lease.take(self.folder / CLAIMS / f"{self._kin}{secrets.token_hex(4)}", self._lease)
         if self._is_ours(read_run_record(self.folder)):
             return True
         with self._alone():
@@ -87,11 +121,7 @@ class JoinedFolder:
         raise self._taken_over()
 
     def sort_out(self, parts: Sequence[PlannedPart]) -> bool:
-        """Have the parts of other plans removed, once for all who joined; False if the set is finished.
-
-        Raises:
-            FeatureSetError: the parts in the folder are of another corpus.
-        """
+        """Have the parts of other plans removed, once for all who joined; False if the set is finished."""
         record = read_run_record(self.folder)
         if record is not None and self._is_ours(record) and record.sorted_out and record.parts is not None:
             return True
@@ -106,12 +136,7 @@ class JoinedFolder:
         return True
 
     def finish(self, finish: Callable[[], None]) -> None:
-        """Write the manifest, if no other one has, and remove what was needed for working together.
-
-        Raises:
-            DamagedError: a part is damaged.
-            CorpusError: the corpus has no rows, or has changed.
-        """
+        """Write the manifest, if no other one has, and remove what was needed for working together."""
         with self._alone() as lock:
             if finished_as(self.folder, self._run.identity) is None:
                 if not self._is_ours(read_run_record(self.folder)):
@@ -124,11 +149,6 @@ class JoinedFolder:
                     raise
             clear_joined(self.folder)
             remove_leftovers(self.folder)
-
-    def _show(self) -> None:
-        """Let other runs see that this one is at work, also while it has no task."""
-        if self._presence is None or self._presence.is_lost():
-            self._presence = Lease.take(self.folder / CLAIMS / f"{self._kin}{secrets.token_hex(4)}", self._lease)
 
     # ── with the lock ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -201,3 +221,44 @@ class JoinedFolder:
             where=self.folder,
             remedy="run it again when that one has ended",
         )
+
+
+# ── from outside ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerClaim:
+    """A process that is, or was, at work on a folder."""
+
+    task: str  # what it claims: "part-00017", "scan-00003"; "lock" for a run that does not join
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """The size of a run's plan, and the workers that are at work on it."""
+
+    parts: int | None  # of the plan; None where it is not known
+    rows: int | None
+    at_work: tuple[WorkerClaim, ...]  # those that died are among them until their leases are over
+
+
+@checked
+def run_status(folder: str | Path | Address) -> RunStatus:
+    """Look at who is at work on a folder.
+
+    Raises:
+        DamagedError: what joined runs have recorded there cannot be read.
+        StorageError: object storage that cannot be reached.
+    """
+    folder = as_location(folder)
+    record = read_run_record(folder)
+    names = [file.name for file in list_files(folder / CLAIMS) if not file.name.startswith((".", PRESENCE))]
+    workers = []
+    for name in names:
+        found = read_claim(folder / CLAIMS / name)
+        if found is not None and found[0] is not None:
+            workers.append(WorkerClaim(name, str(found[0].owner)))
+    if (holder := lock_holder(folder)) is not None:
+        workers.append(WorkerClaim("lock", str(holder)))
+    return RunStatus(record.parts if record else None, record.rows if record else None, tuple(workers))

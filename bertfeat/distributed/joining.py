@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import copy_context
 
 from bertfeat.arguments import checked
@@ -36,7 +36,6 @@ from bertfeat.extraction import (
 from bertfeat.features import part_number, part_path
 from bertfeat.io import (
     ContextPool,
-    FolderLock,
     Lease,
     LeaseWatch,
     Location,
@@ -71,7 +70,9 @@ class Join(Sharing):
         self._agenda: _JoinAgenda | None = None
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def hold(self, folder: Location) -> Iterator[None]:
+        """Give up the claims at the end; nobody is kept out."""
+        del folder
         try:
             yield
         except FeatureSetError:
@@ -81,11 +82,6 @@ class Join(Sharing):
         finally:
             endings: list[Callable[[], None]] = [] if self._agenda is None else self._agenda.end()
             _call_all([*endings, *([] if self._folder is None else [self._folder.leave])])
-
-    def hold(self, folder: Location) -> AbstractContextManager[FolderLock | None]:
-        """Give up the claims at the end; nobody is kept out."""
-        del folder
-        return self._held()
 
     def agenda(self, run: SharedRun) -> Agenda:
         """The tasks that nobody else has, once the folder is ready for this run.

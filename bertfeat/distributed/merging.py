@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,40 +47,6 @@ from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 
 _AT_ONCE = 8  # parts in object storage that are on their way
 _BLOCK = 16 << 20  # bytes of them that are fetched at once
-
-
-def times_of(shards: Sequence[ShardFolder]) -> dict[str, object]:
-    """Return the time when the last shard ended, the seconds of all together, and their devices."""
-    times = [shard.record.times for shard in shards]
-    seconds = [value for each in times if isinstance(value := each.get("seconds"), int | float)]
-    return {
-        "finished": max(str(each.get("finished", "")) for each in times),
-        "seconds": round(sum(seconds), 3),
-        "device": ", ".join(dict.fromkeys(str(each["device"]) for each in times if "device" in each)),
-    }
-
-
-def versions_of(shards: Sequence[ShardFolder]) -> dict[str, str]:
-    """The versions with which the shards were made; where they differ, all of them."""
-    return {name: ", ".join(values) for name, values in _all_versions(shards).items()}
-
-
-def version_warnings(shards: Sequence[ShardFolder]) -> tuple[str, ...]:
-    """Return warnings of differing versions, by which the parts are not those of a single run to the last digit."""
-    differing = {
-        name: values
-        for name, values in _all_versions([shard for shard in shards if shard.record.numbers]).items()
-        if len(values) > 1
-    }
-    if not differing:
-        return ()
-    listed = "; ".join(f"{name} {', '.join(values)}" for name, values in differing.items())
-    return (f"the shards were not made alike ({listed}): equal texts have equal vectors up to rounding only",)
-
-
-def _all_versions(shards: Sequence[ShardFolder]) -> dict[str, list[str]]:
-    names = dict.fromkeys(name for shard in shards for name in shard.record.versions)
-    return {name: list(dict.fromkeys(shard.record.versions.get(name, "none") for shard in shards)) for name in names}
 
 
 @displayed
@@ -155,7 +121,9 @@ class _Merge:
             self._refuse_another_set()
         remove_leftovers(self._folder)
         there = {file.name: file.stamp.size for file in list_part_files(self._folder)}
-        kept = self._each("checked", self._is_there, [part for part in self._parts if self._may_be_there(part, there)])
+        kept = self._each(
+            "checked", self._is_there, [part for part in self._parts if there.get(part.entry.name) == part.entry.bytes]
+        )
         missing = [part for part in self._parts if part.entry.number not in kept]
         self._each("checked", lambda part: bool(check_part(part.path)), missing)
         surplus = sorted(there.keys() - {part.entry.name for part in self._parts})
@@ -185,9 +153,6 @@ class _Merge:
 
     # ── the parts ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _may_be_there(self, part: ShardPart, there: Mapping[str, int]) -> bool:
-        return there.get(part.entry.name) == part.entry.bytes
-
     def _is_there(self, part: ShardPart) -> bool:
         """Whether an earlier merge has put this very part in its place."""
         path = part_path(self._folder, part.entry.number)
@@ -208,7 +173,8 @@ class _Merge:
         for name in surplus:
             remove_stored(self._folder / name)
         self._lock.check()
-        times, versions = times_of(self._shards), versions_of(self._shards)
+        times = _times_of(self._shards)
+        versions = {name: ", ".join(values) for name, values in _all_versions(self._shards).items()}
         manifest = write_manifest(self._folder, sources=self._sources, times=times, versions=versions, run=self._run)
         if manifest.parts != tuple(part.entry for part in self._parts):
             remove_manifest(self._folder)
@@ -268,7 +234,7 @@ class _Merge:
             parts=len(manifest.parts),
             kept_parts=kept,
             bytes=sum(part.bytes for part in manifest.parts),
-            warnings=version_warnings(self._shards),
+            warnings=_version_warnings(self._shards),
         )
 
 
@@ -277,3 +243,36 @@ def _link_or_copy(source: Path, target: Path) -> None:
         os.link(os.path.realpath(source), target)
     except OSError:  # another file system, one without links, or another user's file
         shutil.copyfile(source, target)
+
+
+# ── the facts of a merged set ───────────────────────────────────────────────────────────────────────────────
+
+
+def _times_of(shards: Sequence[ShardFolder]) -> dict[str, object]:
+    """Return the time when the last shard ended, the seconds of all together, and their devices."""
+    times = [shard.record.times for shard in shards]
+    seconds = [value for each in times if isinstance(value := each.get("seconds"), int | float)]
+    return {
+        "finished": max(str(each.get("finished", "")) for each in times),
+        "seconds": round(sum(seconds), 3),
+        "device": ", ".join(dict.fromkeys(str(each["device"]) for each in times if "device" in each)),
+    }
+
+
+def _version_warnings(shards: Sequence[ShardFolder]) -> tuple[str, ...]:
+    """Return warnings of differing versions, by which the parts are not those of a single run to the last digit."""
+    differing = {
+        name: values
+        for name, values in _all_versions([shard for shard in shards if shard.record.numbers]).items()
+        if len(values) > 1
+    }
+    if not differing:
+        return ()
+    listed = "; ".join(f"{name} {', '.join(values)}" for name, values in differing.items())
+    return (f"the shards were not made alike ({listed}): equal texts have equal vectors up to rounding only",)
+
+
+def _all_versions(shards: Sequence[ShardFolder]) -> dict[str, list[str]]:
+    """The versions with which the shards were made; several of a library where they differ."""
+    names = dict.fromkeys(name for shard in shards for name in shard.record.versions)
+    return {name: list(dict.fromkeys(shard.record.versions.get(name, "none") for shard in shards)) for name in names}

@@ -14,8 +14,7 @@ from multiprocessing.process import BaseProcess
 from typing import Generic
 
 from bertfeat.arguments import checked
-from bertfeat.distributed.dispatch import TASKS_AHEAD, Dispatch, TaskKey, key_of
-from bertfeat.distributed.serving import PATIENCE, serve_tasks
+from bertfeat.distributed.dispatch import PATIENCE, TASKS_AHEAD, Dispatch, TaskKey, key_of, serve_tasks
 from bertfeat.engine import Agenda, Job, ResultT, TaskT
 from bertfeat.errors import BertfeatError, Spelling, UsageError, current_spelling, parameter, spell_parameters
 

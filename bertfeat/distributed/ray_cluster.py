@@ -6,18 +6,19 @@ cluster grow for those that find no place. No data go through it: the actors rea
 
 import contextlib
 import logging
+import os
 import queue
+import signal
+import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Generic
 
 from bertfeat.arguments import checked
-from bertfeat.distributed.dispatch import TASKS_AHEAD, Dispatch, TaskKey, key_of
-from bertfeat.distributed.ray_connection import HeadWatch, connected_ray, take_sigterm_back
-from bertfeat.distributed.serving import serve_tasks, wait_a_moment
+from bertfeat.distributed.dispatch import TASKS_AHEAD, Dispatch, TaskKey, key_of, serve_tasks, wait_a_moment
 from bertfeat.engine import Agenda, Job, ResultT, TaskT
 from bertfeat.errors import (
     BertfeatError,
@@ -25,6 +26,7 @@ from bertfeat.errors import (
     Spelling,
     UsageError,
     current_spelling,
+    needed_library,
     parameter,
     spell_parameters,
 )
@@ -37,6 +39,12 @@ _NOTED_SECONDS = 1.0  # that a wait for results takes at most, before new actors
 _SILENT_SECONDS = 60.0  # of waiting for the first actor of which nothing is said
 _SECONDS_TO_START = 120.0  # that an actor may die at each of its starts before it is given up
 _SECONDS_APART = 5.0  # that two calls of an actor arrive in at most; the earlier one may have been lost with the actor
+_FORWARDED = ("AWS_", "AZURE_", "GOOGLE_", "BERTFEAT_", "HF_", "OMP_WAIT_", "ONEDNN_", "LRU_CACHE_", "MALLOC_")
+_ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}  # the arena of a thread, where actors compute, would return freed memory
+_SECONDS_TO_CONNECT = 10.0
+_SECONDS_BETWEEN_TRIES = 5.0
+_SECONDS_OUT_OF_REACH = 40.0
+_ATTEMPTS = "RAY_gcs_server_port_wait_time_s"  # environment variable: the number of tries to connect
 _log = logging.getLogger("bertfeat")
 
 
@@ -73,8 +81,8 @@ class RayCluster:
         # on a thread of its own: what a signal raises would end Ray's native code halfway
         with ContextPool(1, "bertfeat-ray") as pool:
             try:
-                module = pool.submit(context.run, connection.enter_context, connected_ray(self.address)).result()
-                take_sigterm_back()
+                module = pool.submit(context.run, connection.enter_context, _connected_ray(self.address)).result()
+                _take_sigterm_back()
                 pool.submit(context.run, self._work, module, job, Dispatch(job, agenda), stopped).result()
             except ClusterLostError:
                 connection.pop_all()  # a farewell would find nobody, and wait
@@ -137,7 +145,7 @@ class _Crew(Generic[TaskT, ResultT]):
         self._given_up: set[int] = set()
         self._failing: dict[int, float] = {}  # since when an actor has died at each of its starts
 
-    def work(self, dispatch: Dispatch[TaskT, ResultT], stopped: threading.Event, head: HeadWatch) -> None:
+    def work(self, dispatch: Dispatch[TaskT, ResultT], stopped: threading.Event, head: "HeadWatch") -> None:
         """Have all tasks done, unless the run is stopped."""
         for number in range(len(self._actors)):
             self._await_start(number)
@@ -196,11 +204,7 @@ class _Crew(Generic[TaskT, ResultT]):
         return True
 
     def _give_up(self, number: int, error: Exception) -> None:
-        """End an actor that dies at each of its starts, and do the work with the others.
-
-        Raises:
-            BertfeatError: there are no others.
-        """
+        """End an actor that dies at each of its starts, and do the work with the others."""
         problem = f"a worker died at each of its starts for {_SECONDS_TO_START:.0f} s ({type(error).__name__})"
         with contextlib.suppress(Exception):
             self._ray.kill(self._actors[number])
@@ -299,3 +303,109 @@ class _RayWorker(Generic[TaskT, ResultT]):
         waiting = self._results.pop(key_of(task), None)
         if waiting is not None:  # else it was done twice, since the actor was out of reach
             waiting.put(result)
+
+
+# ── the connection, which keeps Ray's logs, signal handler and retries from the process ─────────────────────
+
+
+def _take_sigterm_back() -> None:
+    """Put back our SIGTERM handler over Ray's native one, which prints a stack trace."""
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _keep_stdout_clean(module: Any, *, clean: bool) -> None:
+    """Keep Ray's logs of dying workers or nodes out of our results on stdout; Ray has no public switch for it."""
+    with contextlib.suppress(AttributeError):
+        module._private.worker._worker_logs_enabled = not clean
+
+
+class HeadWatch:
+    """Notes when the head of a cluster was last within reach; Ray itself ends the process after 60 seconds."""
+
+    def __init__(self, address: str | None) -> None:
+        self._address = address
+        self._reached = self._tried = time.monotonic()
+
+    def check(self) -> None:
+        """Check now and then that the head answers.
+
+        Raises:
+            ClusterLostError: no answer for 40 seconds, in which a restarted head would be back.
+        """
+        if self._address is None or time.monotonic() - self._tried < _SECONDS_BETWEEN_TRIES:
+            return
+        self._tried = time.monotonic()
+        try:
+            _check_reachable(self._address)
+        except OSError as error:
+            if time.monotonic() - self._reached > _SECONDS_OUT_OF_REACH:
+                raise ClusterLostError(
+                    f"the head of the Ray cluster at {self._address} is gone: {error.strerror or error}",
+                    remedy="start the cluster again, then the same command, which keeps what is finished",
+                ) from error
+        else:
+            self._reached = time.monotonic()
+
+
+def _check_reachable(address: str) -> None:
+    """Check that a server listens; Ray itself would go on trying.
+
+    Raises:
+        OSError: nobody does.
+    """
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_CONNECT).close()
+
+
+@contextlib.contextmanager
+def _one_attempt() -> Iterator[None]:
+    """Let Ray try once, not ten times, to connect; a try takes 40 seconds if nobody answers."""
+    if os.environ.get(_ATTEMPTS):  # the user has set it
+        yield
+        return
+    os.environ[_ATTEMPTS] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_ATTEMPTS]
+
+
+@contextlib.contextmanager
+def _connected_ray(address: str | None) -> Iterator[Any]:
+    """The ``ray`` module, connected to a cluster, or to a newly started local Ray."""
+    with needed_library(f"{parameter('engine', 'ray')} needs Ray", "bertfeat[ray]"):
+        import ray
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if ray.is_initialized():  # by the program that calls us, whose connection it stays
+        yield ray
+        return
+    handed_on = _ONE_ARENA | {name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)}
+    logging.getLogger("ray").setLevel(logging.ERROR)  # it would say that it takes no signals on this thread
+    try:
+        if address is not None:
+            _check_reachable(address)
+        with contextlib.nullcontext() if address is None else _one_attempt():
+            ray.init(
+                # without "local" Ray looks for a cluster, and silently waits for one that has died
+                address=address or "local",
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                include_dashboard=False if address is None else None,
+                runtime_env={"env_vars": handed_on},
+            )
+    except (OSError, RuntimeError, ValueError) as error:
+        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise BertfeatError(
+            f"the Ray cluster cannot be reached: {line}",
+            where=parameter("address", address or "local"),
+            remedy="start one with ray start --head, or leave the address out",
+        ) from error
+    try:
+        _keep_stdout_clean(ray, clean=True)
+        yield ray
+    finally:
+        ray.shutdown()  # prints the logs that it held back
+        _keep_stdout_clean(ray, clean=False)

@@ -40,12 +40,7 @@ class ShardFolder:
 
     @classmethod
     def open(cls, folder: Location) -> Self:
-        """Read the record of a shard.
-
-        Raises:
-            FeatureSetError: the folder holds no finished shard.
-            DamagedError: its record is damaged.
-        """
+        """Read the record of a shard."""
         refuse_other_kind(folder, ResultKind.FEATURES)
         record = read_shard(folder)
         if read_manifest(folder) is not None:
@@ -73,11 +68,7 @@ class ShardFolder:
             yield from (footer.header for footer in part_footers(self.folder))
 
     def parts(self) -> list[ShardPart]:
-        """Its parts; the footer of each is checked, and the account of its rows.
-
-        Raises:
-            DamagedError: one is missing, damaged, or not of this shard.
-        """
+        """Its parts; the footer of each is checked, and the account of its rows."""
         there = list_parts(self.folder)
         self._check_names(there)
         found = []
@@ -119,11 +110,7 @@ def open_shards(folders: Sequence[Location]) -> list[ShardFolder]:
 
 
 def collect_parts(shards: Sequence[ShardFolder]) -> list[ShardPart]:
-    """The parts of all shards by number, every row of the corpus once.
-
-    Raises:
-        DamagedError: a part is missing or damaged, or they are not those of one plan.
-    """
+    """The parts of all shards by number, every row of the corpus once."""
     found = [(part, shard) for shard in shards for part in shard.parts()]
     found.sort(key=lambda pair: pair[0].entry.number)
     row, plan = 0, sha256()
@@ -146,11 +133,7 @@ def collect_parts(shards: Sequence[ShardFolder]) -> list[ShardPart]:
 
 
 def refuse_shard_place(target: Location, shards: Sequence[ShardFolder]) -> None:
-    """Refuse to merge into the folder of a shard, in it, or around it, where readers would find parts twice.
-
-    Raises:
-        UsageError: names the shard.
-    """
+    """Refuse to merge into the folder of a shard, in it, or around it, where readers would find parts twice."""
     for shard in shards:
         one, other = _own_name(shard.folder), _own_name(target)
         if one == other:

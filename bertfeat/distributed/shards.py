@@ -6,7 +6,7 @@ parts together.
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from typing import Self
@@ -69,13 +69,10 @@ class Shard(Sharing):
         return f"Shard({self.index}, {self.count})"
 
     @contextmanager
-    def _held(self, folder: Location) -> Iterator[None]:
+    def hold(self, folder: Location) -> Iterator[None]:
+        """Keep other runs out of the folder."""
         with folder_lock(folder) as self._lock:
             yield
-
-    def hold(self, folder: Location) -> AbstractContextManager[FolderLock | None]:
-        """Keep other runs out of the folder."""
-        return self._held(folder)
 
     def takes(self, part: PlannedPart) -> bool:
         """Whether it is one of this shard's parts; asked about every part of the plan, in order."""
@@ -88,8 +85,14 @@ class Shard(Sharing):
         Raises:
             FeatureSetError: the folder holds another shard, or something that is none.
         """
-        if not run.overwrite:
-            self._refuse_others(run.job.folder)
+        folder = run.job.folder
+        if not run.overwrite and (there := _other_content(folder, self)):
+            raise FeatureSetError(
+                f"it holds {there}, and this run makes shard {self}",
+                where=folder,
+                remedy=f"give each shard another {parameter('folder')}, or start anew with "
+                f"{parameter('overwrite', True)}",
+            )
         self._run, self._plan = run, sha256()
 
     def finish(self, folder: Location, size: PlanSize, finish: Callable[[], None]) -> None:
@@ -127,16 +130,6 @@ class Shard(Sharing):
             times=facts.times,
             versions=facts.versions,
         )
-
-    def _refuse_others(self, folder: Location) -> None:
-        there = _other_content(folder, self)
-        if there:
-            raise FeatureSetError(
-                f"it holds {there}, and this run makes shard {self}",
-                where=folder,
-                remedy=f"give each shard another {parameter('folder')}, or start anew with "
-                f"{parameter('overwrite', True)}",
-            )
 
 
 def _check_shard(index: int, count: int) -> None:

@@ -1,4 +1,3 @@
-from .architectures import is_packable as is_packable
 from .ceiling import (
     block_flop as block_flop,
     peak_rate as peak_rate,
@@ -8,7 +7,12 @@ from .ceiling import (
 from .forward import is_out_of_memory as is_out_of_memory
 from .kernels import kernels_in_use as kernels_in_use, kernels_problem as kernels_problem
 from .load import load_encoder as load_encoder
-from .path import BatchForm as BatchForm, EncoderPath as EncoderPath, planned_path as planned_path
+from .path import (
+    BatchForm as BatchForm,
+    EncoderPath as EncoderPath,
+    is_packable as is_packable,
+    planned_path as planned_path,
+)
 from .precision import (
     Precision as Precision,
     has_native_bf16 as has_native_bf16,

@@ -6,7 +6,7 @@ Shapes: ``T`` tokens of a batch, ``S`` sequences, ``A`` heads, ``d`` head width,
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from bertfeat.encoder.kernels import KernelAttention, find_attention_kernels
+from bertfeat.encoder.kernels import TYPES, AttentionStruct, Kernels, find_attention_kernels
 from bertfeat.encoder.transfer import move_to_device
 
 STEP = 16  # CPU attention takes half the time for lengths that are multiples of this
@@ -43,6 +43,91 @@ def make_attention(
         bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         return VarlenAttention(move_to_device(bounds, device), int(lengths.max()))
     return GroupedAttention(lengths, device, bias)
+
+
+# ── our own kernel (CPU) ────────────────────────────────────────────────────────────────────────────────────
+
+
+class KernelAttention:
+    """Attention over sequences of any length side by side, without padding; batch mates change nothing.
+
+    ``bias`` is added to scores, by head and by how far a key is from its query: ``[A, 2F + 1]``, from the key that
+    stands F before the query to the one that stands F after it, in float32.
+    """
+
+    def __init__(self, lengths: NDArray[np.int64], kernels: Kernels, bias: Tensor | None = None) -> None:
+        self._kernels, self._bias = kernels, bias
+        self._bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        self._singles = np.arange(len(lengths) + 1, dtype=np.int64)
+        self._longest = int(lengths.max(initial=0))
+
+    def __call__(self, qkv: Tensor, heads: int) -> Tensor:
+        """Attend. Shape: ``qkv [T, 3H]`` → ``[T, H]``."""
+        query, key, value = qkv.view(len(qkv), 3, heads, qkv.shape[1] // (3 * heads)).unbind(1)
+        return self._attend(query, key, value, self._bounds, self._plain(query))
+
+    def for_first_tokens(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
+        """Attend for the first token of each sequence only. Shape: ``[S, H]``, ``[T, 2H]`` → ``[S, H]``."""
+        key, value = key_value.view(len(key_value), 2, heads, key_value.shape[1] // (2 * heads)).unbind(1)
+        asked = query.view(len(query), heads, query.shape[1] // heads)
+        return self._attend(asked, key, value, self._singles, self._plain(asked))
+
+    def of_heads(self, query: Tensor, key: Tensor, value: Tensor, scale: float, before: int, after: int) -> Tensor:
+        """Attend to so many keys before and after a query's own, whose heads may be fewer than those of queries.
+
+        Shape: ``[T, A, d]``, ``[T, A/G, d]``, ``[T, A/G, d]`` → ``[T, H]``.
+        """
+        return self._attend(query, key, value, self._bounds, _Reach(scale, before, after))
+
+    def _plain(self, query: Tensor) -> "_Reach":
+        return _Reach(query.shape[2] ** -0.5, self._longest, self._longest)
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bounds: NDArray[np.int64], reach: "_Reach") -> Tensor:
+        rows, heads, width = query.shape
+        form = self._kernels.attention_form(query.dtype, width)
+        out = torch.empty(rows, heads * width, dtype=query.dtype)
+        out[bounds[-1] :] = 0  # rows after the last sequence, which fill a batch up to a usual size
+        query, key, value = (each if each.stride(2) == 1 else each.contiguous() for each in (query, key, value))
+        bias = None if self._bias is None else (self._bias / reach.scale).contiguous()  # before scores are scaled
+        job = AttentionStruct(
+            query=query.data_ptr(),
+            key=key.data_ptr(),
+            value=value.data_ptr(),
+            out=out.data_ptr(),
+            bias=None if bias is None else bias.data_ptr(),
+            query_bounds=bounds.ctypes.data,
+            key_bounds=self._bounds.ctypes.data,
+            sequences=len(bounds) - 1,
+            heads=heads,
+            width=width,
+            query_stride=query.stride(0),
+            key_stride=key.stride(0),
+            value_stride=value.stride(0),
+            out_stride=out.stride(0),
+            query_step=query.stride(1),
+            key_step=key.stride(1),
+            value_step=value.stride(1),
+            group=heads // key.shape[1],
+            before=reach.before,
+            after=reach.after,
+            farthest=0 if bias is None else bias.shape[1] // 2,
+            out_tile=16 * out.stride(0),
+            out_column=32,
+            longest=self._longest,
+            type=TYPES[query.dtype],
+            form=form,
+            scale=reach.scale,
+        )
+        self._kernels.call("bertfeat_attend", job)
+        return out
+
+
+class _Reach(NamedTuple):
+    """The scale of scores, and the number of keys before and after its own that a query sees."""
+
+    scale: float
+    before: int
+    after: int
 
 
 # ── groups of like length ───────────────────────────────────────────────────────────────────────────────────
@@ -137,13 +222,10 @@ def _make_group(
 
 # ── Flash Attention over sequences of any length (CUDA) ─────────────────────────────────────────────────────
 
-_WIDEST_HEAD = 256
-_HEAD_STEP = 8
-
 
 def has_flash_attention(device: torch.device, dtype: torch.dtype, width: int) -> bool:
     """Whether Flash Attention 2 serves the device, the format and the width of a head."""
-    if device.type != "cuda" or dtype is torch.float32 or width > _WIDEST_HEAD or width % _HEAD_STEP:
+    if device.type != "cuda" or dtype is torch.float32 or width > 256 or width % 8:
         return False
     return torch.cuda.get_device_capability(device) >= (8, 0)
 

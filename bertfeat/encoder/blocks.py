@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
-from bertfeat.encoder.kernels import ACTIVATIONS, Kernels, find_kernels
+from bertfeat.encoder.kernels import ACTIVATIONS, Kernels, NormStruct, PostAttentionStruct, ProductStruct, find_kernels
 from bertfeat.encoder.linear import LinearProduct, make_linear_product
-from bertfeat.encoder.native import NormStruct, PostAttentionStruct, ProductStruct
 from bertfeat.encoder.weights import Affine, BlockWeights
 
 _STEP = 32  # widths are multiples of this

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from bertfeat.encoder.linear import PrepackedLinears
 from bertfeat.encoder.precision import Precision
-from bertfeat.encoder.registered import (
+from bertfeat.encoder.text_attention import (
     REGISTERED,
     NotPackable,
     make_biases_by_distance,
@@ -91,11 +91,7 @@ class TransformersForward:
         self.packed = name == REGISTERED
 
     def __call__(self, batch: TokenBatch, layers: Collection[int]) -> dict[int, Tensor]:
-        """Compute the chosen layers of a batch, padded to its longest sequence or packed. Shape: ``[T, H]`` each.
-
-        Raises:
-            ModelError: the module fails, or a layer does not have one vector of width H for each token.
-        """
+        """Compute the chosen layers of a batch, padded to its longest sequence or packed. Shape: ``[T, H]`` each."""
         inputs, places = self._packed_inputs(batch) if self.packed else self._padded_inputs(batch)
         longest = inputs["input_ids"].shape[1]
         run = self._caught if self.stops_early else self._listed

@@ -4,30 +4,43 @@ Weights are signed, with a scale an output. Activations are unsigned, and each g
 and a least value of its own (Yao et al. 2022), so that a vector does not depend on the batch that it is in. Inputs that
 grow large are made smaller before that, and their weights larger (SmoothQuant; Xiao et al. 2023, eq. 4).
 
+How large they grow is computed over a text that ships with bertfeat. It is the same everywhere, the computation is in
+float64, and the factors that follow are rounded to quarters of an octave: so they are the same on every processor.
+
 Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width.
 """
 
 import ctypes
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import linear
+from torch.nn.functional import layer_norm, linear
 
+from bertfeat.corpus import Document
+from bertfeat.encoder.attention import GroupedAttention
 from bertfeat.encoder.blocks import PostAttention, TorchPostAttention
-from bertfeat.encoder.calibration import BlockInputs
-from bertfeat.encoder.kernels import ACTIVATIONS, TYPES, Kernels, find_kernels
-from bertfeat.encoder.linear import ACTIVATION_FUNCTIONS
-from bertfeat.encoder.native import (
+from bertfeat.encoder.kernels import (
+    ACTIVATIONS,
+    TYPES,
     Int8BlockStruct,
     Int8PostAttentionStruct,
     Int8ProductStruct,
     Int8ProjectionStruct,
+    Kernels,
     NormStruct,
+    find_kernels,
 )
+from bertfeat.encoder.linear import ACTIVATION_FUNCTIONS
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.weights import Affine, BlockWeights
+from bertfeat.models import Model
+from bertfeat.tokens import LongTextPolicy, TokenBatch, Tokenizer, TokenSettings, cut_batches, tokenize
 
 _LARGEST_WEIGHT = 127
 _STEPS = {"amx": 64, "vnni": 16, "avx2_vnni": 16, "avx2": 16}  # widths that kernels take are multiples of these
@@ -63,11 +76,7 @@ class Int8Kernels(NamedTuple):
         return SEVEN_BITS if self.instructions == "avx2" else WHOLE_BYTES
 
     def call(self, name: str, job: ctypes.Structure) -> None:
-        """Call the form of a kernel that is for these instructions.
-
-        Raises:
-            RuntimeError: memory ran out.
-        """
+        """Call the form of a kernel that is for these instructions."""
         self.kernels.call(f"bertfeat_int8_{name}_{self.instructions}", job)
 
     def attention_dtype(self, width: int) -> torch.dtype:
@@ -207,6 +216,15 @@ class KernelInt8PostAttention:
         return out
 
 
+class BlockInputs(NamedTuple):
+    """The largest absolute value of each input of a block's products."""
+
+    query_key_value: Tensor  # [H]
+    attention_out: Tensor  # [H]
+    up: Tensor  # [H]
+    down: Tensor  # [I]
+
+
 class Int8Block:
     """A transformer block but for its attention, on the CPU."""
 
@@ -249,3 +267,44 @@ def int8_note(precision: Precision, hidden: int, inner: int) -> tuple[str, ...]:
         f"the kernels of int8 are for {wanted}: it is computed by float32 products, with the same vectors up to "
         f"rounding and no faster than fp32",
     )
+
+
+# ── calibration: the largest inputs of the products, by which their scales go ───────────────────────────────
+
+
+def calibration_batch(model: Model) -> TokenBatch:
+    """The text that ships with bertfeat, a sequence a line, as one batch of a model's tokens."""
+    lines = files(__package__).joinpath("calibration.txt").read_text("utf-8").splitlines()
+    documents = [Document(row, str(row), line) for row, line in enumerate(lines)]
+    settings = TokenSettings(model.max_tokens, LongTextPolicy.TRUNCATE)
+    layout = tokenize(documents, Tokenizer(model), settings).layout
+    return next(cut_batches(layout, len(layout.ids), padded=False))
+
+
+@torch.inference_mode()
+def largest_inputs(
+    blocks: Sequence[BlockWeights],
+    embedded: Tensor,
+    lengths: NDArray[np.int64],
+    heads: int,
+    eps: float,
+    activation: str,
+    bias: Tensor | None = None,
+) -> Iterator[BlockInputs]:
+    """Compute a batch in float64 and yield what the products of each block met. Shape: ``embedded [T, H]``."""
+    hidden = embedded.double()
+    attention = GroupedAttention(lengths, embedded.device, bias)
+    for block in blocks:
+        context = attention(_product(hidden, block.query_key_value), heads)
+        attended = _norm(_product(context, block.attention_out) + hidden, block.attention_norm, eps)
+        raised = ACTIVATION_FUNCTIONS[activation](_product(attended, block.up))
+        yield BlockInputs(*(values.abs().amax(0) for values in (hidden, context, attended, raised)))
+        hidden = _norm(_product(raised, block.down) + attended, block.out_norm, eps)
+
+
+def _product(x: Tensor, affine: Affine) -> Tensor:
+    return linear(x, affine.weight.double(), affine.bias.double())
+
+
+def _norm(x: Tensor, affine: Affine, eps: float) -> Tensor:
+    return layer_norm(x, x.shape[-1:], affine.weight.double(), affine.bias.double(), eps)

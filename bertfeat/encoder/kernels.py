@@ -1,7 +1,8 @@
 """Our own C kernels (``csrc/``), where a C compiler was found at installation: for AVX2, AVX-512, AMX and aarch64.
 
 Attention takes torch's CPU operators 1.2 to 9 times as long, most so among short sequences (benchmarks/attention.py).
-torch's own threads do the work, so that no others contend with them.
+torch's own threads do the work, so that no others contend with them. What a kernel computes with is a struct, as
+``csrc/kernels.h`` declares it.
 """
 
 import ctypes
@@ -12,14 +13,10 @@ import platform
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder.native import JOBS, AttentionStruct
 from bertfeat.encoder.precision import Precision
 from bertfeat.errors import UsageError
 from bertfeat.io import use_huge_pages
@@ -86,9 +83,6 @@ class Kernels:
         """Multiply and add what is in registers, by instructions of the name of a loop in ``csrc/peak.c``.
 
         So many operations on each of torch's threads.
-
-        Raises:
-            NotImplementedError: this processor lacks the instructions.
         """
         loop = self._function(f"bertfeat_peak_{instructions}", [_own_instructions(instructions)])
         loop(ctypes.c_int64(operations), self._parallel, torch.get_num_threads())
@@ -112,11 +106,7 @@ class Kernels:
         return "avx512" if self.has_avx512 else "avx2"
 
     def attention_form(self, dtype: torch.dtype, width: int) -> int:
-        """The form of attention of such values with heads of this width, as ``csrc/kernels.h`` counts them.
-
-        Raises:
-            NotImplementedError: there is none here.
-        """
+        """The form of attention of such values with heads of this width, as ``csrc/kernels.h`` counts them."""
         if not self.attends(dtype, width):
             raise NotImplementedError(f"no kernel here computes attention of {dtype} values with heads of {width}")
         if dtype is torch.bfloat16 and self.has_amx and width in _AMX_HEADS:
@@ -261,94 +251,116 @@ def kernels_in_use(device: torch.device, precision: Precision) -> str:
     return "neon" if platform.machine() == "aarch64" else "avx2"
 
 
-# ── attention ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class KernelAttention:
-    """Attention over sequences of any length side by side, without padding; batch mates change nothing.
-
-    ``bias`` is added to scores, by head and by how far a key is from its query: ``[A, 2F + 1]``, from the key that
-    stands F before the query to the one that stands F after it, in float32.
-
-    Shapes: ``T`` tokens of a batch, ``S`` sequences, ``A`` heads, ``d`` head width, ``H = A·d``.
-    """
-
-    def __init__(self, lengths: NDArray[np.int64], kernels: Kernels, bias: Tensor | None = None) -> None:
-        self._kernels, self._bias = kernels, bias
-        self._bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        self._singles = np.arange(len(lengths) + 1, dtype=np.int64)
-        self._longest = int(lengths.max(initial=0))
-
-    def __call__(self, qkv: Tensor, heads: int) -> Tensor:
-        """Attend. Shape: ``qkv [T, 3H]`` → ``[T, H]``."""
-        query, key, value = qkv.view(len(qkv), 3, heads, qkv.shape[1] // (3 * heads)).unbind(1)
-        return self._attend(query, key, value, self._bounds, self._plain(query))
-
-    def for_first_tokens(self, query: Tensor, key_value: Tensor, heads: int) -> Tensor:
-        """Attend for the first token of each sequence only. Shape: ``[S, H]``, ``[T, 2H]`` → ``[S, H]``."""
-        key, value = key_value.view(len(key_value), 2, heads, key_value.shape[1] // (2 * heads)).unbind(1)
-        asked = query.view(len(query), heads, query.shape[1] // heads)
-        return self._attend(asked, key, value, self._singles, self._plain(asked))
-
-    def of_heads(self, query: Tensor, key: Tensor, value: Tensor, scale: float, before: int, after: int) -> Tensor:
-        """Attend to so many keys before and after a query's own, whose heads may be fewer than those of queries.
-
-        Shape: ``[T, A, d]``, ``[T, A/G, d]``, ``[T, A/G, d]`` → ``[T, H]``.
-        """
-        return self._attend(query, key, value, self._bounds, _Reach(scale, before, after))
-
-    def _plain(self, query: Tensor) -> "_Reach":
-        return _Reach(query.shape[2] ** -0.5, self._longest, self._longest)
-
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bounds: NDArray[np.int64], reach: "_Reach") -> Tensor:
-        rows, heads, width = query.shape
-        form = self._kernels.attention_form(query.dtype, width)
-        out = torch.empty(rows, heads * width, dtype=query.dtype)
-        out[bounds[-1] :] = 0  # rows after the last sequence, which fill a batch up to a usual size
-        query, key, value = (each if each.stride(2) == 1 else each.contiguous() for each in (query, key, value))
-        bias = None if self._bias is None else (self._bias / reach.scale).contiguous()  # before scores are scaled
-        job = AttentionStruct(
-            query=query.data_ptr(),
-            key=key.data_ptr(),
-            value=value.data_ptr(),
-            out=out.data_ptr(),
-            bias=None if bias is None else bias.data_ptr(),
-            query_bounds=bounds.ctypes.data,
-            key_bounds=self._bounds.ctypes.data,
-            sequences=len(bounds) - 1,
-            heads=heads,
-            width=width,
-            query_stride=query.stride(0),
-            key_stride=key.stride(0),
-            value_stride=value.stride(0),
-            out_stride=out.stride(0),
-            query_step=query.stride(1),
-            key_step=key.stride(1),
-            value_step=value.stride(1),
-            group=heads // key.shape[1],
-            before=reach.before,
-            after=reach.after,
-            farthest=0 if bias is None else bias.shape[1] // 2,
-            out_tile=16 * out.stride(0),
-            out_column=32,
-            longest=self._longest,
-            type=TYPES[query.dtype],
-            form=form,
-            scale=reach.scale,
-        )
-        self._kernels.call("bertfeat_attend", job)
-        return out
-
-
-class _Reach(NamedTuple):
-    """The scale of scores, and the number of keys before and after its own that a query sees."""
-
-    scale: float
-    before: int
-    after: int
-
-
 def find_attention_kernels(device: torch.device, dtype: torch.dtype, width: int) -> Kernels | None:
     """Find the kernels if they compute attention with heads of this width on this device."""
     kernels = find_kernels() if device.type == "cpu" else None
     return kernels if kernels and kernels.attends(dtype, width) else None
+
+
+# ── the structs of csrc/kernels.h ───────────────────────────────────────────────────────────────────────────
+
+
+def _pointers(*names: str) -> list[tuple[str, type[ctypes.c_void_p]]]:
+    return [(name, ctypes.c_void_p) for name in names]
+
+
+def _integers(*names: str) -> list[tuple[str, type[ctypes.c_int64]]]:
+    return [(name, ctypes.c_int64) for name in names]
+
+
+class AttentionStruct(ctypes.Structure):
+    """The attention of a batch."""
+
+    _fields_ = [
+        *_pointers("query", "key", "value", "out", "bias", "query_bounds", "key_bounds"),
+        *_integers("sequences", "heads", "width"),
+        *_integers("query_stride", "key_stride", "value_stride", "out_stride"),
+        *_integers("query_step", "key_step", "value_step", "group", "before", "after", "farthest"),
+        *_integers("out_tile", "out_column"),
+        *_integers("longest", "type", "form"),
+        ("scale", ctypes.c_float),
+    ]
+
+
+class ProductStruct(ctypes.Structure):
+    """A bfloat16 weight as tiles, and its bias."""
+
+    _fields_ = [*_pointers("weight", "bias"), *_integers("in", "out")]
+
+
+class NormStruct(ctypes.Structure):
+    """A layer norm."""
+
+    _fields_ = [*_pointers("weight", "bias"), ("eps", ctypes.c_float)]
+
+
+class PostAttentionStruct(ctypes.Structure):
+    """The part of a block after attention, in bfloat16."""
+
+    _fields_ = [
+        *_pointers("context", "residual", "out"),
+        *_integers("rows", "activation"),
+        *((name, ProductStruct) for name in ("output", "up", "down")),
+        *((name, NormStruct) for name in ("attention_norm", "out_norm")),
+    ]
+
+
+class StackBlockStruct(ctypes.Structure):
+    """A block with its attention, in bfloat16."""
+
+    _fields_ = [
+        *((name, ProductStruct) for name in ("query_key_value", "output", "up", "down")),
+        *((name, NormStruct) for name in ("attention_norm", "out_norm")),
+    ]
+
+
+class EmbeddingsStruct(ctypes.Structure):
+    """The tables whose rows make up a token's embedding."""
+
+    _fields_ = [*_pointers("words", "positions", "types"), ("norm", NormStruct)]
+
+
+class StackStruct(ctypes.Structure):
+    """All blocks of a batch."""
+
+    _fields_ = [
+        *_pointers("rows", "tables", "ids", "positions", "types", "bounds", "blocks", "out", "bias", "cycles"),
+        *_integers("sequences", "layers", "heads", "activation", "first_only", "type", "form", "farthest"),
+        ("scale", ctypes.c_float),
+    ]
+
+
+class Int8ProductStruct(ctypes.Structure):
+    """A weight of 8-bit integers as strips, with all that turns its sums into outputs."""
+
+    _fields_ = [*_pointers("weight", "factor", "scale", "sums", "bias"), *_integers("in", "out")]
+
+
+class Int8ProjectionStruct(ctypes.Structure):
+    """A range of the outputs of a product of 8-bit integers."""
+
+    _fields_ = [*_pointers("rows", "out"), *_integers("count", "begin", "end", "type"), ("product", Int8ProductStruct)]
+
+
+class Int8BlockStruct(ctypes.Structure):
+    """A block with its attention, its products of 8-bit integers."""
+
+    _fields_ = [
+        *((name, Int8ProductStruct) for name in ("query_key_value", "output", "up", "down")),
+        *((name, NormStruct) for name in ("attention_norm", "out_norm")),
+    ]
+
+
+class Int8PostAttentionStruct(ctypes.Structure):
+    """The part of a block after attention, its products of 8-bit integers."""
+
+    _fields_ = [*_pointers("context", "residual", "out", "block"), *_integers("rows", "activation", "type")]
+
+
+JOBS: tuple[type[ctypes.Structure], ...] = (
+    AttentionStruct,
+    PostAttentionStruct,
+    StackStruct,
+    Int8ProjectionStruct,
+    Int8PostAttentionStruct,
+)

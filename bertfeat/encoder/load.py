@@ -5,8 +5,8 @@ from functools import cache
 
 import torch
 
-from bertfeat.encoder.architectures import is_packable
 from bertfeat.encoder.forks import watch_forks
+from bertfeat.encoder.path import is_packable
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.states import Encoder
 from bertfeat.errors import ModelError, parameter
@@ -25,29 +25,25 @@ def load_encoder(model: Model, precision: Precision, device: torch.device) -> En
         ModelError: the weights are missing, damaged or incomplete, or what the model computes cannot be trusted.
     """
     watch_forks()
-    encoder = _load_packed(model, precision, device) if is_packable(model) else _load_other(model, precision, device)
-    for note in encoder.path.notes:
-        _warn(model.name, note)
-    return encoder
+    encoder: Encoder
+    if is_packable(model):
+        from bertfeat.encoder.packed import PackedEncoder  # here, because the other path does not need it
 
-
-def _load_packed(model: Model, precision: Precision, device: torch.device) -> Encoder:
-    from bertfeat.encoder.packed import PackedEncoder  # here, because the other path does not need it
-
-    return PackedEncoder(model, precision, device)
-
-
-def _load_other(model: Model, precision: Precision, device: torch.device) -> Encoder:
-    if precision is Precision.INT8:
+        encoder = PackedEncoder(model, precision, device)
+    elif precision is Precision.INT8:
         raise ModelError(
             f"int8 is for BERT, RoBERTa, XLM-R, DistilBERT, ELECTRA and MPNet, and model_type "
             f"{model.config.model_type!r} is run by transformers",
             where=model.name,
             remedy=f"use another {parameter('precision')}",
         )
-    from bertfeat.encoder.padded import TransformersEncoder
+    else:
+        from bertfeat.encoder.padded import TransformersEncoder
 
-    return TransformersEncoder(model, precision, device)
+        encoder = TransformersEncoder(model, precision, device)
+    for note in encoder.path.notes:
+        _warn(model.name, note)
+    return encoder
 
 
 @cache

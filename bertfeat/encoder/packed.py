@@ -18,9 +18,8 @@ from torch.nn.functional import embedding, layer_norm
 
 from bertfeat.encoder.attention import Attention, make_attention
 from bertfeat.encoder.blocks import Block, FloatBlock
-from bertfeat.encoder.calibration import calibration_batch, largest_inputs
 from bertfeat.encoder.forks import tell_of_fork
-from bertfeat.encoder.int8 import Int8Block, int8_note
+from bertfeat.encoder.int8 import Int8Block, calibration_batch, int8_note, largest_inputs
 from bertfeat.encoder.linear import make_linear_product
 from bertfeat.encoder.path import PACKED_SENTENCE, BatchForm, EncoderPath
 from bertfeat.encoder.precision import Precision
@@ -73,7 +72,11 @@ class PackedEncoder:
         self._words, self._positions = self._place(weights.words), self._place(weights.positions)
         self._types = None if weights.types is None else self._place(weights.types)
         self._norm = Affine(weights.norm.weight.to(device), weights.norm.bias.to(device))
-        self._project = make_linear_product(*self._pair(weights.projection)) if weights.projection else None
+        projection = weights.projection and (
+            self._place(weights.projection.weight),
+            self._place(weights.projection.bias),
+        )
+        self._project = make_linear_product(*projection) if projection else None
         activation, self._bias = model.config.activation, weights.relative_bias
         self._blocks: Sequence[Block] = []
         self._stack = None
@@ -233,6 +236,3 @@ class PackedEncoder:
 
     def _place(self, table: Tensor) -> Tensor:
         return table.to(self.device, self._dtype)
-
-    def _pair(self, affine: Affine) -> tuple[Tensor, Tensor]:
-        return self._place(affine.weight), self._place(affine.bias)

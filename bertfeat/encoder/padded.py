@@ -1,21 +1,46 @@
-"""Any other Hugging Face model of texts, run by transformers as it is, in batches that do not change its vectors."""
+"""Any other Hugging Face model of texts, run by transformers as it is, in batches that do not change its vectors.
 
+Its weights are checked before any memory is taken for them.
+"""
+
+import copy
+import math
+import threading
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
+from torch.nn.modules.module import register_module_module_registration_hook
 
 from bertfeat.encoder.forks import tell_of_fork
 from bertfeat.encoder.forward import TransformersForward
-from bertfeat.encoder.module import load_module
 from bertfeat.encoder.path import BatchForm, EncoderPath, planned_form
 from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.selfcheck import self_check
 from bertfeat.encoder.states import HiddenState
+from bertfeat.encoder.weights import StoredTensors
+from bertfeat.errors import ModelError
 from bertfeat.io import stage
-from bertfeat.models import Model
+from bertfeat.models import (
+    ENCODER_HALVES,
+    LibraryConfig,
+    Model,
+    silence_transformers,
+    wrap_library_errors,
+)
 from bertfeat.tokens import TokenBatch
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+_MODULES, _MODULES_A_TENSOR = 1_000, 20  # what a model may have; most have two modules for each tensor
+_TOLERATED_EXCESS = 10_000_000  # numbers; a smaller model is built, and what is missing is then named
+_LEFT_OUT = "pooler"  # many modules have it, and no hidden state needs it
 
 
 class TransformersEncoder:
@@ -78,10 +103,6 @@ def _with_alone(batch: TokenBatch, token: int) -> list[TokenBatch]:
     return _cut_batch(batch, bounds[(bounds > 0) & (bounds < len(batch.lengths))])
 
 
-def _each_alone(batch: TokenBatch) -> list[TokenBatch]:
-    return _cut_batch(batch, np.arange(1, len(batch.lengths)))
-
-
 def _cut_batch(batch: TokenBatch, bounds: NDArray[np.int64]) -> list[TokenBatch]:
     ends = [*bounds.tolist(), len(batch.lengths)]
     tokens = np.concatenate([[0], np.cumsum(batch.lengths)])
@@ -100,5 +121,106 @@ _SPLITS: dict[BatchForm, Callable[[TokenBatch], list[TokenBatch]]] = {
     BatchForm.PACKED: lambda batch: [batch],
     BatchForm.PADDED: lambda batch: [batch],
     BatchForm.EQUAL: _equal_lengths,
-    BatchForm.SINGLE: _each_alone,
+    BatchForm.SINGLE: lambda batch: _cut_batch(batch, np.arange(1, len(batch.lengths))),
 }
+
+# ── a module from a model's files ───────────────────────────────────────────────────────────────────────────
+
+
+class _LoadingInfo(TypedDict):
+    """transformers' report on the weights that it loaded."""
+
+    missing_keys: set[str]
+    mismatched_keys: set[tuple[str, tuple[int, ...], tuple[int, ...]]]  # name, shape in the file, shape wanted
+
+
+def load_module(model: Model, precision: Precision) -> nn.Module:
+    """Build a model's module and fill it with its weights.
+
+    transformers is given the tensors, not the folder, so that it opens no file that the model's files name.
+
+    Raises:
+        ModelError: transformers does not know the model, or the weights do not fit it.
+    """
+    tensors = StoredTensors(model)
+    config = copy.deepcopy(model.library_config)  # the module may change it
+    if hasattr(config, "use_cache"):
+        config.use_cache = False  # of keys and values, for tokens to come
+    with silence_transformers():
+        skeleton = _skeleton(model, config, len(tensors.shapes))
+        _check_amount(model, skeleton, tensors)
+        with wrap_library_errors("transformers cannot load this model", where=model.name):
+            result = type(skeleton).from_pretrained(
+                None,
+                config=config,
+                state_dict={name: tensors.read(name) for name in tensors.shapes},
+                dtype=precision.dtype,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # so that the error below can name them
+            )
+    module, info = cast(tuple[nn.Module, _LoadingInfo], result)
+    _check_loaded(model, info)
+    return module
+
+
+def _check_loaded(model: Model, info: _LoadingInfo) -> None:
+    """Refuse a module of which a part is not what the files hold."""
+    misfits = sorted(misfit for misfit in info["mismatched_keys"] if _LEFT_OUT not in misfit[0])
+    for name, stored, expected in misfits:
+        raise ModelError(
+            f"its weight {name} has shape {list(stored)}, and its config.json asks for {list(expected)}",
+            where=model.name,
+        )
+    if missing := sorted(name for name in info["missing_keys"] if _LEFT_OUT not in name):
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ModelError(f"its weights lack {missing[0]}{more}, so it cannot be used", where=model.name)
+
+
+def _skeleton(model: Model, config: LibraryConfig, stored: int) -> "PreTrainedModel":
+    """The module without memory for its weights."""
+    from transformers import AutoModel, AutoModelForTextEncoding
+
+    halved = model.config.model_type in ENCODER_HALVES
+    from_config: Callable[..., PreTrainedModel] = (AutoModelForTextEncoding if halved else AutoModel).from_config
+
+    most = _MODULES + _MODULES_A_TENSOR * stored
+    with (
+        wrap_library_errors("transformers cannot build this model", where=model.name),
+        _at_most(most, model.name),
+        torch.device("meta"),
+    ):
+        skeleton = from_config(config, trust_remote_code=False)
+    if skeleton.main_input_name != "input_ids":
+        raise ModelError(
+            f"it reads {skeleton.main_input_name}, not texts, so it is no encoder of texts", where=model.name
+        )
+    return skeleton
+
+
+@contextmanager
+def _at_most(modules: int, name: str) -> Iterator[None]:
+    """Raise an error if more modules are built than the files can describe."""
+    thread, left = threading.get_ident(), [modules]
+
+    def count(*_: object) -> None:
+        left[0] -= threading.get_ident() == thread
+        if left[0] < 0:
+            raise ModelError(f"its config.json describes a model of more than {modules:,} parts", where=name)
+
+    hook = register_module_module_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _check_amount(model: Model, skeleton: nn.Module, tensors: StoredTensors) -> None:
+    """Refuse a configuration that asks for far more numbers than the files hold, before memory is taken for them."""
+    weights = sum(weight.numel() for name, weight in skeleton.named_parameters() if _LEFT_OUT not in name)
+    tables = sum(table.numel() for table in skeleton.buffers())
+    stored = sum(math.prod(shape) for shape in tensors.shapes.values())
+    if max(weights, tables) > stored + _TOLERATED_EXCESS:
+        raise ModelError(
+            f"its config.json describes a model of {weights + tables:,} numbers, and its weights are {stored:,}",
+            where=model.name,
+        )

@@ -1,15 +1,16 @@
-"""On which path a model is computed: packed, or by transformers in one of three forms. Needs no torch."""
+"""The path on which a model is computed: packed, or by transformers in one of three forms; by its family.
 
-from dataclasses import dataclass
+A new packed family needs an entry in :data:`WEIGHT_NAMES`, which says where it keeps its weights, and one in
+``PACKED_FAMILIES`` (``bertfeat/models/families.py``). Nothing here needs torch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from bertfeat.encoder.architectures import is_packable
-from bertfeat.models import DECODERS, ENCODER_HALVES, Model
+from bertfeat.models import DECODERS, ENCODER_HALVES, PACKED_FAMILIES, Model
 
 PACKED_SENTENCE = "packed: bertfeat's own forward pass, without padding; batch mates change nothing"
-SIDE_BY_SIDE_SENTENCE = (
-    "packed: transformers' own module over texts side by side, without padding; attention text by text"
-)
 SIDE_BY_SIDE = (
     DECODERS
     | ENCODER_HALVES
@@ -121,7 +122,9 @@ class EncoderPath:
 
 
 _PLANNED = {
-    BatchForm.PACKED: SIDE_BY_SIDE_SENTENCE,
+    BatchForm.PACKED: (
+        "packed: transformers' own module over texts side by side, without padding; attention text by text"
+    ),
     BatchForm.PADDED: "padded: run by transformers, texts of like length padded to the longest of a batch",
     BatchForm.EQUAL: "equal lengths: run by transformers, texts of one length at a time, without padding",
 }
@@ -150,3 +153,83 @@ def planned_path(model: Model) -> EncoderPath:
         return EncoderPath(BatchForm.PACKED, PACKED_SENTENCE, model.notes)
     form = planned_form(model)
     return EncoderPath(form, _PLANNED[form], model.notes)
+
+
+# ── families of the packed forward pass ─────────────────────────────────────────────────────────────────────
+
+ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
+"""The feed-forward activations that the packed forward pass knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightNames:
+    """The names of an architecture's weights, below the model's own prefix."""
+
+    prefix: str  # that transformers puts before them where a head lies beside
+    block: str  # of block {}
+    query: str
+    key: str
+    value: str
+    attention_out: str
+    attention_norm: str
+    up: str
+    down: str
+    out_norm: str
+    types: bool = True  # whether there are segment embeddings
+    projected: bool = False  # whether embeddings may have a width of their own
+    relative_bias: str | None = None  # the table of attention's bias by distance, which all blocks share
+
+
+_BERT = WeightNames(
+    prefix="bert.",
+    block="encoder.layer.{}.",
+    query="attention.self.query",
+    key="attention.self.key",
+    value="attention.self.value",
+    attention_out="attention.output.dense",
+    attention_norm="attention.output.LayerNorm",
+    up="intermediate.dense",
+    down="output.dense",
+    out_norm="output.LayerNorm",
+)
+_DISTILBERT = WeightNames(
+    prefix="distilbert.",
+    block="transformer.layer.{}.",
+    query="attention.q_lin",
+    key="attention.k_lin",
+    value="attention.v_lin",
+    attention_out="attention.out_lin",
+    attention_norm="sa_layer_norm",
+    up="ffn.lin1",
+    down="ffn.lin2",
+    out_norm="output_layer_norm",
+    types=False,
+)
+_MPNET = replace(
+    _BERT,
+    prefix="mpnet.",
+    query="attention.attn.q",
+    key="attention.attn.k",
+    value="attention.attn.v",
+    attention_out="attention.attn.o",
+    attention_norm="attention.LayerNorm",
+    types=False,
+    relative_bias="encoder.relative_attention_bias.weight",
+)
+_ROBERTA = replace(_BERT, prefix="roberta.")
+WEIGHT_NAMES: Mapping[str, WeightNames] = {
+    "bert": _BERT,
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
+    "camembert": _ROBERTA,
+    "electra": replace(_BERT, prefix="electra.", projected=True),
+    "distilbert": _DISTILBERT,
+    "mpnet": _MPNET,
+}
+"""By ``model_type``."""
+
+
+def is_packable(model: Model) -> bool:
+    """Whether the packed encoder computes this model: a family of the table, with an activation that it knows."""
+    kind = model.config.model_type
+    return kind in PACKED_FAMILIES and kind in WEIGHT_NAMES and model.config.activation in ACTIVATIONS

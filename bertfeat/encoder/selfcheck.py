@@ -81,7 +81,7 @@ class _Check:
         if planned is BatchForm.PACKED:
             company, problem = self._side_by_side()
             form = BatchForm.PACKED if company else form_without_packing(self._model)
-        if form is BatchForm.EQUAL and not self._known:
+        if form is BatchForm.EQUAL and self._kind not in PADDING_HOLDS:
             long = self._run(self._texts.long)
         alone = self._run(self._texts.short)
         self._finite(alone)
@@ -95,10 +95,6 @@ class _Check:
             self._same_again(self._texts.long, long)
         notes = self._notes(planned, form, company, problem)
         return SelfCheckReport(form, stops_early, company.changes, self._sentence(form, company), notes)
-
-    @property
-    def _known(self) -> bool:
-        return self._kind in PADDING_HOLDS
 
     def _side_by_side(self) -> tuple[_Company | None, str]:
         """The change that company makes to texts side by side, or the reason why they cannot stand so."""

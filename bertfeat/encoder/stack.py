@@ -22,14 +22,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertfeat.encoder.int8 import Int8Block, KernelInt8Block
-from bertfeat.encoder.kernels import ACTIVATIONS, ATTENTION_STEP, TYPES, Kernels, find_kernels
-from bertfeat.encoder.native import (
+from bertfeat.encoder.kernels import (
+    ACTIVATIONS,
+    ATTENTION_STEP,
+    TYPES,
     EmbeddingsStruct,
     Int8BlockStruct,
+    Kernels,
     NormStruct,
     ProductStruct,
     StackBlockStruct,
     StackStruct,
+    find_kernels,
 )
 from bertfeat.encoder.states import HiddenState
 from bertfeat.encoder.weights import Affine, BlockWeights

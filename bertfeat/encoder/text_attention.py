@@ -1,6 +1,12 @@
-"""Attention within each text of a packed batch, for model families other than BERT.
+"""Attention within each text of a packed batch, as transformers' modules of families other than BERT call it.
 
-Grouped-query heads, sliding windows, causal masks, biases by distance, soft caps, attention sinks.
+The texts of a batch go through such a module side by side, as one sequence without padding, and their positions begin
+again at each text. transformers lets a program register the function that its modules call for attention, and the one
+that makes their masks. Ours attends text by text and makes no masks: it finds out how many keys before and after itself
+a token may see, from the same rule by which the library would fill a mask. Whatever a module asks for and is not known
+here raises :class:`NotPackable`: its texts are padded then.
+
+Known are grouped-query heads, sliding windows, causal masks, biases by distance, soft caps, attention sinks.
 Three forms: our own kernel on CPUs, Flash Attention 2 on CUDA, and torch's products over texts of one
 length at a time, for all other cases. In none of them does a text see others of its batch.
 
@@ -8,19 +14,224 @@ Shapes: ``T`` tokens of a batch, ``S`` texts of one length ``n``, ``A`` heads of
 ``d`` head width.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from bertfeat.encoder.attention import flash_attention, has_flash_attention
-from bertfeat.encoder.kernels import KernelAttention, find_attention_kernels
+from bertfeat.encoder.attention import KernelAttention, flash_attention, has_flash_attention
+from bertfeat.encoder.kernels import find_attention_kernels
 from bertfeat.encoder.transfer import move_to_device
 
+REGISTERED = "bertfeat_text_by_text"
+"""The name of the attention function among those of transformers."""
+
+_MaskRule = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""Whether a query sees a key, by the numbers of the sequence, the head, the query and the key; elementwise."""
+
 _SCORES = 1 << 24  # held in memory at once by torch's products
+
+_WITHOUT_EFFECT = frozenset(
+    {
+        "cache_position",
+        "deterministic",
+        "dropout",  # there is none outside of training
+        "is_causal",  # the mask's rule says it
+        "output_attentions",
+        "output_hidden_states",
+        "position_ids",
+        "return_dict",
+        "sliding_window",  # the mask's rule says it
+        "use_cache",
+    }
+)
+"""Arguments of modules' calls that change nothing in the result."""
+
+
+class NotPackable(Exception):
+    """A module asks for something that packed attention does not know."""
+
+
+class _SideBySide:
+    """The texts of one forward pass, and the masks that were made in it."""
+
+    def __init__(self, lengths: NDArray[np.int64], tokens: int, device: torch.device) -> None:
+        self.attention = TextAttention(lengths, device)
+        self._tokens = tokens
+        longest = int(lengths.argmax())
+        self._start = int(lengths[:longest].sum())
+        self._reaches: list[tuple[Tensor, tuple[int, int]]] = []
+
+    def make_mask(self, rule: _MaskRule, queries: int, keys: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """A mask that stands for its rule; its values mean nothing. Shape: ``[1, 1, T, T]``, of one number."""
+        if (queries, keys) != (self._tokens, self._tokens):
+            raise NotPackable(f"its mask is of {queries} by {keys} tokens, and the batch has {self._tokens}")
+        mask = torch.zeros(1, dtype=dtype, device=device).expand(1, 1, queries, keys)
+        self._reaches.append((mask, find_reach(rule, self._start, self.attention.longest, device)))
+        return mask
+
+    def reach_of(self, mask: Tensor | None) -> tuple[int, int]:
+        """The number of keys before and after itself that a query sees."""
+        if mask is None:  # as in the library's own eager form: everything
+            return self.attention.longest, self.attention.longest
+        for made, reach in self._reaches:
+            if made.data_ptr() == mask.data_ptr():
+                return reach
+        raise NotPackable("its masks are made by the module itself")
+
+
+_current: ContextVar[_SideBySide] = ContextVar("texts side by side")
+
+
+@contextmanager
+def texts_side_by_side(lengths: NDArray[np.int64], tokens: int, device: torch.device) -> Iterator[None]:
+    """Let modules that run inside attend within texts of these lengths; ``tokens`` counts the rows after them, too."""
+    before = _current.set(_SideBySide(lengths, tokens, device))
+    try:
+        yield
+    finally:
+        _current.reset(before)
+
+
+def register() -> None:
+    """Make the functions known to transformers."""
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface
+
+    AttentionInterface.register(REGISTERED, _attend)
+    AttentionMaskInterface.register(REGISTERED, _make_mask)
+
+
+def find_reach(rule: _MaskRule, start: int, length: int, device: torch.device) -> tuple[int, int]:
+    """Find how many keys before and after itself a query sees, among the tokens of one text that begins at ``start``.
+
+    Raises:
+        NotPackable: that is not the same for all of its tokens.
+    """
+    if length == 0:
+        return 0, 0
+    places = torch.arange(start, start + length, device=device)
+    first, last = places[:1].expand(length), places[-1:].expand(length)
+    after_first, before_last = _sees(rule, first, places), _sees(rule, last, places)
+    after, before = int(after_first.sum()) - 1, int(before_last.sum()) - 1
+    contiguous = bool(after_first[: after + 1].all()) and bool(before_last[length - 1 - before :].all())
+    if not contiguous or min(before, after) < 0:
+        raise NotPackable("the tokens that a token sees are not neighbors of it")
+    for distance in {before, before + 1, 1}:  # along a diagonal of the mask all is the same
+        if 0 < distance < length:
+            seen = _sees(rule, places[distance:], places[:-distance])
+            _check_diagonal(seen, distance <= before)
+    for distance in {after, after + 1, 1}:
+        if 0 < distance < length:
+            seen = _sees(rule, places[:-distance], places[distance:])
+            _check_diagonal(seen, distance <= after)
+    return before, after
+
+
+def _check_diagonal(seen: Tensor, expected: bool) -> None:
+    if not bool((seen if expected else ~seen).all()):
+        raise NotPackable("how far a token sees depends on its place in the text")
+
+
+def _sees(rule: _MaskRule, query: Tensor, key: Tensor) -> Tensor:
+    zero = torch.zeros_like(query)
+    return rule(zero, zero, query, key).to(torch.bool).expand(len(query))
+
+
+# ── what modules call ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _make_mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int = 0,
+    kv_offset: int = 0,
+    *,
+    mask_function: _MaskRule,
+    attention_mask: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device,
+    **_: object,
+) -> Tensor:
+    if batch_size != 1 or q_offset or kv_offset or attention_mask is not None:
+        raise NotPackable("its masks are not those of one whole sequence")
+    return _current.get().make_mask(mask_function, q_length, kv_length, dtype, torch.device(device))
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    position_bias: Tensor | None = None,
+    **more: object,
+) -> tuple[Tensor, None]:
+    """Attend as a module asks. Shape: ``[1, A, T, d]``, ``[1, B, T, d]``, ``[1, B, T, e]`` → ``[1, T, A, e]``."""
+    texts = _current.get()
+    unknown = sorted(name for name, given in more.items() if given is not None and name not in _WITHOUT_EFFECT)
+    if unknown:
+        raise NotPackable(f"its attention has {', '.join(unknown)}, which packed attention does not know")
+    if attention_mask is None and (more.get("is_causal") or getattr(module, "is_causal", False)):
+        raise NotPackable("its attention is causal without a mask")
+    if query.shape[0] != 1 or query.shape[2] != key.shape[2]:
+        raise NotPackable("its queries are not those of one whole sequence")
+    before, after = texts.reach_of(attention_mask)
+    terms = AttentionTerms(
+        scale=query.shape[3] ** -0.5 if scaling is None else float(scaling),
+        before=before,
+        after=after,
+        bias=_bias_table(position_bias, texts.attention.longest),
+        softcap=softcap,
+        sinks=s_aux,
+    )
+    query, key, value = (each[0].transpose(0, 1) for each in (query, key, value))
+    return texts.attention(query, key, value, terms)[None], None
+
+
+# ── biases by distance (T5) ─────────────────────────────────────────────────────────────────────────────────
+
+
+def make_biases_by_distance(module: nn.Module) -> None:
+    """Let the attentions of a T5 compute their bias once for each distance, in a packed forward pass.
+
+    What they compute by themselves is of all tokens of a batch by all others, ``[1, A, T, T]``. Here they are asked
+    for one query with as many keys before it as after it, all that a text of ``n`` tokens needs: ``[1, A, 1, 2n - 1]``.
+    """
+    for attention in module.modules():
+        if isinstance(getattr(attention, "relative_attention_bias", None), nn.Embedding):
+            attention.compute_bias = _by_distance(attention.compute_bias)  # type: ignore[assignment,arg-type]
+
+
+def _by_distance(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def by_distance(query_length: int, key_length: int, **more: object) -> Tensor:
+        if (texts := _current.get(None)) is None:
+            return compute(query_length, key_length, **more)
+        farthest = max(0, texts.attention.longest - 1)
+        return compute(1, 2 * farthest + 1, **{**more, "past_seen_tokens": farthest})
+
+    return by_distance
+
+
+def _bias_table(bias: Tensor | None, longest: int) -> Tensor | None:
+    if bias is None:
+        return None
+    if bias.shape[0] != 1 or bias.shape[2:] != (1, 2 * max(0, longest - 1) + 1):
+        raise NotPackable("its bias is not one by distance")
+    return bias[0, :, 0].float().contiguous()
+
+
+# ── attention text by text ──────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,33 +1,24 @@
-"""BERT-family weights on disk → the tensors of the packed encoder."""
+"""The weights in a model's safetensors files: those of a BERT family as the packed encoder has them, or any by name.
+
+Headers are checked at once, values are read on request.
+"""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from bertfeat.encoder.architectures import WEIGHT_NAMES, WeightNames
-from bertfeat.encoder.tensors import StoredTensors
+from bertfeat.encoder.path import WEIGHT_NAMES, WeightNames
 from bertfeat.errors import ModelError
-from bertfeat.models import Model
+from bertfeat.models import Model, open_weights, wrap_library_errors
 
-BUCKETS = 32
+_BUCKETS = 32  # of distances that share a bias
 _FARTHEST = 128  # distance, from which on all are one bucket
-
-
-def bias_by_distance(table: Tensor, farthest: int) -> Tensor:
-    """Look up the bias of each distance, from the key that stands ``farthest`` before the query on.
-
-    Shape: ``table [32, A]`` → ``[A, 2·farthest + 1]``, in float32.
-    """
-    distances = torch.arange(-farthest, farthest + 1)
-    half, near = BUCKETS // 2, BUCKETS // 4
-    apart = distances.abs()
-    # in float32, as the library computes it: a distance at the edge of a bucket falls where it does there
-    logarithm = torch.log(apart.clamp_min(1).float() / near) / math.log(_FARTHEST / near) * (half - near)
-    far = (near + logarithm.to(torch.long)).clamp_max(half - 1)
-    buckets = torch.where(apart < near, apart, far) + half * (distances > 0)
-    return table.float()[buckets].T.contiguous()
+_FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
+_COUNTERS = ("_ids", "_index", "_mask", "num_batches_tracked")  # endings of the names of buffers, which are no weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +68,7 @@ class EncoderWeights:
 
 
 def attention_heads(model: Model) -> int:
-    """Number of attention heads.
-
-    Raises:
-        ModelError: there are none, or they do not divide the hidden width.
-    """
+    """Number of attention heads."""
     number, width = model.sizes.num_attention_heads, model.hidden_size
     if not number or width % number:
         raise ModelError(f"{number or 0} attention heads do not divide its width of {width}", where=model.name)
@@ -89,12 +76,7 @@ def attention_heads(model: Model) -> int:
 
 
 def read_weights(model: Model) -> EncoderWeights:
-    """Read the encoder's weights from its safetensors files; heads and poolers are left on disk.
-
-    Raises:
-        ModelError: a weight is missing, of another shape than the configuration asks for, or no floating-point
-            numbers; or a file is damaged.
-    """
+    """Read the encoder's weights from its safetensors files; heads and poolers are left on disk."""
     sizes, names = model.sizes, WEIGHT_NAMES[model.config.model_type]
     weights = _NamedTensors(model, names.prefix)
     hidden = sizes.hidden_size
@@ -108,8 +90,8 @@ def read_weights(model: Model) -> EncoderWeights:
         norm=weights.affine("embeddings.LayerNorm", embedded),
         projection=weights.affine("embeddings_project", hidden, embedded) if embedded != hidden else None,
         blocks=tuple(_block(weights, names, number) for number in range(model.num_layers)),
-        relative_bias=bias_by_distance(
-            weights.tensor(names.relative_bias, BUCKETS, attention_heads(model)), model.max_tokens - 1
+        relative_bias=_bias_by_distance(
+            weights.tensor(names.relative_bias, _BUCKETS, attention_heads(model)), model.max_tokens - 1
         )
         if names.relative_bias
         else None,
@@ -126,6 +108,21 @@ def _block(weights: "_NamedTensors", names: WeightNames, number: int) -> BlockWe
         "down": (width, inner),
     }
     return BlockWeights(**{n: weights.affine(prefix + getattr(names, n), *shape) for n, shape in shapes.items()})
+
+
+def _bias_by_distance(table: Tensor, farthest: int) -> Tensor:
+    """Look up the bias of each distance, from the key that stands ``farthest`` before the query on.
+
+    Shape: ``table [32, A]`` → ``[A, 2·farthest + 1]``, in float32.
+    """
+    distances = torch.arange(-farthest, farthest + 1)
+    half, near = _BUCKETS // 2, _BUCKETS // 4
+    apart = distances.abs()
+    # in float32, as the library computes it: a distance at the edge of a bucket falls where it does there
+    logarithm = torch.log(apart.clamp_min(1).float() / near) / math.log(_FARTHEST / near) * (half - near)
+    far = (near + logarithm.to(torch.long)).clamp_max(half - 1)
+    buckets = torch.where(apart < near, apart, far) + half * (distances > 0)
+    return table.float()[buckets].T.contiguous()
 
 
 class _NamedTensors:
@@ -181,3 +178,62 @@ def _modern(name: str) -> str:
     """BERT's first checkpoints call a layer norm's weight gamma and its bias beta."""
     head, _, last = name.rpartition(".")
     return f"{head}.{ {'gamma': 'weight', 'beta': 'bias'}.get(last, last) }" if head else name
+
+
+# ── any model's tensors ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class _StoredTensor(Protocol):
+    """A tensor of an open file, not read yet."""
+
+    def get_dtype(self) -> str: ...
+
+    def get_shape(self) -> list[int]: ...
+
+
+class _WeightFile(Protocol):
+    """An open safetensors file."""
+
+    def keys(self) -> list[str]: ...
+
+    def get_slice(self, name: str) -> _StoredTensor: ...
+
+    def get_tensor(self, name: str) -> Tensor: ...
+
+
+class StoredTensors:
+    """All tensors that a model's files hold."""
+
+    def __init__(self, model: Model) -> None:
+        self._name = model.name
+        self._files: dict[str, _WeightFile] = {}  # name of a tensor → the open file that holds it
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        with wrap_library_errors("its weights cannot be read", where=model.name):
+            for path in model.weight_files:
+                file: _WeightFile = open_weights(model.name, path, "pt")
+                for name in file.keys():  # noqa: SIM118 - not a dict
+                    self._add(name, file)
+
+    def _add(self, name: str, file: _WeightFile) -> None:
+        if not name.isprintable():
+            raise ModelError(f"its weight files hold a tensor of the name {name!r}, which none has", where=self._name)
+        if name in self._files:
+            raise ModelError(f"two of its weight files hold {name}", where=self._name)
+        stored = file.get_slice(name)
+        if stored.get_dtype() not in _FLOATS and not name.endswith(_COUNTERS):
+            raise ModelError(
+                f"its weight {name} is stored as {stored.get_dtype()}, not as floating-point numbers; quantized models "
+                f"cannot be read",
+                where=self._name,
+            )
+        self._files[name], self._shapes[name] = file, tuple(stored.get_shape())
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of every tensor, by its name."""
+        return self._shapes
+
+    def read(self, name: str) -> Tensor:
+        """Read a tensor, as it is stored."""
+        with wrap_library_errors(f"its weight {name} cannot be read", where=self._name):
+            return self._files[name].get_tensor(name)

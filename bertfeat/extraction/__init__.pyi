@@ -1,12 +1,20 @@
 from .agenda import (
+    Agenda as Agenda,
+    MadePart as MadePart,
+    OnDone as OnDone,
+    Result as Result,
+    ScannedFiles as ScannedFiles,
     ScanNumbering as ScanNumbering,
+    ScanTask as ScanTask,
+    Task as Task,
     scan_tasks as scan_tasks,
 )
 from .cores import threads_in_use as threads_in_use, use_threads as use_threads
 from .embedder import Embedder as Embedder, PartResult as PartResult, TokenizedRows as TokenizedRows
+from .encode_arguments import EncodeResult as EncodeResult, TextInput as TextInput, take_texts as take_texts
 from .estimate import Estimate as Estimate, estimate_extraction as estimate_extraction
-from .options import EncodeResult as EncodeResult
 from .plan import (
+    SKETCH_SIZE as SKETCH_SIZE,
     PartLimits as PartLimits,
     PartNumbering as PartNumbering,
     PlannedPart as PlannedPart,
@@ -14,18 +22,17 @@ from .plan import (
     plan_parts as plan_parts,
     scan_file as scan_file,
 )
-from .report import ExtractionReport as ExtractionReport, OnProgress as OnProgress, Progress as Progress
-from .resume import ExistingParts as ExistingParts
-from .row_digests import SKETCH_SIZE as SKETCH_SIZE
-from .run_manifest import finished_as as finished_as
-from .run_options import PART_ROWS as PART_ROWS, ExtractionOptions as ExtractionOptions
-from .sentence_transformers import Extractor as Extractor
-from .settings import (
+from .progress import ExtractionReport as ExtractionReport, OnProgress as OnProgress, Progress as Progress
+from .records import (
     NUMERICS_VERSION as NUMERICS_VERSION,
     bytes_per_character as bytes_per_character,
     bytes_per_row as bytes_per_row,
+    finished_as as finished_as,
     record_settings as record_settings,
 )
+from .resume import ExistingParts as ExistingParts
+from .run_options import PART_ROWS as PART_ROWS, ExtractionOptions as ExtractionOptions
+from .sentence_transformers import Extractor as Extractor
 from .sharing import (
     CLAIMS as CLAIMS,
     PRESENCE as PRESENCE,
@@ -38,18 +45,7 @@ from .sharing import (
     clear_joined as clear_joined,
     joined_at_work as joined_at_work,
 )
-from .source import CorpusSource as CorpusSource, open_run_source as open_run_source
-from .spool import spool_stdin as spool_stdin
-from .tasks import (
-    Agenda as Agenda,
-    MadePart as MadePart,
-    OnDone as OnDone,
-    Result as Result,
-    ScannedFiles as ScannedFiles,
-    ScanTask as ScanTask,
-    Task as Task,
-)
-from .texts import TextInput as TextInput, take_texts as take_texts
+from .source import CorpusSource as CorpusSource, open_run_source as open_run_source, spool_stdin as spool_stdin
 from .verify import (
     Deviation as Deviation,
     VerifyReport as VerifyReport,

@@ -54,11 +54,7 @@ def compute_features(
     batch_size: int | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> FeatureMatrices:
-    """Run every window through the encoder and fill the columns' matrices; ``on_batch`` gets each batch's tokens.
-
-    Raises:
-        BertfeatError: memory runs out even for a single window.
-    """
+    """Run every window through the encoder and fill the columns' matrices; ``on_batch`` gets each batch's tokens."""
     return _BatchPass(encoder, tokenized, columns).run(batch_tokens, batch_size, on_batch or (lambda _: None))
 
 

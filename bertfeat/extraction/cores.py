@@ -12,8 +12,6 @@ import torch
 
 from bertfeat.recipe import FeatureColumn
 
-_SHARE = 4  # beside a GPU, a quarter of the cores writes parts, and merges the vectors of tokens
-
 
 def use_threads(count: int) -> None:
     """Let this process, or a thread of it that is not its first, compute with so many threads."""
@@ -56,4 +54,5 @@ def writer_count(device: torch.device) -> int:
 
 
 def _quarter() -> int:
-    return max(1, len(os.sched_getaffinity(0)) // _SHARE)
+    """The number of threads that write parts, or merge the vectors of tokens, beside a GPU."""
+    return max(1, len(os.sched_getaffinity(0)) // 4)

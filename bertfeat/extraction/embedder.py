@@ -15,6 +15,7 @@ from bertfeat.encoder import Encoder, load_encoder, resolve_device, resolve_prec
 from bertfeat.errors import FeatureSetError, UsageError, parameter
 from bertfeat.extraction.compute import compute_features
 from bertfeat.extraction.cores import held_to_threads, merging_threads
+from bertfeat.extraction.encode_arguments import check_prompt
 from bertfeat.extraction.part_content import (
     PartRows,
     assemble_part,
@@ -23,7 +24,6 @@ from bertfeat.extraction.part_content import (
     list_failures,
     partition_rows,
 )
-from bertfeat.extraction.texts import check_prompt
 from bertfeat.features import FeatureSettings, ModelIdentity, PartContent
 from bertfeat.io import keep_freed_memory, stage
 from bertfeat.models import Model, find_model
@@ -33,7 +33,6 @@ from bertfeat.tokens import LongTextPolicy, Subword, TokenizedDocuments, Tokeniz
 Choice = TypeVar("Choice", bound=StrEnum)
 CPU_BATCH_TOKENS = 8192
 _LEAST_LENGTH = 8  # tokens of a window
-_MOST_DIGITS = 6  # of a number of words
 _CUDA_BATCH_TOKENS = 131_072
 _CUDA_BYTES_A_TOKEN = 64  # times hidden size: activations of one block, in 16 bit
 
@@ -122,7 +121,9 @@ class Embedder:
         self.own_prompt = prompt is not None
         """Whether it was made with a prompt, which goes before the model's."""
         self.given_batch_tokens = batch_tokens
-        self.location: str = _location_of(model, self.model)
+        is_folder = model is not None and Path(model).is_dir()
+        self.location: str = str(Path(str(model)).absolute() if is_folder else model or self.model.name)
+        """The location by which another process finds the model: a folder's absolute path, or its name."""
 
     def _check_first_tokens(self) -> None:
         if self.model.causal and any(column.pooling is Pooling.CLS for column in self.columns):
@@ -304,11 +305,6 @@ class Embedder:
         return PartResult(content, failures, matrices.computed_tokens, matrices.padded_tokens, matrices.split_batches)
 
 
-def _location_of(given: str | Path | None, model: Model) -> str:
-    """Return the location by which another process finds the model: a folder's absolute path, or its name."""
-    return str(Path(given).absolute()) if given is not None and Path(given).is_dir() else str(given or model.name)
-
-
 def _max_length(length: int | None, model: Model) -> int:
     limit = model.max_tokens
     if length is None:
@@ -325,7 +321,7 @@ def _left_words(context: str | None) -> int | None:
     if context is None:
         return None
     kind, _, number = context.partition(":")
-    if kind != "left" or not number.isascii() or not number.isdigit() or len(number) > _MOST_DIGITS:
+    if kind != "left" or not number.isascii() or not number.isdigit() or len(number) > 6:
         raise UsageError(
             "not a number of words before each word", where=parameter("context", context), remedy="write left:8"
         )

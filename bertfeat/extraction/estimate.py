@@ -9,7 +9,7 @@ from bertfeat.corpus import BlankLine, Corpus, CorpusSettings, Document, Failure
 from bertfeat.display import displayed
 from bertfeat.extraction.cores import held_to_threads, threads_in_use
 from bertfeat.extraction.embedder import Embedder
-from bertfeat.extraction.settings import TOKEN_ITEM_BYTES
+from bertfeat.extraction.records import TOKEN_ITEM_BYTES
 from bertfeat.extraction.source import CorpusSource, open_files
 from bertfeat.recipe import Unit
 

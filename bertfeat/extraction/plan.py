@@ -1,17 +1,19 @@
 """The plan: a corpus cut into parts, in input order and always in the same way.
 
 It has two levels. Each file is cut into spans by itself, so that files can be scanned anywhere and several at once;
-then row numbers follow by summing up. A part is one span of a large file, or several whole small files.
+then row numbers follow by summing up. A part is one span of a large file, or several whole small files. The digests of
+its rows tell whether a part that is there already is the planned one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from heapq import nsmallest
 from itertools import chain
 from typing import Protocol
 
-from bertfeat.corpus import MAX_TEXT, START, Corpus, CorpusFile, Document, FileCorpus, Position, Row
+from bertfeat.corpus import MAX_TEXT, START, BlankLine, Corpus, CorpusFile, Document, FileCorpus, Position, Row, Value
 from bertfeat.errors import CorpusError, UsageError, parameter
-from bertfeat.extraction.row_digests import SKETCH_SIZE, digest_rows, part_digest
 from bertfeat.features import PartHeader
 
 PLAN_VERSION = 1
@@ -22,6 +24,9 @@ PART_BYTES = 256 * 2**20
 
 PART_CHARACTERS = MAX_TEXT
 """A part ends where its input would pass this, so that none is hours of work."""
+
+SKETCH_SIZE = 16
+"""Digests of documents in a sketch, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ class PlannedPart:
     row_count: int
     spans: tuple[Span, ...]
     digest: str  # of every field of every row
-    sketch: tuple[str, ...]  # see digest_rows; of documents without text there are none
+    sketch: tuple[str, ...]  # see _digest_rows; of documents without text there are none
     share: float  # of the corpus, 0 to 1
     rows: tuple[Row, ...] | None = None  # where they have just been read
     exists: bool = False  # whether an earlier run left a part that seems to be this one
@@ -128,7 +133,7 @@ def scan_file(file: CorpusFile, number: int, limits: PartLimits) -> tuple[Span, 
     Raises:
         CorpusError: the file cannot be read on.
     """
-    return tuple(span for span, _ in cut_spans(file.read(0), number, 0, limits))
+    return tuple(span for span, _ in _cut_spans(file.read(0), number, 0, limits))
 
 
 def read_part(files: Sequence[CorpusFile], part: PlannedPart) -> tuple[Row, ...]:
@@ -141,7 +146,7 @@ def read_part(files: Sequence[CorpusFile], part: PlannedPart) -> tuple[Row, ...]
     for span in part.spans:
         base = part.first_row + len(rows) - span.first_row
         read = list(files[span.file].read(base + span.first_row, start=span.start, rows=span.rows))
-        if len(read) != span.rows or digest_rows(read, base)[0] != span.digest:
+        if len(read) != span.rows or _digest_rows(read, base)[0] != span.digest:
             raise CorpusError(
                 "the file has changed since the run began",
                 where=files[span.file].source.name,
@@ -174,9 +179,9 @@ def begins_with(parts: Iterable[tuple[PlannedPart, Sequence[Row]]], earlier: Par
     digests: list[tuple[int, str]] = []
     row = earlier.first_row
     for _, span_row, rows_of_file in spans:
-        digests.append((span_row, digest_rows(rows_of_file, row - span_row)[0]))
+        digests.append((span_row, _digest_rows(rows_of_file, row - span_row)[0]))
         row += len(rows_of_file)
-    return part_digest(earlier.first_row, digests) == earlier.digest
+    return _part_digest(earlier.first_row, digests) == earlier.digest
 
 
 class PartNumbering:
@@ -197,7 +202,8 @@ class PartNumbering:
 
     def add(self, span: Span, rows: tuple[Row, ...] | None, share: float) -> Iterator[PlannedPart]:
         """Add the next span, with its rows where they are at hand, and its share of the corpus; gives full parts."""
-        if not (span.is_whole_file and self._holds(span)):
+        fits = self._limits.hold(self._count + span.rows, self._size + span.size, self._characters + span.characters)
+        if not (span.is_whole_file and fits):
             yield from self.end()
         self._spans.append(span)
         if rows is not None:
@@ -214,16 +220,13 @@ class PartNumbering:
         if not self._spans:
             return
         spans, first = tuple(self._spans), self._row
-        digest = part_digest(first, ((span.first_row, span.digest) for span in spans))
+        digest = _part_digest(first, ((span.first_row, span.digest) for span in spans))
         sketch = sorted({one for span in spans for one in span.sketch})[:SKETCH_SIZE]
         rows = tuple(chain.from_iterable(self._rows)) if self._rows else None
         part = PlannedPart(self._number, first, self._count, spans, digest, tuple(sketch), self._share, rows)
         self._number, self._row = self._number + 1, first + self._count
         self._clear()
         yield part
-
-    def _holds(self, span: Span) -> bool:
-        return self._limits.hold(self._count + span.rows, self._size + span.size, self._characters + span.characters)
 
 
 # ── spans ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -242,24 +245,17 @@ class _CorpusReading:
 
 def _spans_of_corpus(corpus: Corpus, limits: PartLimits) -> Iterator[tuple[Span, tuple[Row, ...], float]]:
     before, row = 0.0, 0
-    for number, read in enumerate(_readings_of(corpus)):
+    whole: tuple[Callable[[int], Reading], ...] = (lambda _row: _CorpusReading(corpus),)
+    for number, read in enumerate(corpus.readings() if isinstance(corpus, FileCorpus) else whole):
         first = row
-        for span, rows in cut_spans(read(first), number, first, limits):
+        for span, rows in _cut_spans(read(first), number, first, limits):
             row += span.rows
             fraction = corpus.fraction
             yield span, rows, fraction - before
             before = fraction
 
 
-def _readings_of(corpus: Corpus) -> Iterator[Callable[[int], Reading]]:
-    """Yield a function for each file that reads it, given the number of its first row."""
-    if isinstance(corpus, FileCorpus):
-        yield from corpus.readings()
-    else:
-        yield lambda _row: _CorpusReading(corpus)
-
-
-def cut_spans(reading: Reading, file: int, base: int, limits: PartLimits) -> Iterator[tuple[Span, tuple[Row, ...]]]:
+def _cut_spans(reading: Reading, file: int, base: int, limits: PartLimits) -> Iterator[tuple[Span, tuple[Row, ...]]]:
     """Cut the rows of a file, which are numbered from ``base``, into spans."""
     rows: list[Row] = []
     start, first = START, 0
@@ -288,7 +284,7 @@ def _make_span(
     *,
     ends_file: bool,
 ) -> tuple[Span, tuple[Row, ...]]:
-    digest, sketch = digest_rows(rows, base)
+    digest, sketch = _digest_rows(rows, base)
     return Span(file, start, first, len(rows), size, characters, digest, sketch, ends_file), tuple(rows)
 
 
@@ -296,3 +292,76 @@ def _other_characters(document: Document) -> int:
     """Characters that come with a document beside its texts."""
     kept = sum([len(value) for value in document.kept if isinstance(value, str)])
     return kept + len(document.before) + len(document.after)
+
+
+# ── digests of rows: equal only for equal rows, every field of them ─────────────────────────────────────────
+# Every field has its length before it, so that no two different rows are written alike.
+
+
+def _digest_rows(rows: Sequence[Row], base: int = 0) -> tuple[str, tuple[str, ...]]:
+    """The digest of rows, numbered from ``base``, and their sketch.
+
+    The sketch holds the smallest digests of the documents' contents, row numbers and ids left out: where two sketches
+    meet, they have a document in common, though lines may have been put in before it. It has at most ``SKETCH_SIZE``.
+    """
+    written: list[bytes] = []
+    contents: set[bytes] = set()
+    for row in rows:
+        if isinstance(row, Document):
+            content = blake2b(_encode(_content_of(row)), digest_size=16).digest()
+            if row.text:  # empty texts are in every corpus
+                contents.add(content)
+            written.append(_encode(_place_of(row, base)))
+            written.append(content)
+        elif isinstance(row, BlankLine):
+            written.append(b"B%d;" % (row.row - base))
+        else:
+            said = f"{_write_string(row.id)}{_write_string(row.reason)}{_write_string(row.value)}"
+            written.append(_encode(f"F{row.row - base};{said}"))
+    sketch = tuple(digest.hex() for digest in nsmallest(SKETCH_SIZE, contents))
+    return blake2b(b"".join(written), digest_size=32).hexdigest(), sketch
+
+
+def _part_digest(first_row: int, spans: Iterable[tuple[int, str]]) -> str:
+    """The digest of a part: of its first row's number, and of each span's first row (in its file) and digest."""
+    digest = blake2b(f"{first_row};".encode(), digest_size=32)
+    for span_row, span_digest in spans:
+        digest.update(f"{span_row};{span_digest};".encode())
+    return digest.hexdigest()
+
+
+def _place_of(document: Document, base: int) -> str:
+    """Return the place and context of a document as text: the fields that an insertion before it changes."""
+    place = f"D{document.row - base};{len(document.id)}:{document.id}"
+    if document.before or document.after:
+        place += f"c{_write_string(document.before)}{_write_string(document.after)}"
+    return place
+
+
+def _content_of(document: Document) -> str:
+    content = f"{len(document.text)}:{document.text}"
+    if document.pair is not None:
+        content += f"p{_write_string(document.pair)}"
+    if document.words is not None:
+        content += f"w{_write_strings(document.words)}"
+    if document.tags is not None:
+        content += f"t{_write_strings(document.tags)}"
+    if document.kept:
+        content += f"k{len(document.kept)};{''.join(map(_write_value, document.kept))}"
+    return content
+
+
+def _write_value(value: Value) -> str:
+    return f"s{_write_string(value)}" if isinstance(value, str) else f"{type(value).__name__}{value!r};"
+
+
+def _write_strings(strings: tuple[str, ...]) -> str:
+    return f"{len(strings)};{''.join(map(_write_string, strings))}"
+
+
+def _write_string(text: str) -> str:
+    return f"{len(text)}:{text}"
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -59,7 +59,7 @@ def select_rows(hidden: Tensor, picked: Tensor, _: Tensor) -> Tensor:
     return torch.index_select(hidden, 0, picked)
 
 
-# ── merge: the segments of a batch → rows of the result. Shapes: result [R, W], rows [S], segments [S, W] ──────────
+# ── merge: the segments of a batch → rows of the result. Shapes: result [R, W], rows [S], segments [S, W] ───
 
 
 def add_to_rows(result: Tensor, rows: Tensor, segments: Tensor) -> None:

@@ -1,6 +1,6 @@
-"""The parts that earlier runs left in a folder, and whether they belong to this run."""
+"""The parts that earlier runs left in a folder: whether they belong to this run, and the first change to them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -22,8 +22,9 @@ from bertfeat.features import (
     list_parts,
     part_path,
     read_header,
+    remove_manifest,
 )
-from bertfeat.io import Address, ContextPool, Location, remove_stored
+from bertfeat.io import Address, ContextPool, Location, ResultKind, claim_folder, remove_stored
 
 _THREADS = 16  # that read headers from object storage at once
 
@@ -162,7 +163,12 @@ class ExistingParts:
         as made from this corpus, and the next run goes on with it.
         """
         planned = {digest for part in plan for digest in part.sketch}
-        remove_parts(sorted(paths, key=lambda path: _has_one_of(self.files[path], planned)))
+
+        def is_known(path: Location) -> bool:
+            header = self.files[path]
+            return header is not None and not planned.isdisjoint(header.sketch)
+
+        remove_parts(sorted(paths, key=is_known))
         gone = set(paths)
         self.files = {path: header for path, header in self.files.items() if path not in gone}
         self.headers = {header.number: header for header in self.files.values() if header is not None}
@@ -194,21 +200,30 @@ class ExistingParts:
         return True
 
 
-def remove_parts(paths: Iterable[Location]) -> None:
-    """Remove parts.
+class ChangedFolder:
+    """The folder of a run, whose set is marked as unfinished before the first change to it."""
 
-    Raises:
-        FeatureSetError: one cannot be removed.
-    """
+    def __init__(self, folder: Location, *, overwrite: bool) -> None:
+        self._folder, self._overwrite = folder, overwrite
+        self.changed = False  # whether anything in the folder was changed
+
+    def begin(self) -> None:
+        """Mark the set, once; with ``overwrite`` the parts of earlier runs are removed."""
+        if not self.changed:
+            claim_folder(self._folder, ResultKind.FEATURES)
+            remove_manifest(self._folder)
+            if self._overwrite:
+                remove_parts(list_parts(self._folder))
+            self.changed = True
+
+
+def remove_parts(paths: Iterable[Location]) -> None:
+    """Remove parts."""
     for path in paths:
         try:
             remove_stored(path)
         except OSError as error:
             raise FeatureSetError(f"cannot be removed: {error.strerror}", where=path) from error
-
-
-def _has_one_of(header: PartHeader | None, digests: AbstractSet[str]) -> bool:
-    return header is not None and not digests.isdisjoint(header.sketch)
 
 
 def _header_or_problem(path: Location) -> PartHeader | str:

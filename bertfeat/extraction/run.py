@@ -14,27 +14,26 @@ from hashlib import sha256
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, FileCorpus, check_readable
 from bertfeat.engine import Engine
 from bertfeat.errors import BertfeatError, CorpusError, RowFailedError, UsageError, parameter
-from bertfeat.extraction.agenda import PlannedAgenda, ScanningAgenda, tasks_of
+from bertfeat.extraction.agenda import Agenda, MadePart, PlannedAgenda, ScanningAgenda, tasks_of
 from bertfeat.extraction.embedder import Embedder
-from bertfeat.extraction.part_writer import ChangedFolder
 from bertfeat.extraction.plan import PartLimits, PlannedPart, begins_with, plan_parts, read_part
-from bertfeat.extraction.progress import RunProgress
-from bertfeat.extraction.report import ExtractionReport, OnProgress
-from bertfeat.extraction.resume import ExistingParts
-from bertfeat.extraction.run_manifest import (
+from bertfeat.extraction.progress import ExtractionReport, OnProgress, RunProgress
+from bertfeat.extraction.records import (
+    bytes_per_character,
+    bytes_per_row,
     finished_as,
     is_finished,
+    record_settings,
     recorded_settings,
     refuse_changed_files,
     run_facts,
     run_identity,
     write_run_manifest,
 )
+from bertfeat.extraction.resume import ChangedFolder, ExistingParts
 from bertfeat.extraction.run_options import PART_ROWS, ExtractionOptions
-from bertfeat.extraction.settings import bytes_per_character, bytes_per_row, record_settings
 from bertfeat.extraction.sharing import PlanSize, RunFacts, SharedRun, Sharing
 from bertfeat.extraction.source import CorpusSource, is_of_files, open_run_source
-from bertfeat.extraction.tasks import Agenda, MadePart
 from bertfeat.extraction.worker import ExtractionJob, PartWorker
 from bertfeat.features import (
     FAILURES_NAME,
@@ -60,12 +59,7 @@ class FailureLimits:
         self._failed = 0
 
     def check(self, failures: Sequence[Failure], *, final: bool) -> None:
-        """Stop if a part's failures, together with those of the parts before it, are too many.
-
-        Raises:
-            RowFailedError: the run is strict.
-            BertfeatError: too many failed.
-        """
+        """Stop if a part's failures, together with those of the parts before it, are too many."""
         if failures and self._strict:
             raise RowFailedError(failures[0].reason, where=parameter("strict", True))
         if self._most is not None and failures and self._failed + len(failures) > self._most:
@@ -76,12 +70,7 @@ class FailureLimits:
         self._failed += len(failures) if final else 0
 
     def check_finished(self, manifest: Manifest) -> None:
-        """The same for a whole set, of which others have made parts.
-
-        Raises:
-            RowFailedError: the run is strict.
-            BertfeatError: too many failed.
-        """
+        """The same for a whole set, of which others have made parts."""
         remedy = f"{self._folder / FAILURES_NAME} lists them"
         if manifest.failed and self._strict:
             raise RowFailedError(f"{manifest.failed} rows failed", where=parameter("strict", True), remedy=remedy)
@@ -123,7 +112,10 @@ class ExtractionRun:
 
     def _execute_locked(self) -> None:
         self._check_source()
-        self._check_folder()
+        refuse_other_kind(self._folder, ResultKind.FEATURES)
+        refuse_foreign_parts(self._folder)
+        if not self._sharing.several_writers:
+            remove_leftovers(self._folder)
         with open_run_source(self._source, self._folder, self._corpus_settings) as corpus:
             self._check_corpus(corpus)
             recorded = recorded_settings(self._folder) if not self._options.overwrite else None
@@ -149,12 +141,6 @@ class ExtractionRun:
             _log.warning("done again: %s", problem)
 
     # ── before ──────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _check_folder(self) -> None:
-        refuse_other_kind(self._folder, ResultKind.FEATURES)
-        refuse_foreign_parts(self._folder)
-        if not self._sharing.several_writers:
-            remove_leftovers(self._folder)
 
     def _check_source(self) -> None:
         """Refuse what workers cannot read, before standard input is."""

@@ -19,13 +19,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertfeat.arguments import checked, require_at_least
-from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Document, Failure, KeptColumn, memory_corpus
+from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Document, KeptColumn, memory_corpus
 from bertfeat.encoder import resolve_device
 from bertfeat.engine import Engine
 from bertfeat.errors import UsageError
 from bertfeat.extraction.embedder import Embedder, PartResult
-from bertfeat.extraction.options import AnyKeywords, EncodeOptions, EncodeResult, NumpyKeywords, TensorKeywords
-from bertfeat.extraction.report import ExtractionReport, Progress
+from bertfeat.extraction.encode_arguments import (
+    AnyKeywords,
+    EncodeOptions,
+    EncodeResult,
+    NumpyKeywords,
+    TensorKeywords,
+    check_prompt,
+    take_texts,
+)
+from bertfeat.extraction.progress import ExtractionReport, Progress
 from bertfeat.extraction.run import ExtractionRun
 from bertfeat.extraction.run_options import ExtractionOptions
 from bertfeat.extraction.sharing import Sharing
@@ -37,7 +45,6 @@ from bertfeat.extraction.similarity import (
     similarity_of_pairs,
 )
 from bertfeat.extraction.source import CorpusSource
-from bertfeat.extraction.texts import check_prompt, take_texts
 from bertfeat.features import DocumentFeatures, MemoryFeatures, PartContent, content_documents
 from bertfeat.io import Address, as_location, decode_json, prefetched
 from bertfeat.progress import ProgressOption, telling
@@ -125,7 +132,8 @@ class Extractor(Embedder):
             UsageError: a text that cannot be embedded.
         """
         for result in self._results(corpus, _CHUNK, (), batch_size):
-            _refuse_failures(result.failures)
+            if failures := result.failures:
+                raise UsageError(f"{len(failures)} texts cannot be embedded; the first: {failures[0].reason}")
             yield result.content
 
     def blocks(self, corpus: Corpus, rows: int) -> Iterator[MemoryFeatures]:
@@ -210,8 +218,8 @@ class Extractor(Embedder):
         ``inputs`` is a string, or strings in a list, tuple, array, Series, column or generator; pairs are tuples. The
         keywords are sentence-transformers' too: ``convert_to_tensor``, ``convert_to_numpy``, ``normalize_embeddings``,
         ``truncate_dim``, ``prompt``, ``prompt_name``, ``precision``, ``batch_size`` and others that
-        :class:`~bertfeat.extraction.options.EncodeOptions` explains. With ``output_value="token_embeddings"`` each
-        text gives the matrix of its tokens, special ones and the prompt's included.
+        :class:`~bertfeat.extraction.encode_arguments.EncodeOptions` explains. With ``output_value="token_embeddings"``
+        each text gives the matrix of its tokens, special ones and the prompt's included.
 
         Shape: ``[n, width]`` float32, in the order of the texts; ``[width]`` for a single string; a list of
         ``[tokens, width]`` for tokens.
@@ -492,11 +500,6 @@ class Extractor(Embedder):
         def __getattr__(self, name: str) -> NoReturn:
             reason = f": {_REFUSED[name]}" if name in _REFUSED else ""
             raise AttributeError(f"an Extractor has no {name!r}{reason}")
-
-
-def _refuse_failures(failures: Sequence[Failure]) -> None:
-    if failures:
-        raise UsageError(f"{len(failures)} texts cannot be embedded; the first: {failures[0].reason}")
 
 
 def _text_documents(items: list[CorpusItem]) -> Iterator[Document]:

@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from bertfeat.errors import FolderLockedError, parameter
-from bertfeat.extraction.agenda import OnPart, Selection
+from bertfeat.extraction.agenda import Agenda, OnPart, Selection
 from bertfeat.extraction.plan import PlannedPart
-from bertfeat.extraction.tasks import Agenda
 from bertfeat.extraction.worker import ExtractionJob
 from bertfeat.io import (
     STATE_FOLDER,

@@ -47,11 +47,7 @@ MEASURES = tuple(_ALL)
 
 
 def check_measure(name: object) -> str:
-    """Return the name of a measure, which may be the value of an Enum member.
-
-    Raises:
-        UsageError: a name that is no measure.
-    """
+    """Return the name of a measure, which may be the value of an Enum member."""
     plain = getattr(name, "value", name)
     if plain not in MEASURES:
         raise UsageError(f"unknown similarity {plain!r}; known are {', '.join(MEASURES)}")

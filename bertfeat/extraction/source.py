@@ -1,14 +1,21 @@
-"""The input of a run: a corpus, files, folders or patterns, or standard input."""
+"""The input of a run: a corpus, files, folders or patterns, or standard input.
 
+Standard input is copied into a folder first, so that it can be read more than once.
+"""
+
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from bertfeat.corpus import Corpus, CorpusSettings, FileCorpus, open_corpus
 from bertfeat.errors import CorpusError, UsageError, parameter
-from bertfeat.extraction.spool import STDIN, spool_stdin
-from bertfeat.io import Address, Location, as_location, real_path
+from bertfeat.features import SPOOL_NAME
+from bertfeat.io import Address, Location, as_location, make_state_folder, real_path, storage_errors
 
+STDIN = "-"
 CorpusSource = Corpus | str | Path | Address | Sequence[str | Path | Address]
 
 
@@ -44,12 +51,7 @@ def is_of_files(source: CorpusSource) -> bool:
 
 
 def open_files(source: CorpusSource, settings: CorpusSettings, *, reader: str) -> Corpus:
-    """Open a corpus for another use than a run; ``reader`` names the use in the error.
-
-    Raises:
-        CorpusError: it cannot be read.
-        UsageError: it is standard input, which can be read only once.
-    """
+    """Open a corpus for another use than a run; ``reader`` names the use in the error."""
     if isinstance(source, str | Path | Address):
         source = [source]
     if not isinstance(source, Sequence):
@@ -72,3 +74,33 @@ def _holds(folder: Location, file: Location) -> bool:
     if isinstance(folder, Address) or isinstance(file, Address):
         return str(file).startswith(f"{folder}/")
     return real_path(folder) in real_path(file).parents
+
+
+@contextmanager
+def spool_stdin(folder: Location, settings: CorpusSettings) -> Iterator[Corpus]:
+    """Open standard input as a corpus; its copy in ``folder`` is removed at the end, after an error too.
+
+    For a folder in object storage the copy lies among temporary files.
+
+    Raises:
+        FeatureSetError: the folder cannot be written.
+        CorpusError: it cannot be read.
+    """
+    stream = getattr(sys.stdin, "buffer", None)
+    if stream is None:
+        raise CorpusError("standard input is closed, or no stream of bytes", remedy="give a file, or pipe something in")
+    place = Path(tempfile.mkdtemp(prefix="bertfeat-")) if isinstance(folder, Address) else make_state_folder(folder)
+    path = place / SPOOL_NAME
+    try:
+        with storage_errors(place):
+            path.unlink(missing_ok=True)
+            # "x": not through a link that somebody put there
+            with path.open("xb") as file:
+                shutil.copyfileobj(stream, file, 1 << 20)
+        corpus = open_corpus([path], settings, name="standard input")
+        corpus.sources = (STDIN,)  # the folder that the copy lies in decides nothing
+        yield corpus
+    finally:
+        path.unlink(missing_ok=True)
+        if isinstance(folder, Address):
+            place.rmdir()

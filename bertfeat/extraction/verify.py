@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.corpus import Corpus, CorpusSettings, Document
@@ -171,20 +170,12 @@ def _compute_again(
 def _deviation(column: str, stored: Mapping[int, DocumentFeatures], again: Mapping[int, DocumentFeatures]) -> Deviation:
     largest, total, number, cosines = 0.0, 0.0, 0, []
     for row, document in again.items():
-        before, now = (_flatten(features.stored[column]) for features in (stored[row], document))
+        before, now = (features.stored[column].astype(np.float64).ravel() for features in (stored[row], document))
         if before.shape != now.shape:
             raise FeatureSetError(f"row {row}: {column} has {before.size} values, but the text gives {now.size}")
         difference = np.abs(before - now)
         largest = max(largest, float(difference.max(initial=0.0)))
         total, number = total + float(difference.sum()), number + difference.size
-        cosines.append(_cosine_of(before, now))
+        norms = float(np.linalg.norm(before) * np.linalg.norm(now))
+        cosines.append(float(before @ now) / norms if norms else float(np.array_equal(before, now)))
     return Deviation(column, largest, total / max(1, number), min(cosines), float(np.mean(cosines)))
-
-
-def _flatten(matrix: NDArray[np.floating]) -> NDArray[np.float64]:
-    return matrix.astype(np.float64).ravel()
-
-
-def _cosine_of(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    norms = float(np.linalg.norm(a) * np.linalg.norm(b))
-    return float(a @ b) / norms if norms else float(np.array_equal(a, b))

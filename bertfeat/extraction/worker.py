@@ -4,35 +4,52 @@ Every part is computed from its own rows alone, so whoever makes it gives the sa
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, Self
+
+import torch
 
 from bertfeat.corpus import CorpusFile, Failure, KeptColumn
 from bertfeat.engine import Worker
-from bertfeat.errors import BertfeatError, DamagedError, RowFailedError, parameter
-from bertfeat.extraction.cores import threads_in_use, use_threads
+from bertfeat.errors import BertfeatError, DamagedError, RowFailedError, StorageError, parameter
+from bertfeat.extraction.agenda import MadePart, OnDone, Result, ScannedFiles, ScanTask, Task
+from bertfeat.extraction.cores import threads_in_use, use_threads, writer_count
 from bertfeat.extraction.embedder import Embedder, PartResult, TokenizedRows
 from bertfeat.extraction.language_check import corpus_warnings
 from bertfeat.extraction.part_content import count_part
-from bertfeat.extraction.part_writer import PartWriter
 from bertfeat.extraction.plan import PartLimits, PlannedPart, read_part, scan_file
 from bertfeat.extraction.progress import RunProgress
-from bertfeat.extraction.tasks import MadePart, OnDone, Result, ScannedFiles, ScanTask, Task
 from bertfeat.features import (
     FORMAT_VERSION,
     FeatureSettings,
     ModelIdentity,
+    PartContent,
     PartHeader,
     check_part,
     part_path,
     read_header,
+    write_part,
 )
-from bertfeat.io import Address, Location, file_stamp, prefetched, remove_stored
+from bertfeat.io import (
+    Address,
+    ContextPool,
+    Location,
+    file_stamp,
+    give_back_memory,
+    prefetched,
+    remove_stored,
+    stage,
+)
 from bertfeat.recipe import FeatureColumn
 
+_TOKENS_BETWEEN = 200_000  # written between two times that freed memory is given back
 
-class CheckFailures(Protocol):
+
+class _CheckFailures(Protocol):
     """Raises an error where a part's failures are too many for the run to go on."""
 
     def __call__(self, failures: Sequence[Failure], *, final: bool) -> None:
@@ -62,13 +79,13 @@ class PartWorker:
         embedder: Embedder,
         progress: RunProgress | None = None,
         begin: Callable[[], None] = lambda: None,
-        check_failures: CheckFailures | None = None,
+        check_failures: _CheckFailures | None = None,
     ) -> None:
         self._job, self._embedder = job, embedder
         self._progress = progress or RunProgress()
         self._check_failures = check_failures or self._stop_if_strict
         wait = self._progress.wait_for_write
-        self._writer = PartWriter(
+        self._writer = _PartWriter(
             job.folder, embedder.device, several_writers=job.several_writers, begin=begin, wait=wait
         )
 
@@ -125,19 +142,15 @@ class PartWorker:
 
     def _make_part(self, part: _TokenizedPart, done: OnDone) -> None:
         self._check_failures(part.tokenized.rows.failures, final=False)  # of the corpus: known before computing
-        self._load_model()
+        begin = time.monotonic()
+        _ = self._embedder.encoder  # loaded when the first part needs it; the run's time does not include that
+        self._progress.exclude(time.monotonic() - begin)
         result = self._compute(part)
         header = self._part_header(part, result)
         self._check_failures(header.failures, final=True)
         made = MadePart(header, False, result.computed_tokens, result.padded_tokens, part.warnings, part.damage)
         planned = part.planned
         self._writer.write(header, result.content, lambda: done(planned, made))
-
-    def _load_model(self) -> None:
-        """Load the model when the first part needs it; the run's time does not include that."""
-        begin = time.monotonic()
-        _ = self._embedder.encoder
-        self._progress.exclude(time.monotonic() - begin)
 
     def _compute(self, part: _TokenizedPart) -> PartResult:
         documents, total, computed = len(part.tokenized.rows.documents), max(1, part.tokenized.token_count), 0
@@ -237,3 +250,77 @@ class ExtractionJob:
             remedy=f"if memory ran out, use fewer workers, a smaller {parameter('batch_tokens')} or a smaller "
             f"{parameter('part_rows')}",
         )
+
+
+# ── writing behind the encoder ──────────────────────────────────────────────────────────────────────────────
+
+
+class _PartWriter:
+    """Writes the parts of one run; leaving it waits for the last ones.
+
+    ``begin`` is called before each part, ``wait`` waits for a write and raises its error. With
+    ``several_writers`` other processes write into the folder too: a part that is there stays.
+    """
+
+    def __init__(
+        self,
+        folder: Location,
+        device: torch.device,
+        *,
+        several_writers: bool,
+        begin: Callable[[], None],
+        wait: Callable[[Future[None]], None],
+    ) -> None:
+        self._folder, self._begin, self._wait = folder, begin, wait
+        self._if_absent = several_writers
+        self._threads = writer_count(device)
+        self._pool = ContextPool(self._threads, "bertfeat-writer")
+        self._pending: deque[Future[None]] = deque()
+        self._unreturned_tokens = 0  # written since freed memory was given back
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._pool:
+            try:
+                for write in self._pending:
+                    self._wait(write)
+            finally:
+                self._pending.clear()
+                give_back_memory()
+
+    def write(self, header: PartHeader, content: PartContent, done: Callable[[], None]) -> None:
+        """Write a part as soon as a thread is free, and return when one has taken it; ``done`` is called after it."""
+        while self._pending and (len(self._pending) == self._threads or self._pending[0].done()):
+            self._wait(self._pending.popleft())
+        self._begin()
+        self._pending.append(self._pool.submit(copy_context().run, self._write, header, content, done))
+
+    def raise_failed(self) -> None:
+        """Raise the error of a write that has failed."""
+        for write in tuple(self._pending):
+            if write.done():
+                write.result()
+
+    def _write(self, header: PartHeader, content: PartContent, done: Callable[[], None]) -> None:
+        with stage("write"):
+            try:
+                write_part(self._folder, header, content, if_absent=self._if_absent)
+            except StorageError:
+                # others who took the part over have finished it, and the set, and removed what was half written
+                if not self._if_absent or not _is_written(self._folder, header):
+                    raise
+        done()
+        # after every small part it would cost time, since the encoder's blocks would be new each time
+        self._unreturned_tokens += header.counts.tokens
+        if self._unreturned_tokens >= _TOKENS_BETWEEN:
+            self._unreturned_tokens = 0
+            give_back_memory()
+
+
+def _is_written(folder: Location, header: PartHeader) -> bool:
+    try:
+        return read_header(part_path(folder, header.number)).digest == header.digest
+    except (BertfeatError, OSError):
+        return False

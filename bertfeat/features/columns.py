@@ -9,8 +9,6 @@ from bertfeat.derivation import Derivation, derive
 from bertfeat.errors import NotDerivableError, RecipeError, did_you_mean, parameter
 from bertfeat.recipe import BEST_LAYERS, FeatureColumn, Operation, Pooling, Recipe, TaskName, parse_recipes
 
-_COMBINED = re.compile(r"(sum|mean|concat)_(\d+(?:_\d+)*|\d+_plus_\d+)")
-
 
 @dataclass(frozen=True, slots=True)
 class ReadableColumn:
@@ -102,9 +100,7 @@ def _best_columns(
     return columns
 
 
-def _only_column(
-    stored: Sequence[FeatureColumn], pooling: str | None, best: Sequence[ReadableColumn] = ()
-) -> FeatureColumn:
+def _only_column(stored: Sequence[FeatureColumn], pooling: str | None, best: Sequence[ReadableColumn]) -> FeatureColumn:
     columns = [column for column in stored if column.pooling == pooling] if pooling else _preferred_columns(stored)
     if len(columns) == 1:
         return columns[0]
@@ -167,7 +163,7 @@ def _candidate_poolings(name: str | None, stored: Sequence[FeatureColumn]) -> li
 
 def _recipe_spec(name: str) -> str:
     """The layer specification that a recipe's name stands for: ``sum_9_12`` is ``sum=9..12``; others as they are."""
-    if match := _COMBINED.fullmatch(name):
+    if match := re.fullmatch(r"(sum|mean|concat)_(\d+(?:_\d+)*|\d+_plus_\d+)", name):
         layers = re.findall(r"\d+", match[2])
         ranged = len(layers) == 2 and "plus" not in name
         return f"{match[1]}={('..' if ranged else '+').join(layers)}"

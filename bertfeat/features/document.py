@@ -1,4 +1,7 @@
-"""One document of a feature set: its text, its tokens and words with their positions, and its vectors."""
+"""Documents with their features: text, tokens and words with their positions, and vectors.
+
+They come from the record batches of a feature set, or from computed rows in memory that were never written.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,13 +11,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked_methods
-from bertfeat.corpus import RESERVED_COLUMNS, Value
+from bertfeat.corpus import RESERVED_COLUMNS, Failure, KeptColumn, Value
 from bertfeat.display import Cells, displayed
 from bertfeat.errors import NotDerivableError
 from bertfeat.features.columns import column_names, find_column
-from bertfeat.features.pieces import DocumentPieces, Matrix, read_positions
+from bertfeat.features.record_batches import DocumentPieces, Matrix, piece_offsets, read_positions, stored_matrices
 from bertfeat.features.schema import PartContent, content_table
-from bertfeat.features.vectors import piece_offsets, stored_matrices
 from bertfeat.recipe import FeatureColumn, Unit
 
 
@@ -88,10 +90,11 @@ def batch_documents(
     """The documents of a record batch, with those of the feature columns that it holds."""
     columns = tuple(column for column in columns if column.name in batch.schema.names)
     matrices = stored_matrices(batch, columns)
-    offsets = {column.name: _matrix_offsets(batch, column) for column in columns}
+    offsets = {column.name: None if column.pooling.per_document else piece_offsets(batch, column) for column in columns}
     features = {column.name for column in columns}
     kept = [name for name in batch.schema.names if name not in features and name not in RESERVED_COLUMNS]
-    plain = batch.select([*(name for name in _DOCUMENT_COLUMNS if name in batch.schema.names), *kept]).to_pylist()
+    own = ("row", "id", "text", "pair", "n_tokens", "n_unk", "n_truncated", "tags")
+    plain = batch.select([*(name for name in own if name in batch.schema.names), *kept]).to_pylist()
     pieces = {kind: _document_pieces(batch, kind) for kind in ("token", "word")}
     for at, values in enumerate(plain):
         yield DocumentFeatures(
@@ -124,13 +127,6 @@ def content_documents(
         yield from batch_documents(batch, columns, num_layers)
 
 
-_DOCUMENT_COLUMNS = ("row", "id", "text", "pair", "n_tokens", "n_unk", "n_truncated", "tags")
-
-
-def _matrix_offsets(batch: pa.RecordBatch, column: FeatureColumn) -> NDArray[np.int64] | None:
-    return None if column.pooling.per_document else piece_offsets(batch, column)
-
-
 def _document_pieces(batch: pa.RecordBatch, kind: str) -> list[DocumentPieces] | None:
     """The tokens or words of each document; None where there are none in the batch."""
     if f"{kind}_start" not in batch.schema.names:
@@ -138,3 +134,45 @@ def _document_pieces(batch: pa.RecordBatch, kind: str) -> list[DocumentPieces] |
     positions = read_positions(batch, kind)
     strings = tuple(batch.column(f"{kind}s").flatten().to_pylist()) if f"{kind}s" in batch.schema.names else None
     return [positions.of_document(number, strings) for number in range(len(batch))]
+
+
+class MemoryFeatures:
+    """The documents of some rows of a corpus with their features, under the names that a feature set has for them."""
+
+    def __init__(
+        self, content: PartContent, columns: Sequence[FeatureColumn], failed: tuple[Failure, ...], origin: str
+    ) -> None:
+        self._table = content_table(content, columns)
+        self._failed = failed
+        self.rows = content.rows
+        """The rows of the corpus that are here, ``[D]``."""
+        self.folder = origin
+        """The corpus, where a feature set has its folder: for messages."""
+        self.sources: tuple[str, ...] = ()
+        self.columns = tuple(columns)
+        self.kept: tuple[KeptColumn, ...] = tuple(content.kept)
+        self.names: tuple[str, ...] = tuple(self._table.schema.names)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def failures(self) -> Iterator[Failure]:
+        """The rows of the corpus that failed."""
+        yield from self._failed
+
+    def stream(
+        self, names: Sequence[str] | None = None, *, batch_rows: int = 1024, start: int = 0, stop: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The columns of those names in row order, of the rows from ``start`` up to ``stop``."""
+        first = int(np.searchsorted(self.rows, start))
+        last = len(self.rows) if stop is None else int(np.searchsorted(self.rows, stop))
+        table = self._table.select(list(self.names if names is None else names))
+        yield from table.slice(first, last - first).to_batches(max_chunksize=batch_rows)
+
+    def without(self, rows: Sequence[int]) -> "MemoryFeatures":
+        """The same without some rows."""
+        other = object.__new__(MemoryFeatures)
+        other.__dict__.update(self.__dict__)
+        kept = ~np.isin(self.rows, list(rows))
+        other.rows, other._table = self.rows[kept], self._table.filter(pa.array(kept))
+        return other

@@ -5,19 +5,20 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Self, TextIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
+from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
 from bertfeat.display import displayed
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError, parameter
 from bertfeat.features.columns import ReadableColumn, column_names, find_column
-from bertfeat.features.export_batches import ExportBatch, VectorOwners, export_batches, number_lines
-from bertfeat.features.npy import NpyWriter
 from bertfeat.features.reader import FeatureSet
+from bertfeat.features.tables import ExportBatch, NpyWriter, export_batches
 from bertfeat.io import (
     Address,
     as_location,
@@ -93,9 +94,40 @@ def _was_killed(out: Path) -> bool:
     return not out.exists() and out.parent.is_dir() and any(unfinished_outputs(out))
 
 
+@dataclass(frozen=True, slots=True)
+class _VectorOwners:
+    """The owners of a column's vectors: row and id, and for tokens and words number, string and character offsets."""
+
+    schema: pa.Schema
+    position_columns: tuple[str, ...]  # the columns of the set that hold strings and offsets
+
+    @classmethod
+    def of(cls, features: FeatureSet, exported: ReadableColumn) -> Self:
+        """The owners of that column's vectors."""
+        kind = exported.pooling
+        fields = [("row", pa.int64()), ("id", pa.string())]
+        known = {"string": f"{kind}s", "start": f"{kind}_start", "end": f"{kind}_end"}
+        places = {name: column for name, column in known.items() if column in features.names}
+        if not kind.per_document:
+            fields.append(("position", pa.int64()))
+            fields.extend((name, pa.string() if name == "string" else pa.int32()) for name in places)
+        return cls(pa.schema(fields), tuple(places.values()))
+
+    def table(self, batch: ExportBatch) -> pa.Table:
+        """One line for each vector of the batch's first exported column."""
+        vectors = batch.vectors[0]
+        arrays = [
+            vectors.rows,
+            vectors.ids,
+            vectors.positions,
+            *(batch.records[name].flatten() for name in self.position_columns),
+        ]
+        return pa.table(arrays[: len(self.schema)], schema=self.schema)
+
+
 def _write_npy(features: FeatureSet, column: str | None, out: Path, ids: Path) -> int:
     feature = features.find(column)
-    owners = VectorOwners.of(features, feature)
+    owners = _VectorOwners.of(features, feature)
     count = 0
     with NpyWriter(out, feature.width) as vectors, _open_text(ids) as file:
         for batch in export_batches(features, [feature], owners.position_columns):
@@ -107,7 +139,7 @@ def _write_npy(features: FeatureSet, column: str | None, out: Path, ids: Path) -
 
 def _write_csv(features: FeatureSet, column: str | None, out: Path) -> int:
     feature = features.find(column)
-    owners = VectorOwners.of(features, feature)
+    owners = _VectorOwners.of(features, feature)
     values = [pa.field(f"v{at}", pa.float32()) for at in range(feature.width)]
     schema = pa.schema([*list(owners.schema)[1:], *values])  # without the row
     count = 0
@@ -138,7 +170,7 @@ def _json_vectors(batch: ExportBatch, chosen: list[ReadableColumn]) -> list[list
     """For each chosen column, the JSON form of each document's vectors: a list, or a list of lists."""
     columns = []
     for at, feature in enumerate(chosen):
-        vectors = [f"[{values}]" for values in number_lines(batch.vectors[at].matrix)]
+        vectors = [f"[{values}]" for values in _number_lines(batch.vectors[at].matrix)]
         if not feature.pooling.per_document:
             vectors = [f"[{', '.join(of_document)}]" for of_document in batch.group_by_document(at, vectors)]
         columns.append(vectors)
@@ -173,7 +205,7 @@ def _bert_pieces(batch: ExportBatch, indexes: list[int]) -> list[str]:
     layers = [
         [
             f'{{"index": {index}, "values": [{values}]}}'
-            for values in number_lines(vectors.matrix.astype(float).round(6))
+            for values in _number_lines(vectors.matrix.astype(float).round(6))
         ]
         for index, vectors in zip(indexes, batch.vectors, strict=True)
     ]
@@ -212,17 +244,28 @@ EXPORT_FORMATS = tuple(_WRITERS)
 """The formats of :func:`export_features`."""
 
 
+def _number_lines(matrix: NDArray[np.floating]) -> list[str]:
+    """Each vector's values separated by commas, in the fewest digits that give back the very same number.
+
+    JSON has no infinite numbers and no NaN: they become ``null``.
+    """
+    values = pa.array(matrix.reshape(-1))
+    text = pc.cast(values, pa.string())
+    if not np.isfinite(matrix).all():
+        text = pc.if_else(pc.is_finite(values), text, "null")
+    ends = pa.array(np.arange(len(matrix) + 1, dtype=np.int32) * matrix.shape[1])
+    lines: list[str] = pc.binary_join(pa.ListArray.from_arrays(ends, text), ", ").to_pylist()
+    return lines
+
+
 def _record_json(record: dict[str, object]) -> str:
     try:
         return json.dumps(record, ensure_ascii=False, allow_nan=False)
     except ValueError:  # a kept value that is NaN or infinite, which JSON does not have
-        return json.dumps(
-            {key: None if _is_infinite_or_nan(value) else value for key, value in record.items()}, ensure_ascii=False
-        )
-
-
-def _is_infinite_or_nan(value: object) -> bool:
-    return isinstance(value, float) and not np.isfinite(value)
+        finite = {
+            key: None if isinstance(value, float) and not np.isfinite(value) else value for key, value in record.items()
+        }
+        return json.dumps(finite, ensure_ascii=False)
 
 
 def _open_text(path: Path) -> TextIO:

@@ -1,4 +1,8 @@
-"""The manifest and the list of failures: derived from the parts and written last, so that a set opens quickly."""
+"""The files that end a feature set: the manifest and the list of failures, or the record of a shard.
+
+The first two are derived from the parts and written last, so that a set opens quickly. A shard is no whole feature set:
+its record says which parts of whose plan lie in the folder.
+"""
 
 import json
 from collections.abc import Mapping
@@ -11,8 +15,7 @@ from typing import IO
 
 from bertfeat.corpus import RESERVED_COLUMNS, Failure, KeptColumn
 from bertfeat.errors import DamagedError, FeatureSetError
-from bertfeat.features.header import FORMAT_VERSION, Counts, ModelIdentity
-from bertfeat.features.part import PartFooter
+from bertfeat.features.part import FORMAT_VERSION, Counts, ModelIdentity, PartFooter
 from bertfeat.features.parts import (
     RERUN_REMEDY,
     PartEntry,
@@ -22,9 +25,8 @@ from bertfeat.features.parts import (
     part_footers,
 )
 from bertfeat.features.schema import KEPT_TYPES
-from bertfeat.features.seal import REDO_PART
+from bertfeat.features.sealed_file import REDO_PART
 from bertfeat.features.settings import FeatureSettings
-from bertfeat.features.shard_record import SHARD_NAME, refuse_shard
 from bertfeat.io import (
     STATE_FOLDER,
     JsonFormat,
@@ -38,13 +40,11 @@ from bertfeat.io import (
 )
 from bertfeat.recipe import FeatureColumn
 
-MANIFEST_NAME = f"{STATE_FOLDER}/manifest.json"
+_MANIFEST_NAME = f"{STATE_FOLDER}/manifest.json"
 FAILURES_NAME = f"{STATE_FOLDER}/failures.jsonl"
+_SHARD_NAME = f"{STATE_FOLDER}/shard.json"
 
-_KEPT_NAMES = {str(kind): name for name, kind in KEPT_TYPES.items()}
-_RUN_FIELDS = ("sources", "times", "versions", "run")  # known to the run only, and to no part
-_SPOOLED = 1 << 20  # bytes of a list of failures that is held in memory
-_COMPARED = 1 << 20  # bytes of it that are compared at once
+_SPOOLED = 1 << 20  # bytes of a list of failures that is held in memory, or compared at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ def write_manifest(
         check_accounting(folder, manifest.parts)
         make_state_folder(folder)
         _write_failures(folder, failures)
-    write_json(folder / MANIFEST_NAME, manifest)
-    remove_stored(folder / SHARD_NAME)
+    write_json(folder / _MANIFEST_NAME, manifest)
+    remove_stored(folder / _SHARD_NAME)
     return manifest
 
 
@@ -117,12 +117,12 @@ def read_manifest(folder: Location) -> Manifest | None:
     if isinstance(folder, Path) and folder.is_file():
         problem, remedy = "this is a file, and a feature set is a folder", "bertfeat extract makes one of a corpus"
         raise FeatureSetError(problem, where=folder, remedy=remedy)
-    return _MANIFEST_FORMAT.read(folder / MANIFEST_NAME)
+    return _MANIFEST_FORMAT.read(folder / _MANIFEST_NAME)
 
 
 def remove_manifest(folder: Location) -> None:
     """Mark a set as unfinished: called before the first part is written or removed."""
-    for name in (MANIFEST_NAME, FAILURES_NAME, SHARD_NAME):
+    for name in (_MANIFEST_NAME, FAILURES_NAME, _SHARD_NAME):
         remove_stored(folder / name)
 
 
@@ -135,8 +135,9 @@ def check_derived(folder: Location, manifest: Manifest) -> None:
     with SpooledTemporaryFile(_SPOOLED) as failures:
         # as JSON: two recipes are equal whatever their names, but the manifest has their names too
         written, derived = to_plain(manifest), to_plain(_derive_manifest(folder, failures))
+        of_the_run = ("sources", "times", "versions", "run")  # known to no part
         for name in derived:
-            if name not in (*_RUN_FIELDS, "format_version") and written[name] != derived[name]:
+            if name not in (*of_the_run, "format_version") and written[name] != derived[name]:
                 raise DamagedError(
                     f"the manifest is not that of the parts, from which it is derived: they differ in {name}",
                     where=folder,
@@ -168,19 +169,14 @@ def finished_parts(folder: Location, manifest: Manifest) -> tuple[PartEntry, ...
 
 
 def unfinished_parts(folder: Location, *, allowed: bool) -> tuple[PartEntry, ...]:
-    """The parts of a set without manifest, some of which may be missing, if it is ``allowed`` to read them.
-
-    Raises:
-        FeatureSetError: it is not, or there are no parts of one feature set.
-        DamagedError: a part is damaged, or rows do not add up.
-    """
+    """The parts of a set without manifest, some of which may be missing, if it is ``allowed`` to read them."""
     footers = part_footers(folder)
     if not allowed:
-        refuse_shard(folder)
+        _refuse_shard(folder)
         first, *more = next(footers).header.sources or ("CORPUS",)
         sources = f"{first} …" if more else first
         raise FeatureSetError(
-            f"this feature set is not finished (it has no {MANIFEST_NAME})",
+            f"this feature set is not finished (it has no {_MANIFEST_NAME})",
             where=folder,
             remedy=f"the same command again finishes it: bertfeat extract {sources} -o {folder} … "
             f"(or read what there is so far: FeatureSet(folder, allow_unfinished=True))",
@@ -193,9 +189,8 @@ def unfinished_parts(folder: Location, *, allowed: bool) -> tuple[PartEntry, ...
 def kept_columns(footer: PartFooter) -> tuple[KeptColumn, ...]:
     """The corpus's own columns in a part."""
     known = {*RESERVED_COLUMNS, *(column.name for column in footer.header.columns)}
-    return tuple(
-        KeptColumn(field.name, _KEPT_NAMES[str(field.type)]) for field in footer.schema if field.name not in known
-    )
+    types = {str(kind): name for name, kind in KEPT_TYPES.items()}
+    return tuple(KeptColumn(field.name, types[str(field.type)]) for field in footer.schema if field.name not in known)
 
 
 def _derive_manifest(folder: Location, failures: IO[bytes]) -> Manifest:
@@ -265,7 +260,80 @@ def _check_failures(folder: Location, failures: IO[bytes]) -> None:
 
 def _are_equal(right: IO[bytes], file: BufferedIOBase) -> bool:
     """Whether a file has the right content and no more; a wrong one may be endless."""
-    while block := right.read(_COMPARED):
+    while block := right.read(_SPOOLED):
         if file.read(len(block)) != block:
             return False
     return not file.read(1)
+
+
+# ── the record of a shard ───────────────────────────────────────────────────────────────────────────────────
+
+_SHARD_VERSION = 1
+_SHARD_REMEDY = "run the shard's extract command again: it writes a new one"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRecord:
+    """A finished shard: it has those parts of a plan whose number, divided by ``count``, leaves ``index``."""
+
+    index: int
+    count: int
+    parts: int  # of the whole plan
+    rows: int  # of the whole corpus
+    plan: str  # sha256 of the digests of all parts: equal where the same rows were cut in the same way
+    settings: FeatureSettings
+    run: str  # as in the manifest of a whole set
+    sources: tuple[str, ...]
+    times: Mapping[str, object]
+    versions: Mapping[str, str]
+    format_version: int = _SHARD_VERSION
+
+    def __str__(self) -> str:
+        return f"shard {self.index}/{self.count}"
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of its parts; a shard may have none."""
+        return range(self.index, self.parts, self.count)
+
+
+_SHARD_FORMAT = JsonFormat(
+    ShardRecord, _SHARD_VERSION, error=DamagedError, refusal=FeatureSetError, remedy=_SHARD_REMEDY
+)
+
+
+def read_shard(folder: Location) -> ShardRecord | None:
+    """Read the record of a shard; None where the folder holds no finished shard.
+
+    Raises:
+        FeatureSetError: written by a newer bertfeat.
+        DamagedError: cannot be read as such a record, or was changed after it was written.
+    """
+    record = _SHARD_FORMAT.read(folder / _SHARD_NAME)
+    if record is not None and not (0 <= record.index < record.count and 0 < record.parts <= record.rows < 1 << 62):
+        raise DamagedError(
+            f"{record} of {record.parts} parts and {record.rows} rows cannot be",
+            where=folder / _SHARD_NAME,
+            remedy=_SHARD_REMEDY,
+        )
+    return record
+
+
+def write_shard(folder: Location, record: ShardRecord) -> None:
+    """Finish a shard, all of whose parts are there.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    write_json(folder / _SHARD_NAME, record)
+
+
+def _refuse_shard(folder: Location) -> None:
+    """Refuse a folder that holds a shard, where a whole feature set is wanted."""
+    if (record := read_shard(folder)) is not None:
+        raise FeatureSetError(
+            f"this is {record} of a feature set, not the whole of it",
+            where=folder,
+            remedy="put all shards together: bertfeat merge SHARD... -o DIR (or read what this one holds: "
+            "FeatureSet(folder, allow_unfinished=True))",
+        )

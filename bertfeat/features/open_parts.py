@@ -1,26 +1,191 @@
-"""The parts of one feature set, opened when they are needed: rows by number or id, row groups kept for the next row."""
+"""The parts of one feature set, opened when they are needed: row groups against their checksums, rows by number or id.
 
+The row group of a row is kept for the next one.
+"""
+
+import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from io import IOBase, RawIOBase
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bertfeat.errors import DamagedError, FeatureSetError
 from bertfeat.features.manifest import read_manifest
-from bertfeat.features.part import PartFooter, read_footer
-from bertfeat.features.part_check import check_part_columns
+from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter, read_footer
 from bertfeat.features.parts import PartEntry
-from bertfeat.features.row_groups import PartReader, replaced_while_open
-from bertfeat.features.seal import REDO_PART
-from bertfeat.io import Location
+from bertfeat.features.schema import column_problems
+from bertfeat.features.sealed_file import REDO_PART, check_footer
+from bertfeat.io import Address, Location, file_identity, open_file
 
-_KEPT_GROUP = 64 << 20  # bytes of the largest row group that is kept for the next document
-_OPEN_PARTS = 64  # footers in memory
+if TYPE_CHECKING:
+    from typing_extensions import Buffer  # in collections.abc since Python 3.12
+
+
+@dataclass(frozen=True)
+class PartReader:
+    """A part whose footer was read.
+
+    A local file is opened anew for every read, so that threads do not share a handle; an object, whose opening is a
+    request, is opened once for each thread that reads at the same time. Each opening checks that the file is the
+    footer's own, or an equal one.
+    """
+
+    footer: PartFooter
+    _opened: list[IOBase] = field(default_factory=list, repr=False, compare=False)  # idle streams of an object
+    _equal: list[object] = field(default_factory=list, repr=False, compare=False)  # identities of equal files
+
+    @cached_property
+    def bounds(self) -> list[tuple[int, int]]:
+        """First and last row of each row group; of an empty one ``(0, -1)``."""
+        return [self._group_bounds(group) for group in range(self.footer.metadata.num_row_groups)]
+
+    def _group_bounds(self, group: int) -> tuple[int, int]:
+        """The bounds by the statistics of the column ``row``, or else by its values."""
+        statistics = self._statistics(group, 0)
+        if statistics is not None:
+            return int(statistics.min), int(statistics.max)
+        rows = self.read_group(group, ["row"]).column("row").to_numpy()
+        return (int(rows[0]), int(rows[-1])) if len(rows) else (0, -1)
+
+    def _statistics(self, group: int, column: int) -> pq.Statistics | None:
+        """The least and the greatest value of a column in a row group, where the part has them."""
+        statistics = self.footer.metadata.row_group(group).column(column).statistics
+        return statistics if statistics is not None and statistics.has_min_max else None
+
+    def batches(self, names: Sequence[str], *, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The documents with ``start <= row < stop``, at most a row group and ``batch_rows`` documents at a time."""
+        for group, (first, last) in enumerate(self.bounds):
+            if first >= stop or last < start:
+                continue
+            table = self.read_group(group, ["row", *(name for name in names if name != "row")])
+            if first < start or last >= stop:
+                begin, end = np.searchsorted(table.column("row").to_numpy(), [start, stop])
+                table = table.slice(begin, end - begin)
+            yield from table.select(names).combine_chunks().to_batches(max_chunksize=batch_rows)
+
+    def rows_of_id(self, document_id: str) -> list[int]:
+        """Rows of the documents with that id."""
+        rows: list[int] = []
+        for group in range(self.footer.metadata.num_row_groups):
+            statistics = self._statistics(group, 1)  # of the column ``id``
+            if statistics is None or statistics.min <= document_id <= statistics.max:
+                table = self.read_group(group, ["row", "id"])
+                # not by NumPy, to which "\\0" and "" are equal
+                rows.extend(table.filter(pc.equal(table.column("id"), document_id)).column("row").to_pylist())
+        return rows
+
+    def group_of(self, row: int) -> int | None:
+        """Number of the row group that holds a row; None where the row lies between two groups, blank or failed."""
+        return next((group for group, (first, last) in enumerate(self.bounds) if first <= row <= last), None)
+
+    def _check_table(self, table: pa.Table) -> None:
+        """Refuse nulls and partial matrices; :mod:`bertfeat.features.part_check` checks everything else."""
+        for column in self.footer.header.columns:
+            if column.name in table.column_names and not column.pooling.per_document:
+                sizes = pc.binary_length(table.column(column.name)).to_numpy()
+                if np.any(sizes % (column.width * np.dtype(column.dtype).itemsize)):
+                    raise ValueError(f"{column.name} holds a matrix whose rows are not whole")
+        complete = {"row", "id", *(column.name for column in self.footer.header.columns)}
+        for name in complete.intersection(table.column_names):
+            if table.column(name).null_count:
+                raise ValueError(f"{name} holds null")
+
+    def read_group(self, group: int, names: Sequence[str]) -> pa.Table:
+        """Read some columns of a row group, against its pages' checksums."""
+        try:
+            with (
+                self._open() as stream,
+                pq.ParquetFile(
+                    stream,
+                    metadata=self.footer.metadata,
+                    page_checksum_verification=True,
+                    pre_buffer=isinstance(self.footer.path, Address),  # neighboring columns in one request
+                ) as file,
+            ):
+                # one thread: no gain over a single column, and the caller's own threads are left alone
+                table = file.read_row_group(group, columns=list(names), use_threads=False).select(list(names))
+                self._check_table(table)
+                return table
+        except FileNotFoundError as error:
+            raise _replaced_while_open(self.footer.path) from error
+        except UNREADABLE_ERRORS as error:
+            raise DamagedError(
+                f"row group {group} cannot be read ({error})",
+                where=self.footer.path,
+                remedy="bertfeat verify says what else is damaged, and the same extract command redoes it",
+            ) from error
+
+    @contextmanager
+    def _open(self) -> Iterator[IOBase | pa.NativeFile]:
+        place = self.footer.path
+        if not isinstance(place, Address):
+            open_file(place).close()  # refuses a pipe, on which Arrow would wait
+            with pa.OSFile(os.fsencode(place)) as file:
+                self._check_identity(file)
+                yield file
+            return
+        if self._opened:
+            stream = self._opened.pop()
+        else:
+            file = open_file(place)
+            self._check_identity(file)
+            stream = _WholeReads(file.detach())
+        yield stream
+        self._opened.append(stream)
+
+    def _check_identity(self, file: IOBase | pa.NativeFile) -> None:
+        """Refuse a file that has taken the place of the one that the footer came from; an equal one is as good."""
+        identity = file_identity(file)
+        if identity == self.footer.identity or identity in self._equal:
+            return
+        there = check_footer(self.footer.path)
+        if (there.sha256, there.identity) != (self.footer.sha256, identity):
+            raise _replaced_while_open(self.footer.path)
+        self._equal.append(identity)
+
+
+def _replaced_while_open(place: Location) -> FeatureSetError:
+    """The error of a part that is not the one that was opened."""
+    return FeatureSetError("the set was replaced while it was open", where=place, remedy="open it again")
+
+
+class _WholeReads(RawIOBase):
+    """A file that gives all that a read asks for, as pyarrow expects it.
+
+    A buffered file does so too, but its read-ahead would cost a request; pyarrow asks for whole ranges.
+    """
+
+    def __init__(self, file: RawIOBase) -> None:
+        super().__init__()
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: "Buffer") -> int:
+        view, filled = memoryview(buffer).cast("B"), 0
+        while filled < len(view) and (count := self._file.readinto(view[filled:])):
+            filled += count
+        return filled
 
 
 class OpenParts:
@@ -33,7 +198,7 @@ class OpenParts:
     def __init__(self, folder: Location, entries: Sequence[PartEntry]) -> None:
         self._folder, self.entries = folder, entries
         self._first: PartFooter | None = None
-        self.open = lru_cache(maxsize=_OPEN_PARTS)(self.open_anew)
+        self.open = lru_cache(maxsize=64)(self.open_anew)  # so many footers in memory
         """Open a listed part, or take it from the cache."""
         self._recent: tuple[tuple[int, int], pa.Table] | None = None  # (part, row group) and its content
         self.first: PartFooter = self.open(entries[0]).footer
@@ -58,7 +223,8 @@ class OpenParts:
         if footer.sha256 != entry.sha256:
             self._refuse_replaced(entry)
             raise DamagedError("this is not the part that the manifest lists", where=footer.path, remedy=REDO_PART)
-        check_part_columns(footer)
+        for problem in column_problems(footer.schema, footer.header.columns):
+            raise DamagedError(problem, where=footer.path, remedy="extract it again")
         first = self._first or footer
         if (footer.schema.names, footer.schema.types) != (first.schema.names, first.schema.types):
             raise DamagedError(
@@ -70,14 +236,19 @@ class OpenParts:
         """Tell a set that was extracted anew from one that is damaged: its manifest lists another part, or is gone."""
         manifest = read_manifest(self._folder)
         if manifest is None or entry not in manifest.parts:
-            raise replaced_while_open(self._folder / entry.name)
+            raise _replaced_while_open(self._folder / entry.name)
 
     def find_row(self, row: int, names: Sequence[str]) -> pa.RecordBatch | None:
         """The document of a row; None where the row is blank, failed, or outside the corpus."""
         place = self._find_place(row)
         if place is None:
             return None
-        table = self._row_group(*place, names)
+        recent = self._recent  # which another thread may exchange
+        if recent is not None and recent[0] == place:
+            table = recent[1]
+        else:
+            table = self.open(self.entries[place[0]]).read_group(place[1], names)
+            self._recent = (place, table) if table.nbytes <= 64 << 20 else None  # larger ones are not kept
         index = pc.index_in(pa.scalar(row, pa.int64()), table.column("row")).as_py()
         if index is None:
             return None
@@ -133,11 +304,3 @@ class OpenParts:
     def rows_of_id(self, document_id: str) -> list[int]:
         """The rows of the documents with an id."""
         return [row for entry in self.entries for row in self.open(entry).rows_of_id(document_id)]
-
-    def _row_group(self, at: int, group: int, names: Sequence[str]) -> pa.Table:
-        recent = self._recent  # which another thread may exchange
-        if recent is not None and recent[0] == (at, group):
-            return recent[1]
-        table = self.open(self.entries[at]).read_group(group, names)
-        self._recent = ((at, group), table) if table.nbytes <= _KEPT_GROUP else None
-        return table

@@ -1,6 +1,6 @@
-"""Whether a part holds what its header says: its columns by the footer alone, its values row group by row group.
+"""The check of a part's values against its header, a row group at a time.
 
-Digests show what was changed after it was written; these checks show what was wrong when it was written.
+Digests show what was changed after it was written; this check shows what was wrong when it was written.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,45 +12,18 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import RESERVED_COLUMNS
 from bertfeat.errors import DamagedError
-from bertfeat.features.header import Counts
-from bertfeat.features.part import PartFooter
-from bertfeat.features.pieces import PiecePositions, list_offsets, read_positions
-from bertfeat.features.row_groups import PartReader
-from bertfeat.features.schema import KEPT_TYPES
+from bertfeat.features.open_parts import PartReader
+from bertfeat.features.part import Counts, PartFooter
+from bertfeat.features.record_batches import PiecePositions, list_offsets, read_positions
+from bertfeat.features.schema import POSITION_COLUMNS
 from bertfeat.recipe import FeatureColumn
 
 _REMEDY = "extract it again"
-_ROW_COLUMNS = {"row": pa.int64(), "id": pa.string(), **dict.fromkeys(("n_tokens", "n_unk", "n_truncated"), pa.int32())}
-_TEXT_COLUMNS = {"text": pa.string(), "pair": pa.string()}
-_LIST_COLUMNS = {
-    **dict.fromkeys(("tokens", "words", "tags"), pa.string()),
-    **dict.fromkeys(("token_start", "token_end", "word_start", "word_end"), pa.int32()),
-    **dict.fromkeys(("token_segment", "word_segment"), pa.int8()),
-    "aligned": pa.bool_(),
-}
-_POSITION_COLUMNS = {
-    "token": ("token_start", "token_end"),
-    "word": ("word_start", "word_end", "aligned"),
-}  # that every matrix needs
 
 
-def check_part_columns(footer: PartFooter) -> None:
-    """Compare the names and types of a part's columns with its header.
-
-    Raises:
-        DamagedError: names the first column that is missing, or not of its type.
-    """
-    for problem in _column_problems(footer.schema, footer.header.columns):
-        raise DamagedError(problem, where=footer.path, remedy=_REMEDY)
-
-
-def check_part_values(footer: PartFooter) -> None:
-    """Read a part, a row group at a time, and compare its rows, positions, matrices and counts with its header.
-
-    Raises:
-        DamagedError: names the first column that is wrong, and where.
-    """
-    part, header = PartReader(footer), footer.header
+def check_part_values(part: PartReader) -> None:
+    """Read a part, and compare its rows, positions, matrices and counts with its header; refuse the first problem."""
+    footer, header = part.footer, part.footer.header
     last, counts = header.first_row - 1, Counts()
     for group in range(footer.metadata.num_row_groups):
         table = part.read_group(group, footer.schema.names).combine_chunks()
@@ -75,69 +48,22 @@ def check_part_values(footer: PartFooter) -> None:
     _check_counts(footer, counts)
 
 
-# ── columns ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _column_problems(schema: pa.Schema, columns: Sequence[FeatureColumn]) -> Iterator[str]:
-    types = dict(zip(schema.names, schema.types, strict=True))
-    for name in _needed_columns(columns):
-        if name not in types:
-            yield f"the column {name!r} is missing"
-    features = {column.name: column for column in columns}
-    for name, kind in types.items():
-        if name in features:
-            expected, right = _feature_type(features[name]), _is_feature_type(kind, features[name])
-        elif name in RESERVED_COLUMNS:
-            expected, right = _match_reserved(name, kind)
-        else:
-            expected, right = "a kept value", kind in KEPT_TYPES.values()
-        if not right:
-            yield f"the column {name!r} is of the type {kind}, not {expected}"
-
-
-def _needed_columns(columns: Sequence[FeatureColumn]) -> Iterator[str]:
-    yield from _ROW_COLUMNS
-    for column in columns:
-        yield column.name
-        yield from _POSITION_COLUMNS.get(column.pooling, ())
-
-
-def _match_reserved(name: str, kind: pa.DataType) -> tuple[str, bool]:
-    if (element := _LIST_COLUMNS.get(name)) is not None:
-        return f"list<{element}>", pa.types.is_list(kind) and kind.value_type == element
-    expected = {**_ROW_COLUMNS, **_TEXT_COLUMNS}[name]
-    return str(expected), kind == expected
-
-
-def _feature_type(column: FeatureColumn) -> str:
-    return f"fixed_size_list<float>[{column.width}]" if column.pooling.per_document else "large_binary"
-
-
-def _is_feature_type(kind: pa.DataType, column: FeatureColumn) -> bool:
-    if not column.pooling.per_document:
-        return bool(pa.types.is_large_binary(kind))
-    vector = pa.types.is_fixed_size_list(kind) and kind.list_size == column.width
-    return bool(vector and kind.value_type == pa.float32())
-
-
 # ── values ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _value_problems(batch: pa.RecordBatch, columns: Sequence[FeatureColumn]) -> Iterator[str]:
     own = {*RESERVED_COLUMNS, *(column.name for column in columns)}
     for name in batch.schema.names:
+        if name not in own:
+            continue
         values = batch.column(name)
-        inner = values.flatten().null_count if name in own and _is_nested(values.type) else 0
-        if name in own and values.null_count + inner:
+        nested = pa.types.is_list(values.type) or pa.types.is_fixed_size_list(values.type)
+        if values.null_count or (nested and values.flatten().null_count):
             yield f"the column {name!r} holds null"
             return  # the other checks need values
-    for kind, positions in _POSITION_COLUMNS.items():
+    for kind, positions in POSITION_COLUMNS.items():
         if f"{kind}_start" in batch.schema.names:
             yield from _piece_problems(batch, kind, positions, [column for column in columns if column.pooling == kind])
-
-
-def _is_nested(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _piece_problems(

@@ -11,8 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bertfeat.errors import DamagedError, FeatureSetError, parameter
-from bertfeat.features.header import PartHeader
-from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter, part_path, read_footer
+from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter, PartHeader, part_path, read_footer
 from bertfeat.io import (
     STATE_FOLDER,
     Address,
@@ -145,7 +144,14 @@ def part_footers(folder: Location) -> Iterator[PartFooter]:
     first: PartHeader | None = None
     for footer in _fetched_footers(paths) if isinstance(folder, Address) else map(read_footer, paths):
         first = first or footer.header
-        _refuse_other_settings(footer.path, footer.header, first)
+        if footer.header.fingerprint != first.fingerprint:
+            differ = sorted(difference.name for difference in footer.header.settings.differences(first.settings))
+            raise FeatureSetError(
+                f"made with other settings than part {first.number} (they differ in {', '.join(differ)}), so parts of "
+                f"two feature sets lie in one folder",
+                where=footer.path,
+                remedy=f"move this one away, or extract anew with {parameter('overwrite', True)}",
+            )
         yield footer
 
 
@@ -197,18 +203,6 @@ def check_accounting(folder: Location, parts: Sequence[PartEntry], *, gaps: bool
             )
     for path, problem in _sequence_problems(folder, parts, gaps):
         raise DamagedError(problem, where=path, remedy=RERUN_REMEDY)
-
-
-def _refuse_other_settings(path: Location, header: PartHeader, first: PartHeader) -> None:
-    if header.fingerprint == first.fingerprint:
-        return
-    differ = sorted(difference.name for difference in header.settings.differences(first.settings))
-    raise FeatureSetError(
-        f"made with other settings than part {first.number} (they differ in {', '.join(differ)}), so parts of two "
-        f"feature sets lie in one folder",
-        where=path,
-        remedy=f"move this one away, or extract anew with {parameter('overwrite', True)}",
-    )
 
 
 def _sequence_problems(folder: Location, parts: Sequence[PartEntry], gaps: bool) -> Iterator[tuple[Location, str]]:

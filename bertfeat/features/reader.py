@@ -16,7 +16,6 @@ from bertfeat.display import format_size, html_facts, html_table
 from bertfeat.errors import FeatureSetError, NotDerivableError, did_you_mean
 from bertfeat.features.columns import ReadableColumn, column_names, find_column
 from bertfeat.features.document import DocumentFeatures, batch_documents
-from bertfeat.features.header import Counts, PartHeader
 from bertfeat.features.manifest import (
     Manifest,
     check_derived,
@@ -25,24 +24,20 @@ from bertfeat.features.manifest import (
     read_manifest,
     unfinished_parts,
 )
-from bertfeat.features.npy import NpyWriter
 from bertfeat.features.open_parts import OpenParts
-from bertfeat.features.part import check_part
+from bertfeat.features.part import Counts, PartHeader, check_part
 from bertfeat.features.part_check import check_part_values
 from bertfeat.features.parts import PartEntry
-from bertfeat.features.stream_settings import StreamOptions, StreamSettings
-from bertfeat.features.tables import arrow_reader, pandas_frame, polars_frame
+from bertfeat.features.record_batches import VectorBatch, join_batches, vector_batch
+from bertfeat.features.tables import NpyWriter, arrow_reader, pandas_frame, polars_frame
 from bertfeat.features.vector_blocks import count_blocks
-from bertfeat.features.vector_stream import VectorStream
-from bertfeat.features.vectors import VectorBatch, join_batches, vector_batch
+from bertfeat.features.vector_stream import StreamOptions, StreamSettings, VectorStream
 from bertfeat.io import Address, Location, as_location, output_file, physical_memory, pickle_by_folder
 from bertfeat.recipe import FeatureColumn, TaskName
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-
-_PREVIEWED = 5  # documents that a notebook shows
 
 
 @checked
@@ -93,10 +88,11 @@ class FeatureSet:
     def _repr_html_(self) -> str:
         tables = [html_table([{"vectors": column.name, "width": column.width} for column in self.columns])]
         names = [name for name in ("row", "id", "text", *(kept.name for kept in self.kept)) if name in self.names]
-        for batch in islice(self.stream(names, batch_rows=_PREVIEWED), 1):
+        for batch in islice(self.stream(names, batch_rows=5), 1):
             tables.append(html_table(batch.to_pylist()))
         counts = {"documents": len(self), "tokens": self.counts.tokens, "words": self.counts.words}
-        facts = {"folder": str(self.folder), "model": self.header.model.name, **counts, "failed": self._failed}
+        failed = sum(entry.failed for entry in self.entries)
+        facts = {"folder": str(self.folder), "model": self.header.model.name, **counts, "failed": failed}
         return html_facts("FeatureSet", facts, tables)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -107,10 +103,6 @@ class FeatureSet:
     def sources(self) -> tuple[str, ...]:
         """Names of the corpus's files, as the last run was given them."""
         return self.manifest.sources if self.manifest else self.header.sources
-
-    @property
-    def _failed(self) -> int:
-        return sum(entry.failed for entry in self.entries)
 
     @cached_property
     def parts(self) -> tuple[PartHeader, ...]:
@@ -139,7 +131,7 @@ class FeatureSet:
         """
         for entry in self.entries:
             header = check_part(self.folder / entry.name)
-            check_part_values(self._parts.open_anew(entry).footer)
+            check_part_values(self._parts.open_anew(entry))
             yield header
         if self.manifest is not None:
             check_derived(self.folder, self.manifest)

@@ -1,9 +1,9 @@
-"""The content of a part as arrays, and the same as an Arrow table with the columns of the storage format.
+"""The columns of a part: its content as arrays, the Arrow table that is written, and the check of a table's types.
 
 Shapes: D documents of the part; N tokens or words of all its documents, flat; W width of a feature column.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +12,15 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import RESERVED_COLUMNS, KeptColumn, Value
 from bertfeat.errors import FeatureSetError, UsageError, parameter
-from bertfeat.features.pieces import Matrix, Pieces
+from bertfeat.features.record_batches import Matrix, Pieces
 from bertfeat.recipe import FeatureColumn
 
 KEPT_TYPES = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
+POSITION_COLUMNS = {
+    "token": ("token_start", "token_end"),
+    "word": ("word_start", "word_end", "aligned"),
+}
+"""The columns that go with every matrix of tokens, or of words."""
 CELL_LIMIT = 2**31 - 2**16
 """Bytes of one token or word matrix; Parquet counts the bytes of a page in 31 bits."""
 
@@ -55,12 +60,7 @@ def check_kept(kept: Iterable[KeptColumn], columns: Iterable[FeatureColumn]) -> 
 
 
 def content_table(content: PartContent, columns: Sequence[FeatureColumn]) -> pa.Table:
-    """The Arrow table of a part; feature matrices are not copied.
-
-    Raises:
-        FeatureSetError: a cell of 2 GiB or more, or a kept value that is not of its column's type.
-        UsageError: see :func:`check_kept`.
-    """
+    """The Arrow table of a part; feature matrices are not copied."""
     check_kept(content.kept, columns)
     fields: list[tuple[pa.Field, pa.Array]] = []
 
@@ -85,7 +85,8 @@ def content_table(content: PartContent, columns: Sequence[FeatureColumn]) -> pa.
             for name, array in _piece_arrays(kind, pieces, columns):
                 add(name, array)
     if content.tags is not None:
-        add("tags", _tag_array(content.tags))
+        offsets = np.cumsum([0, *map(len, content.tags)], dtype=np.int64)
+        add("tags", _list_array(offsets, _string_array([tag for tags in content.tags for tag in tags])))
     return pa.table([array for _, array in fields], schema=pa.schema([field for field, _ in fields]))
 
 
@@ -103,7 +104,7 @@ def row_bytes(content: PartContent, columns: Sequence[FeatureColumn]) -> NDArray
     return sizes
 
 
-def _piece_arrays(kind: str, pieces: Pieces, columns: Sequence[FeatureColumn]) -> Iterable[tuple[str, pa.Array]]:
+def _piece_arrays(kind: str, pieces: Pieces, columns: Sequence[FeatureColumn]) -> Iterator[tuple[str, pa.Array]]:
     if pieces.strings is not None:
         yield f"{kind}s", _list_array(pieces.offsets, _string_array(pieces.strings))
     yield f"{kind}_start", _list_array(pieces.offsets, pa.array(pieces.start, pa.int32()))
@@ -135,11 +136,6 @@ def _kept_array(column: KeptColumn, values: Sequence[Value]) -> pa.Array:
         ) from error
 
 
-def _tag_array(tags: Sequence[Sequence[str]]) -> pa.Array:
-    offsets = np.cumsum([0, *map(len, tags)], dtype=np.int64)
-    return _list_array(offsets, _string_array([tag for listed in tags for tag in listed]))
-
-
 def _list_array(offsets: NDArray[np.int64], values: pa.Array) -> pa.Array:
     kind = pa.list_(pa.field("element", values.type, nullable=False))
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=kind)
@@ -167,3 +163,46 @@ def _stored_form(matrix: Matrix, column: FeatureColumn) -> Matrix:
     if matrix.ndim != 2 or matrix.shape[1] != column.width:
         raise ValueError(f"{column.name} must be [n, {column.width}], not {list(matrix.shape)}")
     return np.ascontiguousarray(matrix, np.dtype(column.dtype).newbyteorder("<"))
+
+
+# ── the columns of a part that was written ──────────────────────────────────────────────────────────────────
+
+_ROW_COLUMNS = {"row": pa.int64(), "id": pa.string(), **dict.fromkeys(("n_tokens", "n_unk", "n_truncated"), pa.int32())}
+_TEXT_COLUMNS = {"text": pa.string(), "pair": pa.string()}
+_LIST_COLUMNS = {
+    **dict.fromkeys(("tokens", "words", "tags"), pa.string()),
+    **dict.fromkeys(("token_start", "token_end", "word_start", "word_end"), pa.int32()),
+    **dict.fromkeys(("token_segment", "word_segment"), pa.int8()),
+    "aligned": pa.bool_(),
+}
+
+
+def column_problems(schema: pa.Schema, columns: Sequence[FeatureColumn]) -> Iterator[str]:
+    """The columns that are missing in a part's schema, or not of the types that its header asks for."""
+    types = dict(zip(schema.names, schema.types, strict=True))
+    needed = [*_ROW_COLUMNS]
+    for column in columns:
+        needed += (column.name, *POSITION_COLUMNS.get(column.pooling, ()))
+    for name in needed:
+        if name not in types:
+            yield f"the column {name!r} is missing"
+    features = {column.name: column for column in columns}
+    for name, kind in types.items():
+        expected, right = _match_type(name, kind, features.get(name))
+        if not right:
+            yield f"the column {name!r} is of the type {kind}, not {expected}"
+
+
+def _match_type(name: str, kind: pa.DataType, feature: FeatureColumn | None) -> tuple[str, bool]:
+    """The type that a column must have, and whether it has it."""
+    if feature is not None and feature.pooling.per_document:
+        vector = pa.types.is_fixed_size_list(kind) and kind.list_size == feature.width
+        return f"fixed_size_list<float>[{feature.width}]", bool(vector and kind.value_type == pa.float32())
+    if feature is not None:
+        return "large_binary", pa.types.is_large_binary(kind)
+    if name not in RESERVED_COLUMNS:
+        return "a kept value", kind in KEPT_TYPES.values()
+    if (element := _LIST_COLUMNS.get(name)) is not None:
+        return f"list<{element}>", pa.types.is_list(kind) and kind.value_type == element
+    expected = {**_ROW_COLUMNS, **_TEXT_COLUMNS}[name]
+    return str(expected), kind == expected

@@ -9,7 +9,7 @@ from msgspec import Meta
 from bertfeat.io import canonical_json, to_plain
 from bertfeat.recipe import FeatureColumn, Pooling
 
-Positive = Annotated[int, Meta(ge=1)]
+_Positive = Annotated[int, Meta(ge=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +36,19 @@ class FeatureSettings:
     precision: Annotated[str, Meta(pattern="^(fp32|bf16|fp16|int8)$")] = "fp32"  # of the computation
     dtype: Annotated[str, Meta(pattern="^float(16|32)$")] = "float32"  # of token and word matrices
     long: Annotated[str, Meta(pattern="^(window|truncate|error)$")] = "window"
-    max_length: Positive | None = None  # tokens of a window
+    max_length: _Positive | None = None  # tokens of a window
     prompt: str | None = None
     document_context: bool = False
     subword: Annotated[str, Meta(pattern="^(first|mean|last)$")] | None = None  # None: no words
     special_tokens: bool = True  # whether [CLS] and [SEP] count in pooling over all tokens and in token features
     keep: tuple[str, ...] = ()  # the corpus's own columns: "year:int64"
     text: bool = True  # whether texts are stored
-    batch_tokens: Positive | None = None
-    part_rows: Positive | None = None
-    numerics: Positive = 1  # version of the numbers; see NUMERICS_VERSION of bertfeat.extraction
-    quantization: Positive | None = None  # of int8: version of its integers; see INT8_VERSION of bertfeat.extraction
+    batch_tokens: _Positive | None = None
+    part_rows: _Positive | None = None
+    numerics: _Positive = 1  # version of the numbers; see NUMERICS_VERSION of bertfeat.extraction
+    quantization: _Positive | None = None  # of int8: version of its integers; see INT8_VERSION of bertfeat.extraction
     context: str | None = None  # "left:8": each word knows of so many words before it; None: of its whole window
-    plan: Positive = 1  # version of the plan; see PLAN_VERSION of bertfeat.extraction
+    plan: _Positive = 1  # version of the plan; see PLAN_VERSION of bertfeat.extraction
 
     @property
     def plain(self) -> dict[str, object]:
@@ -75,13 +75,11 @@ class FeatureSettings:
         ``batch_tokens``, ``part_rows`` and ``plan`` do not touch it. With ``pooling`` only those settings are compared
         that matter under it.
         """
-        decisive = dict.fromkeys((*_ALWAYS, *(_ANY_POOLING if pooling is None else pooling.decided_by)))
+        always = ("model", "prompt", "document_context", "context", "long", "max_length")
+        poolings = list(Pooling) if pooling is None else [pooling]
+        decisive = dict.fromkeys((*always, *(name for each in poolings for name in each.decided_by)))
         different = {difference.name: difference for difference in self.differences(other)}
         return [different[name] for name in decisive if name in different]
-
-
-_ALWAYS = ("model", "prompt", "document_context", "context", "long", "max_length")
-_ANY_POOLING = tuple(dict.fromkeys(name for pooling in Pooling for name in pooling.decided_by))
 
 
 def describe_column(column: FeatureColumn) -> str:

@@ -1,15 +1,20 @@
-"""Feature sets as tables of Arrow, pandas and polars: vectors are lists of float32, derived where not stored."""
+"""Feature sets for other libraries: tables of Arrow, pandas and polars, derived vectors among them, ``.npy`` files."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
 
 from bertfeat.errors import needed_library
 from bertfeat.features.columns import ReadableColumn
-from bertfeat.features.export_batches import export_batches
-from bertfeat.features.vectors import VectorBatch
+from bertfeat.features.record_batches import VectorBatch, vector_batch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,14 +23,37 @@ if TYPE_CHECKING:
     from bertfeat.features.reader import FeatureSet
 
 
+@dataclass(frozen=True, slots=True)
+class ExportBatch:
+    """A record batch, and the vectors of the exported columns in it."""
+
+    records: pa.RecordBatch
+    vectors: tuple[VectorBatch, ...]  # one for each exported column
+
+    def group_by_document(self, at: int, items: Sequence[str]) -> list[list[str]]:
+        """Group items by document; there is one item for each vector of the exported column ``at``."""
+        numbers = np.searchsorted(self.vectors[at].rows, self.records.column("row").to_numpy())
+        ends = [*numbers.tolist(), len(items)]
+        return [list(items[start:stop]) for start, stop in pairwise(ends)]
+
+
+def export_batches(
+    features: "FeatureSet", columns: Sequence[ReadableColumn], names: Sequence[str]
+) -> Iterator[ExportBatch]:
+    """Stream the columns ``names``, and the vectors of the feature columns ``columns``."""
+    read = list(
+        dict.fromkeys(["row", "id", *names, *(name for column in columns for name in column.derivation.columns)])
+    )
+    stored = [[known for known in features.columns if known.name in column.derivation.columns] for column in columns]
+    for records in features.stream(read):
+        vectors = (vector_batch(records, column, inputs) for column, inputs in zip(columns, stored, strict=True))
+        yield ExportBatch(records, tuple(vectors))
+
+
 def arrow_reader(features: "FeatureSet", columns: Sequence[str] | None) -> pa.RecordBatchReader:
     """A stream of the columns of those names, in this order; None: all that are stored.
 
     A document's vector is a list of float32 of fixed size; those of its tokens or words are a list of such lists.
-
-    Raises:
-        FeatureSetError: there is no such column.
-        NotDerivableError: nor can it be derived.
     """
     chosen = {}  # name -> the feature column; None for others
     for name in features.names if columns is None else columns:
@@ -47,12 +75,7 @@ def arrow_reader(features: "FeatureSet", columns: Sequence[str] | None) -> pa.Re
 
 
 def pandas_frame(features: "FeatureSet", columns: Sequence[str] | None) -> "pd.DataFrame":
-    """The columns of those names as a frame of pandas, whose vectors are arrays ``[width]`` or ``[n, width]``.
-
-    Raises:
-        FeatureSetError, NotDerivableError: see :func:`arrow_reader`.
-        MissingLibraryError: pandas is not installed.
-    """
+    """The columns of those names as a frame of pandas, whose vectors are arrays ``[width]`` or ``[n, width]``."""
     with needed_library("frames of pandas need pandas", "pandas"):
         import pandas as pd
     table = arrow_reader(features, columns).read_all()
@@ -60,12 +83,7 @@ def pandas_frame(features: "FeatureSet", columns: Sequence[str] | None) -> "pd.D
 
 
 def polars_frame(features: "FeatureSet", columns: Sequence[str] | None) -> "pl.DataFrame":
-    """The columns of those names as a frame of polars.
-
-    Raises:
-        FeatureSetError, NotDerivableError: see :func:`arrow_reader`.
-        MissingLibraryError: polars is not installed.
-    """
+    """The columns of those names as a frame of polars."""
     with needed_library("frames of polars need polars", "polars"):
         import polars as pl
     return pl.DataFrame(arrow_reader(features, columns).read_all())
@@ -89,3 +107,39 @@ def _pandas_column(column: pa.ChunkedArray) -> "pd.Series | list[np.ndarray]":
         return column.to_pandas()
     width = column.type.value_type.list_size
     return [cell.values.flatten().to_numpy().reshape(-1, width) for cell in column]
+
+
+class NpyWriter:
+    """Writes matrices of one width below each other into one ``[n, width]`` array, or, without a width, one ``[n]``.
+
+    The number of rows is filled in at the end. Plain writes rather than a memory map: those do not count as memory,
+    and a full disk is an error, not a crash.
+    """
+
+    def __init__(self, path: Path, width: int | None, dtype: str = "float32"):
+        self._width, self._dtype = width, np.dtype(dtype).newbyteorder("<")
+        self._rows = 0
+        self._file = path.open("wb")
+        self._write_header()
+
+    def write(self, matrix: NDArray[np.generic]) -> None:
+        """Add ``[n, width]`` vectors, or ``[n]`` numbers."""
+        self._rows += len(matrix)
+        np.ascontiguousarray(matrix, self._dtype).tofile(self._file)
+
+    def __enter__(self) -> "NpyWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._file:
+            if kind is None:
+                self._file.seek(0)
+                self._write_header()
+
+    def _write_header(self) -> None:
+        # NumPy pads a header for a shape that grows, so the final one takes as many bytes as the first
+        shape = (self._rows,) if self._width is None else (self._rows, self._width)
+        header = {"descr": npy_format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": shape}
+        npy_format.write_array_header_1_0(self._file, header)

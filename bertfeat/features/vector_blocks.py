@@ -1,4 +1,4 @@
-"""The places of a set's vectors: how many each row group has, and the order in which an epoch takes them.
+"""The vectors of a set's row groups: how many each has, the order in which an epoch takes them, and reading them.
 
 Shapes: B row groups. A *place* is the number of a vector in the order of an epoch, in which the row groups stand one
 after the other, shuffled or not.
@@ -9,12 +9,18 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked_methods
+from bertfeat.display import displayed
+from bertfeat.errors import DamagedError, FeatureSetError, UsageError, parameter
+from bertfeat.features.columns import ReadableColumn
 from bertfeat.features.open_parts import OpenParts
 from bertfeat.features.parts import PartEntry
+from bertfeat.features.record_batches import Matrix, number_pieces, piece_offsets, piece_owners, stored_matrices
 from bertfeat.io import ContextPool
-from bertfeat.recipe import Pooling
+from bertfeat.recipe import FeatureColumn, Pooling
 
 READERS = 4
 """Threads that read row groups at the same time."""
@@ -88,11 +94,7 @@ class BlockOrder:
 
 
 def count_blocks(parts: OpenParts, pooling: Pooling, keep_unaligned: bool) -> VectorBlocks:
-    """Count the vectors of each row group: of documents by the footers, of tokens and words by a list column.
-
-    Raises:
-        DamagedError: a part is damaged.
-    """
+    """Count the vectors of each row group: of documents by the footers, of tokens and words by a list column."""
     with ContextPool(READERS, "bertfeat-counts") as pool:
         counted = list(pool.map(partial(_count_groups, parts, pooling, keep_unaligned), parts.entries))
     numbers = [len(part) for part in counted]
@@ -119,3 +121,133 @@ def _count_groups(parts: OpenParts, pooling: Pooling, keep_unaligned: bool, entr
         if pooling is Pooling.WORD and not keep_unaligned:
             count[:] = values.true_count, values.false_count
     return counts
+
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@displayed
+@checked_methods
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """A batch of vectors of a stream and, where asked for, their origins."""
+
+    matrix: Matrix  # [n, width]
+    rows: NDArray[np.int64] | None = None  # [n] row of the document
+    positions: NDArray[np.int64] | None = None  # [n] number of the token or word in it; 0 for document vectors
+    strings: NDArray[np.object_] | None = None  # [n] the token or word; None for documents, and where no text is stored
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    @property
+    def arrays(self) -> list[NDArray[np.generic]]:
+        """The arrays that are present, of the four."""
+        return [array for array in (self.matrix, self.rows, self.positions, self.strings) if array is not None]
+
+    def take(self, numbers: NDArray[np.int64]) -> "StreamBatch":
+        """A copy of the vectors with these numbers, in their order."""
+        matrix = _pooled_array(len(numbers), self.matrix.shape[1], self.matrix.dtype)
+        # the numbers are there; "raise" would go through another copy
+        np.take(self.matrix, numbers, axis=0, out=matrix, mode="clip")
+        return StreamBatch(matrix, *(array.take(numbers) for array in self.arrays[1:]))  # type: ignore[arg-type]
+
+    @classmethod
+    def join(cls, batches: Sequence["StreamBatch"]) -> "StreamBatch":
+        """Several batches as one.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if not batches:
+            raise UsageError("there is no batch to join")
+        if len(batches) == 1:
+            return batches[0]
+        return cls(*map(np.concatenate, zip(*(batch.arrays for batch in batches), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class BlockReader:
+    """Reads the vectors of one column into memory that is there already.
+
+    Words without a vector of their own are read only if ``unaligned``.
+    """
+
+    parts: OpenParts
+    column: ReadableColumn
+    stored: tuple[FeatureColumn, ...]  # the columns that it is derived from
+    dtype: np.dtype[np.floating]
+    origins: bool
+    unaligned: bool
+
+    def make_room(self, number: int) -> StreamBatch:
+        """A batch of so many vectors, which :meth:`read` fills."""
+        matrix = _pooled_array(number, self.column.width, self.dtype)
+        if not self.origins:
+            return StreamBatch(matrix)
+        strings = np.empty(number, np.object_) if self._string_names else None
+        return StreamBatch(matrix, np.empty(number, np.int64), np.empty(number, np.int64), strings)
+
+    def read(self, cut: BlockCut, into: StreamBatch, at: int) -> None:
+        """Read some vectors of a row group into a batch, from number ``at`` on."""
+        part = self.parts.open(self.parts.entries[cut.part])
+        where = f"{part.footer.path}: row group {cut.group}"
+        (records,) = part.read_group(cut.group, self._names).combine_chunks().to_batches()
+        matrices = stored_matrices(records, self.stored)
+        chosen, number = self._choose(records, cut)
+        if any(len(matrix) != number for matrix in matrices.values()):
+            problem = f"the matrices of {self.column.name} do not have a vector for each {self.column.pooling}"
+            raise DamagedError(problem, where=where, remedy="extract it again")
+        own = slice(at, at + len(cut))
+        try:
+            with np.errstate(over="raise"):
+                chosen_matrices = {name: matrix[chosen] for name, matrix in matrices.items()}
+                self.column.derivation.fill(into.matrix[own], chosen_matrices)
+        except FloatingPointError:
+            remedy = parameter("dtype", "float32")
+            raise FeatureSetError(f"a value is too large for {self.dtype}", where=where, remedy=remedy) from None
+        for array, values in zip(into.arrays[1:], self._origins(records), strict=True):
+            array[own] = values[chosen]
+
+    @property
+    def _string_names(self) -> list[str]:
+        """The column with the tokens or words themselves, if there is one."""
+        name = f"{self.column.pooling.unit}s"
+        return [name] if name in self.parts.first.schema.names else []
+
+    @property
+    def _leaves_out(self) -> bool:
+        return self.column.pooling is Pooling.WORD and not self.unaligned
+
+    @property
+    def _names(self) -> list[str]:
+        origins = ["row", *self._string_names] if self.origins else []
+        return [*self.column.derivation.columns, *origins, *(["aligned"] if self._leaves_out else [])]
+
+    def _choose(self, records: pa.RecordBatch, cut: BlockCut) -> tuple[slice | NDArray[np.int64], int]:
+        """The numbers of the vectors that are read among all of the row group, and how many there have to be."""
+        if not self._leaves_out:
+            return slice(cut.first, cut.stop), cut.of
+        aligned = records.column("aligned").flatten().to_numpy(zero_copy_only=False)
+        if aligned.all():
+            return slice(cut.first, cut.stop), len(aligned)
+        return np.flatnonzero(aligned)[cut.first : cut.stop], len(aligned)
+
+    def _origins(self, records: pa.RecordBatch) -> list[NDArray[np.generic]]:
+        """Rows, positions and strings of all vectors of the row group."""
+        if not self.origins:
+            return []
+        rows = records.column("row").to_numpy()
+        if self.column.pooling.per_document:
+            return [rows, np.zeros(len(rows), np.int64)]
+        offsets = piece_offsets(records, self.stored[0])
+        strings = [records.column(name).flatten().to_numpy(zero_copy_only=False) for name in self._string_names]
+        return [rows[piece_owners(offsets)], number_pieces(offsets), *strings]
+
+
+def _pooled_array(number: int, width: int, dtype: np.dtype[np.floating]) -> Matrix:
+    """An array ``[number, width]`` in Arrow's memory pool, which gives out again what was let go.
+
+    Memory fresh from the system costs more time than to fill it.
+    """
+    return np.ndarray((number, width), dtype, pa.allocate_buffer(number * width * dtype.itemsize))

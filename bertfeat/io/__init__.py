@@ -1,19 +1,19 @@
 """Files and folders: written whole or not at all, locked, decoded by type; shared by all rooms."""
 
-from bertfeat.io.atomic import atomic, refuse_folder_path, remove_file, storage_errors, sync
-from bertfeat.io.extensions import CORRECT_EXTENSION, load_extensions
-from bertfeat.io.file_digests import FileDigest, digest_file
-from bertfeat.io.held_folder import hold_result_folder
-from bertfeat.io.json_codec import (
+from bertfeat.io.json_file import (
+    FileDigest,
     JsonError,
+    JsonFormat,
     canonical_json,
     decode_json,
+    digest_file,
     encode_json,
     from_plain,
+    json_content,
     to_plain,
+    write_json,
 )
-from bertfeat.io.json_file import JsonFormat, json_content, write_json
-from bertfeat.io.lock import FolderLock, folder_lock, lock_holder
+from bertfeat.io.lock import FolderLock, folder_lock, hold_result_folder, lock_holder
 from bertfeat.io.lock_owner import LockOwner
 from bertfeat.io.malloc import (
     give_back_memory,
@@ -23,9 +23,19 @@ from bertfeat.io.malloc import (
     use_one_arena,
 )
 from bertfeat.io.messages import quote_names, shorten
-from bertfeat.io.output import is_special, output_file, output_target, replaces_nothing, unfinished_outputs
-from bertfeat.io.prefetch import prefetched
-from bertfeat.io.regular import MOST_BYTES, open_regular, read_regular, real_path
+from bertfeat.io.output import (
+    atomic,
+    is_special,
+    output_file,
+    output_target,
+    refuse_folder_path,
+    remove_file,
+    replaces_nothing,
+    storage_errors,
+    sync,
+    unfinished_outputs,
+)
+from bertfeat.io.packages import CORRECT_EXTENSION, installed_version, installed_versions, load_extensions
 from bertfeat.io.reopening import pickle_by_folder
 from bertfeat.io.result_folder import (
     STATE_FOLDER,
@@ -41,40 +51,30 @@ from bertfeat.io.result_folder import (
     releasing_if_failed,
     result_kind,
 )
-from bertfeat.io.storage import (
-    Address,
-    Claim,
-    Lease,
-    LeaseWatch,
-    Location,
+from bertfeat.io.storage.address import Address, Location, as_location, is_address
+from bertfeat.io.storage.files import (
     NewFile,
-    Stamp,
-    Store,
-    StoredFile,
-    as_location,
     create_file,
     file_identity,
     file_stamp,
-    is_address,
-    lease_seconds,
     list_files,
     open_each,
     open_file,
     put_file,
-    read_claim,
     read_file,
     remove_stored,
     remove_stored_folder,
     replace_file,
     store_of,
 )
-from bertfeat.io.threads import ContextPool
+from bertfeat.io.storage.lease import Claim, Lease, LeaseWatch, lease_seconds, read_claim
+from bertfeat.io.storage.local import open_regular, read_regular, real_path
+from bertfeat.io.storage.store import MOST_BYTES, Stamp, Store, StoredFile
+from bertfeat.io.threads import ContextPool, prefetched
 from bertfeat.io.timing import record_stages, recorded_stages, stage
-from bertfeat.io.user_cache import CACHE_VARIABLE, user_cache
-from bertfeat.io.versions import installed_version, installed_versions
+from bertfeat.io.user_cache import user_cache
 
 __all__ = [
-    "CACHE_VARIABLE",
     "CORRECT_EXTENSION",
     "MOST_BYTES",
     "STATE_FOLDER",

@@ -1,22 +1,124 @@
-"""JSON files that bertfeat writes: whole or not at all, with their own digest and a format version.
+"""JSON files that bertfeat writes: whole or not at all, decoded strictly by type, with a digest and a format version.
 
-The digest covers the file itself, so that a byte that changed later is noticed. The record of a result lists its other
-files with their digests.
+First comes the codec, dataclasses ⇄ JSON, of every file that bertfeat writes. A digest covers the file itself, so that
+a byte that changed later is noticed. The record of a result lists its other files with their digests. The parts of a
+feature set carry theirs in themselves (:mod:`bertfeat.features.sealed_file`), because a run in a bucket sends them off
+while it writes them.
 """
 
 import hashlib
+import json
+import os
+import stat
+import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from hashlib import file_digest
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+import xxhash
+from msgspec import Meta
 
 from bertfeat.errors import BertfeatError
-from bertfeat.io.file_digests import FileDigest, find_difference
-from bertfeat.io.json_codec import JsonError, canonical_json, encode_json, from_plain, load_json, to_plain
-from bertfeat.io.storage import Location, create_file, read_file
+from bertfeat.io.storage.address import Location
+from bertfeat.io.storage.files import create_file, read_file
+from bertfeat.io.storage.local import open_regular
 
 T = TypeVar("T")
-DIGEST = "digest"  # the key under which a file's own digest stands, last
+_DIGEST = "digest"  # the key under which a file's own digest stands, last
+_met: set[object] = set()  # types that msgspec has looked into
+_meeting = threading.Lock()
+
+
+class JsonError(ValueError):
+    """A text that is not the JSON that was expected; the message says where and why, and the caller what to do."""
+
+
+def decode_json(text: bytes | str, kind: type[T]) -> T:
+    """Decode JSON as a dataclass (or another type), strictly: no string for a number, no number beyond its range.
+
+    Fields that the type does not know are left out, so that files of later versions can be read.
+
+    Raises:
+        JsonError: no JSON, of other types, nested too deeply, or with NaN or numbers that no float holds.
+    """
+    return from_plain(_load_json(text), kind)
+
+
+def encode_json(value: object) -> str:
+    """Write a dataclass (mappings, enums, paths …) as indented JSON that ends with a newline."""
+    return json.dumps(to_plain(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def canonical_json(value: object) -> bytes:
+    """The JSON of a value in one form: equal values give equal bytes, whatever the order of their keys.
+
+    It is ASCII: ids and values may hold lone surrogates, which have no UTF-8 form.
+    """
+    return json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def _load_json(text: bytes | str) -> object:
+    """Parse JSON into dictionaries, lists, strings and numbers; errors as in :func:`decode_json`."""
+    try:
+        parsed: object = json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
+    except RecursionError:
+        raise JsonError("nested too deeply") from None
+    except ValueError as error:  # also of bytes that are no UTF-8, and of numbers of thousands of digits
+        raise JsonError(f"no JSON ({error})") from None
+    return parsed
+
+
+def from_plain(raw: object, kind: type[T]) -> T:
+    """Build a dataclass (or another type) from parsed JSON; errors as in :func:`decode_json`."""
+    try:
+        return _build_known(raw, kind)
+    except (msgspec.ValidationError, BertfeatError) as error:  # settings check themselves when they are built
+        raise JsonError(str(error).replace("`", "'")) from None
+    except UnicodeEncodeError:  # where msgspec looks into a string
+        raise JsonError("half of a character (a lone surrogate) in the place of a value") from None
+    except RecursionError:
+        raise JsonError("nested too deeply") from None
+
+
+def _build_known(raw: object, kind: type[T]) -> T:
+    if kind in _met:
+        return msgspec.convert(raw, kind, from_attributes=True)
+    with _meeting:  # two threads that have msgspec look into a type at once crash the process (msgspec 0.22)
+        try:
+            return msgspec.convert(raw, kind, from_attributes=True)
+        finally:
+            _met.add(kind)
+
+
+def to_plain(value: object) -> dict[str, object]:
+    """A dataclass or mapping as JSON values: dictionaries, lists, strings and numbers."""
+    plain: dict[str, object] = msgspec.to_builtins(value, enc_hook=str)
+    return plain
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _parse_finite(digits: str) -> float:
+    value = float(digits)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{digits} is beyond what a number holds")
+    return value
+
+
+# ── files with digests ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class FileDigest:
+    """The size and digest of a file, as another file records them."""
+
+    bytes: Annotated[int, Meta(ge=0, le=2**62)]
+    xxh3: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]  # 128 bits, computed seven times as fast as sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +149,7 @@ class JsonFormat(Generic[T]):
     def decode(self, text: bytes | str, where: object, *, own_digest: bool = False) -> T:
         """Decode JSON of this format; ``where`` is named in errors, which are those of :meth:`read`."""
         try:
-            raw = load_json(text)
+            raw = _load_json(text)
             if isinstance(raw, dict):
                 self.refuse_newer(raw.get("format_version"), where)
                 if own_digest:
@@ -59,12 +161,12 @@ class JsonFormat(Generic[T]):
     def check_files(
         self, folder: Path, recorded: Mapping[str, FileDigest], problem: str, *, unread: Collection[str] = ()
     ) -> None:
-        """Check that the files of a folder are those that its record lists: see :func:`find_difference`.
+        """Check that the files of a folder are those that its record lists; of those ``unread`` only the sizes.
 
         Raises:
             BertfeatError: states the ``problem``, and the first file that differs.
         """
-        if difference := find_difference(folder, recorded, unread=unread):
+        if difference := _find_difference(folder, recorded, unread):
             raise self.error(f"{problem}: {difference}", where=folder, remedy=self._remedy())
 
     def refuse_newer(self, version: object, where: object) -> None:
@@ -101,13 +203,13 @@ def write_json(path: Location, value: object) -> None:
 def json_content(value: object) -> bytes:
     """The content of a file of a JSON object, with its own digest."""
     plain = to_plain(value)
-    text = encode_json({**plain, DIGEST: _json_digest(plain)})
+    text = encode_json({**plain, _DIGEST: _json_digest(plain)})
     # a lone surrogate has no UTF-8 form, but its backslash form is JSON
     return text.encode("utf-8", "backslashreplace")
 
 
 def _check_digest(raw: dict[str, object]) -> None:
-    digest = raw.pop(DIGEST, None)
+    digest = raw.pop(_DIGEST, None)
     if digest is None:
         raise JsonError("its digest is missing: the file was changed after it was written")
     if digest != _json_digest(raw):
@@ -117,3 +219,34 @@ def _check_digest(raw: dict[str, object]) -> None:
 def _json_digest(plain: object) -> str:
     """sha256 of the values in an order of their own, so that white space and the order of keys do not matter."""
     return hashlib.sha256(canonical_json(plain)).hexdigest()
+
+
+def digest_file(path: Path) -> FileDigest:
+    """The size and digest of a file.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+    """
+    with open_regular(path) as file:
+        digest = file_digest(file, xxhash.xxh3_128)
+        return FileDigest(os.fstat(file.fileno()).st_size, digest.hexdigest())
+
+
+def _find_difference(folder: Path, recorded: Mapping[str, FileDigest], unread: Collection[str]) -> str | None:
+    """Describe the first file that is not the one that was recorded, by name; None where all are."""
+    for name, digest in recorded.items():
+        path = folder / name
+        try:
+            status = path.stat()  # first, so that neither a pipe nor a huge file in its place is read
+            if not stat.S_ISREG(status.st_mode):
+                return f"{name} is not a regular file"
+            if status.st_size != digest.bytes:
+                sizes = f"{status.st_size:,} bytes, but {digest.bytes:,} were written"
+                return f"{name} has {sizes}: it was cut off or replaced"
+            if name not in unread and digest_file(path) != digest:
+                return f"{name} was changed after it was written"
+        except FileNotFoundError:
+            return f"{name} is missing"
+        except OSError as error:
+            return f"{name} cannot be read ({error.strerror or error})"
+    return None

@@ -1,6 +1,7 @@
 """One run at a time on a folder: ``.bertfeat/lock`` is held by flock, and its content names host and process.
 
-In object storage the lock is a claim with a lease (:mod:`bertfeat.io.storage.lease`).
+In object storage the lock is a claim with a lease (:mod:`bertfeat.io.storage.lease`). A folder that is held for a
+result is locked, and marked as one of its kind, from before its first file until the run is done.
 """
 
 import contextlib
@@ -12,15 +13,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bertfeat.errors import FolderLockedError
-from bertfeat.io.atomic import NO_LOCKS, storage_errors
-from bertfeat.io.json_codec import JsonError, canonical_json, decode_json
+from bertfeat.errors import FolderLockedError, StorageError, parameter
+from bertfeat.io.json_file import JsonError, canonical_json, decode_json
 from bertfeat.io.lock_owner import LockOwner
-from bertfeat.io.result_folder import STATE_FOLDER, make_state_folder
-from bertfeat.io.storage import Address, Lease, LeaseWatch, Location, Stamp, lease_seconds, read_claim, read_file
+from bertfeat.io.output import NO_LOCKS, storage_errors
+from bertfeat.io.result_folder import (
+    STATE_FOLDER,
+    ResultKind,
+    claim_folder,
+    make_state_folder,
+    releasing_if_failed,
+    result_kind,
+)
+from bertfeat.io.storage.address import Address, Location
+from bertfeat.io.storage.files import read_file
+from bertfeat.io.storage.lease import Lease, LeaseWatch, lease_seconds, read_claim
+from bertfeat.io.storage.store import Stamp
 
-LOCK_NAME = "lock"
+_LOCK_NAME = "lock"
 _LOOKS = 12  # at a foreign lock, in the time of its lease
+_FEATURES = "features"  # of corpora, in folders of heads and tables; it may be there before the first run
+
+_HALF_WRITTEN = (
+    ".head.*.tmp",
+    ".checkpoint*.tmp",
+    ".curves.*.tmp",
+    "._settings.json.tmp",
+    ".table7.*.tmp",
+    ".pretraining.*.tmp",
+    "runs/*/.*.json.tmp",
+    f"{STATE_FOLDER}/.kind.*.tmp",
+)
+"""Temporary files of :func:`bertfeat.io.atomic` in folders of heads, tables and models."""
+
 _log = logging.getLogger("bertfeat")
 
 
@@ -79,7 +104,7 @@ def lock_holder(folder: Location) -> LockOwner | None:
     Raises:
         StorageError: the storage cannot be reached.
     """
-    place = folder / STATE_FOLDER / LOCK_NAME
+    place = folder / STATE_FOLDER / _LOCK_NAME
     if isinstance(place, Address):
         claim = read_claim(place)
         return claim[0].owner if claim and claim[0] else None
@@ -91,7 +116,7 @@ def lock_holder(folder: Location) -> LockOwner | None:
 
 
 def _take_lease(folder: Address) -> Lease:
-    place = folder / STATE_FOLDER / LOCK_NAME
+    place = folder / STATE_FOLDER / _LOCK_NAME
     watch = LeaseWatch(lease_seconds())
     seen: Stamp | None = None
     while (lease := watch.take(place)) is None:
@@ -110,7 +135,7 @@ def _take_lease(folder: Address) -> Lease:
 
 
 def _acquire(folder: Path) -> tuple[int, Path]:
-    path = folder / STATE_FOLDER / LOCK_NAME
+    path = folder / STATE_FOLDER / _LOCK_NAME
     while True:
         make_state_folder(folder)
         try:
@@ -175,3 +200,44 @@ def _write_owner(handle: int) -> None:
     os.ftruncate(handle, 0)
     os.pwrite(handle, canonical_json(LockOwner.current()), 0)
     os.fsync(handle)
+
+
+# ── a folder held for a result ────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def hold_result_folder(folder: Path, kind: ResultKind) -> Iterator[None]:
+    """Hold a folder, made if need be, for results of that kind; everything read and written in it goes inside.
+
+    Temporary files of a killed run are removed. When the block fails and nothing was written, the folder is as it was
+    before: not there, or without a marker.
+
+    Raises:
+        FolderLockedError: another run is at work on the folder.
+        StorageError: it holds something else, or cannot be written.
+    """
+    with releasing_if_failed(folder), folder_lock(folder):
+        _refuse_other_files(folder, kind)
+        claim_folder(folder, kind)
+        _remove_half_written(folder)
+        yield
+
+
+def _refuse_other_files(folder: Path, kind: ResultKind) -> None:
+    """Refuse a folder with files of others, which a run might take for its own and replace or remove."""
+    if result_kind(folder) is None:
+        with storage_errors(folder):
+            names = sorted(os.listdir(folder))
+        allowed = _FEATURES if kind in (ResultKind.HEAD, ResultKind.TABLE7) else None
+        foreign = [name for name in names if not name.startswith(".") and name != allowed]
+        if foreign:
+            remedy = f"name another folder with {parameter('folder')}, or an empty one"
+            raise StorageError(f"{folder} holds {foreign[0]!r} and is not {kind.noun}", remedy=remedy)
+
+
+def _remove_half_written(folder: Path) -> None:
+    """Remove the temporary files of :func:`bertfeat.io.atomic`, whose writers are dead."""
+    with storage_errors(folder):
+        for pattern in _HALF_WRITTEN:
+            for path in folder.glob(pattern):
+                path.unlink(missing_ok=True)

@@ -5,8 +5,8 @@ from hashlib import sha256
 from typing import Protocol
 
 from bertfeat.errors import BertfeatError
-from bertfeat.io.json_codec import canonical_json
-from bertfeat.io.storage import Location
+from bertfeat.io.json_file import canonical_json
+from bertfeat.io.storage.address import Location
 
 
 class _Opened(Protocol):

@@ -17,17 +17,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from bertfeat.errors import StorageError, did_you_mean, parameter
-from bertfeat.io.atomic import storage_errors
-from bertfeat.io.json_codec import JsonError, decode_json
-from bertfeat.io.storage import (
-    Address,
-    Location,
-    open_file,
-    put_file,
-    read_file,
-    remove_stored,
-    store_of,
-)
+from bertfeat.io.json_file import JsonError, decode_json
+from bertfeat.io.output import storage_errors
+from bertfeat.io.storage.address import Address, Location
+from bertfeat.io.storage.files import open_file, put_file, read_file, remove_stored, store_of
 
 STATE_FOLDER = ".bertfeat"
 _MARKER = "kind"

@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-CACHE_VARIABLE = "BERTFEAT_CACHE"
-
 
 def user_cache() -> Path | None:
     """The folder, which may not exist yet; None where nothing is to be kept.
@@ -12,7 +10,7 @@ def user_cache() -> Path | None:
     It is ``$BERTFEAT_CACHE``, by default ``bertfeat`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. Where the variable is
     empty, or the user has no home, nothing is kept.
     """
-    folder = os.environ.get(CACHE_VARIABLE)
+    folder = os.environ.get("BERTFEAT_CACHE")
     if folder is not None:
         return Path(folder) if folder else None
     try:

@@ -5,7 +5,7 @@ from .datasets import (
 )
 from .example_store import ExampleBatch as ExampleBatch, PackedExamples as PackedExamples, gather_batch as gather_batch
 from .head import Head as Head, HeadPredictions as HeadPredictions, Tagger as Tagger
-from .head_files import HeadReport as HeadReport
+from .head_files import HeadReport as HeadReport, HeadVerifyReport as HeadVerifyReport, verify_head as verify_head
 from .inputs import parse_input as parse_input
 from .kinds import HeadKind as HeadKind, PairForm as PairForm
 from .prediction import (
@@ -52,10 +52,12 @@ from .table7.results import (
     HeadRow as HeadRow,
     HeadRun as HeadRun,
     HeadTable as HeadTable,
+    Table7VerifyReport as Table7VerifyReport,
     TableRow as TableRow,
     TableRun as TableRun,
     format_head_table as format_head_table,
     parse_rows as parse_rows,
+    verify_head_table7 as verify_head_table7,
 )
 from .table7.training import HeadTableReport as HeadTableReport, train_head_table7 as train_head_table7
 from .tag_files import (
@@ -99,9 +101,3 @@ from .trainer import (
     tuning_precision as tuning_precision,
 )
 from .training import train_head as train_head
-from .verification import (
-    HeadVerifyReport as HeadVerifyReport,
-    Table7VerifyReport as Table7VerifyReport,
-    verify_head as verify_head,
-    verify_head_table7 as verify_head_table7,
-)

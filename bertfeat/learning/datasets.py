@@ -21,15 +21,7 @@ from bertfeat.corpus import (
     open_corpus,
 )
 from bertfeat.display import format_duration
-from bertfeat.errors import (
-    CorpusError,
-    HeadError,
-    NotDerivableError,
-    UsageError,
-    did_you_mean,
-    parameter,
-    pluralize,
-)
+from bertfeat.errors import CorpusError, HeadError, NotDerivableError, UsageError, did_you_mean, parameter, pluralize
 from bertfeat.extraction import ExtractionReport, Extractor
 from bertfeat.features import FeatureSet, ModelIdentity, list_parts
 from bertfeat.io import Address, ResultKind, as_location, quote_names, result_kind
@@ -164,7 +156,6 @@ class DatasetReport(Milestone):
         return f"{extraction.folder}: {pluralize(extraction.counts.documents, self.noun)}, {done}"
 
 
-_FIRST = 100  # rows of a corpus, one of which can be read
 _SEPARATOR = ","  # of the folders of two sets in one string
 
 
@@ -278,7 +269,7 @@ def _has_many(label: str, source: OpenSets, reading: CorpusSettings) -> bool:
         columns = corpus.columns
         if label in columns:
             corpus = open_corpus([source], replace(reading, keep=(f"{label}:string",)))
-        rows = (row.kept[-1] for row in islice(corpus.rows(), _FIRST) if isinstance(row, Document) and row.kept)
+        rows = (row.kept[-1] for row in islice(corpus.rows(), 100) if isinstance(row, Document) and row.kept)
     else:
         columns = tuple(column.name for column in source[0].kept)
         if label in columns:

@@ -1,16 +1,19 @@
-"""The examples of a source: their features, and what is to be predicted of each."""
+"""The examples that a head learns or predicts: corpora are extracted, features opened, and gold values read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import HeadError
+from bertfeat.errors import HeadError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Location
+from bertfeat.learning.datasets import HeadOptions, OpenSets, extract_sets, head_extractor
 from bertfeat.learning.example_store import ExampleStore, describe_source
-from bertfeat.learning.inputs import derive_input, join_digests
+from bertfeat.learning.inputs import check_same_features, choose_input, derive_input, extraction_of, join_digests
+from bertfeat.learning.kinds import PairForm
 from bertfeat.learning.record import HeadInput
 from bertfeat.learning.tables import FeatureRows, FeatureTable, Gold
 from bertfeat.learning.task import ExampleLayout, GoldExamples, Task
@@ -85,6 +88,9 @@ def _rows(features: FeatureRows) -> NDArray[np.int64]:
     return np.concatenate(rows) if rows else np.empty(0, np.int64)
 
 
+# ── the sources of a training ───────────────────────────────────────────────────────────────────────────────
+
+
 @dataclass(frozen=True, slots=True)
 class OpenSources:
     """The features that a head reads, its task with the outputs of the training set, and the examples by name."""
@@ -92,3 +98,55 @@ class OpenSources:
     task: Task
     reads: HeadInput
     examples: Mapping[str, HeadExamples]
+
+
+def extracted_sets(
+    sources: dict[str, OpenSets], options: HeadOptions, folder: Path, *, overwrite: bool | None = None
+) -> dict[str, tuple[FeatureSet, ...]]:
+    """The feature sets of the sources; corpora are extracted as the first feature set was, if one is given."""
+    sets = {name: source for name, source in sources.items() if not isinstance(source, Path)}
+    like = next(iter(sets.values()))[0] if sets else None
+    corpora = {name: source for name, source in sources.items() if isinstance(source, Path)}
+    extractor = head_extractor(options, like) if corpora else None
+    for name, corpus in corpora.items():
+        assert extractor is not None
+        sets[name] = extract_sets(corpus, options, extractor, folder / "features", name, overwrite=overwrite)
+    return sets
+
+
+def open_sources(sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOptions) -> OpenSources:
+    """The examples of all sets with their gold values; features unlike those of the training set are refused."""
+    task, first, reads = options.task, sets["train"], _head_input(sets["train"], options)
+    opened: dict[str, HeadExamples] = {}
+    for name in sorted(sets, key=lambda name: name != "train"):
+        listed = sets[name]
+        if len(listed) != len(first):
+            raise HeadError(f"of train and {name}, one is of pairs that are apart", remedy="give both in one form")
+        for features in listed:
+            check_same_features(features, reads.model, reads.extraction, str(first[0].folder), reads.pooling)
+        memory = options.settings.memory
+        share = memory * 3 // 4 if name == "train" else memory // (4 * (len(sets) - 1))
+        opened[name] = made = open_examples(task, listed, reads, label=options.label, budget=share)
+        if name == "train":
+            task = task.learned(made.gold, made.origin, options.settings)
+        elif name == "dev":
+            task.check_dev(made.gold, made.origin)
+    return OpenSources(task, reads, opened)
+
+
+def _head_input(sets: tuple[FeatureSet, ...], options: HeadOptions) -> HeadInput:
+    """The features that a head reads of a feature set."""
+    features, reads = sets[0], options.task.reads
+    stored = list(dict.fromkeys(column.pooling for column in features.columns))
+    fit = [pooling for pooling in stored if pooling.per_document and options.pooling in (None, pooling)]
+    usable = fit if reads is None else [reads]
+    if len(usable) != 1:
+        problem = f"a head reads one vector a text, and this set holds {', '.join(stored)}"
+        remedy = f"say which with {parameter('pooling')}, or extract with {parameter('pooling', 'mean')}"
+        raise HeadError(problem, where=features.folder, remedy=remedy)
+    model = features.header.model
+    layers = choose_input(options.layers, features.columns, model.num_layers, usable[0])
+    derive_input(layers, features, usable[0])  # refuses a set without these layers
+    together = "pair" in features.names
+    pairs = PairForm.APART if len(sets) == 2 else PairForm.TOGETHER if together else None
+    return HeadInput(model, extraction_of(features, usable[0]), usable[0], layers, pairs)

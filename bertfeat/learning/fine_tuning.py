@@ -17,7 +17,6 @@ from bertfeat.errors import HeadError, parameter, pluralize
 from bertfeat.extraction import Embedder
 from bertfeat.features import ModelIdentity
 from bertfeat.io import canonical_json, installed_versions, to_plain
-from bertfeat.learning.checkpoint import remove_checkpoint
 from bertfeat.learning.datasets import HeadOptions, OpenSets, head_corpora
 from bertfeat.learning.head_files import (
     FORMAT_VERSION,
@@ -25,6 +24,7 @@ from bertfeat.learning.head_files import (
     check_tuned_model,
     has_head,
     read_head_record,
+    remove_checkpoint,
     remove_head,
     save_tuned_model,
     write_head,
@@ -57,11 +57,7 @@ class TunedHead:
     truncated: int = 0  # of the examples that it was fine-tuned on: those of which something was cut off
 
     def guesses(self, texts: HeadTexts) -> list[Guess]:
-        """The guess of the model for each example, in order.
-
-        Raises:
-            HeadError: a question without a passage, or with a single choice.
-        """
+        """The guess of the model for each example, in order."""
         if not texts.texts:
             return []
         read = self.task.sequences(self.sequencer, texts)
@@ -94,9 +90,6 @@ def fine_tuned_head(
     Runs on one device and needs no network. Equal seeds give equal results on the same machine. Numbers are learned at
     mean 0 and spread 1. Of a question's answers the first is learned, in windows that hold all of it; in the others
     it has none. ``precision`` as of :func:`fine_tuned`.
-
-    Raises:
-        HeadError: an example from which nothing can be learned.
     """
     sequencer = Sequencer(model, task.longest)
     read = task.sequences(sequencer, train)
@@ -120,11 +113,7 @@ def fine_tuned_head(
 def tune_head(
     folder: Path, sources: Mapping[str, OpenSets], options: HeadOptions, point: GridPoint, *, overwrite: bool = False
 ) -> HeadReport:
-    """Fine-tune a model for a head and save it, in a folder that :func:`hold_result_folder` holds.
-
-    Raises:
-        HeadError: examples that nothing can be learned from, or a folder with another training.
-    """
+    """Fine-tune a model for a head and save it, in a folder that :func:`hold_result_folder` holds."""
     begun = time.perf_counter()
     tables = {name: open_table(source, options) for name, source in sources.items()}
     train = known_texts(options.task, tables["train"], options.label)
@@ -180,11 +169,7 @@ def open_table(source: OpenSets, options: HeadOptions) -> ExampleTable:
 
 
 def known_texts(task: Task, table: ExampleTable, label: str | None) -> HeadTexts:
-    """The examples of a table with their gold values.
-
-    Raises:
-        HeadError: there is none.
-    """
+    """The examples of a table with their gold values."""
     gold = task.gold_of(table, label)
     if not gold:
         raise HeadError("there is no example in it", where=table.where)
@@ -202,11 +187,7 @@ def _model_to_tune(source: OpenSets, options: HeadOptions) -> tuple[Model, Model
 
 
 def _same_record(folder: Path, asked: HeadRecord) -> HeadRecord:
-    """The head that is there already.
-
-    Raises:
-        HeadError: it was made in another way, or its model is not as it was saved.
-    """
+    """Read the head that is there already; one that was made in another way, or is not as it was saved, is refused."""
     record = read_head_record(folder)
     names = ("kind", "approach", "model", "outputs", "training", "data", "point", "precision")
     if differ := [name for name in names if getattr(record, name) != getattr(asked, name)]:

@@ -34,7 +34,6 @@ from bertfeat.learning.head_files import MODEL_NAME, check_tuned_model, read_hea
 from bertfeat.learning.inputs import check_same_features
 from bertfeat.learning.kinds import HeadKind, Work, refuse_unread_options
 from bertfeat.learning.loop import store_guesses
-from bertfeat.learning.record import ExampleColumns
 from bertfeat.learning.settings import MEMORY
 from bertfeat.learning.spans import LabelSet
 from bertfeat.learning.tables import CorpusTable, ExampleTable, FeatureRows, Gold
@@ -269,8 +268,10 @@ class Head:
     @contextmanager
     def _readable(self, corpus: Path, options: HeadOptions) -> Iterator[tuple[Path, HeadOptions]]:
         """A corpus as a file, and its options with the columns of the training corpus where none are named."""
-        given = options.reading
-        options = replace(options, reading=_with_columns(given, corpus, self.record.columns))
+        given, columns = options.reading, self.record.columns
+        if format_of(str(corpus), given.format).records:
+            texts, pair = given.text_columns or columns.texts, given.pair_column or columns.pair
+            options = replace(options, reading=replace(given, text_columns=texts, pair_column=pair))
         try:
             with file_source(corpus) as file:
                 yield file, options if file == corpus else replace(options, source_name="standard input")
@@ -316,14 +317,6 @@ class Head:
         gold = self.task.gold_of(table, options.label) if options.with_gold else ()
         texts = self.task.read_texts(table, gold)
         return _GuessedRows(table, tuned.guesses(texts), texts.gold, texts.passages)
-
-
-def _with_columns(reading: CorpusSettings, corpus: Path, columns: ExampleColumns) -> CorpusSettings:
-    """The settings with the columns of the training corpus, where the corpus has columns and none are named."""
-    if not format_of(str(corpus), reading.format).records:
-        return reading
-    texts, pair = reading.text_columns or columns.texts, reading.pair_column or columns.pair
-    return replace(reading, text_columns=texts, pair_column=pair)
 
 
 # ── taggers ───────────────────────────────────────────────────────────────────────────────────────────────

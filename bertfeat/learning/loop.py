@@ -1,10 +1,14 @@
-"""The training of a head: epochs of a network, linear heads that are solved, and the best of them."""
+"""The training of a head: epochs of a network, linear heads that are solved, and the best of them.
+
+Shapes: E examples; V inputs of a linear head, the first of which are read; K outputs.
+"""
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from math import sqrt
 from pathlib import Path
 
 import numpy as np
@@ -15,17 +19,10 @@ from torch.nn.utils import clip_grad_norm_
 
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import TrainingError, parameter
-from bertfeat.learning.checkpoint import Checkpoint, read_checkpoint, restore, training_tensors, write_checkpoint
-from bertfeat.learning.example_store import (
-    ExampleBatch,
-    ExampleChunk,
-    PackedExamples,
-    gather_batch,
-    shuffled_batches,
-)
+from bertfeat.learning.example_store import ExampleBatch, ExampleChunk, PackedExamples, gather_batch, shuffled_batches
 from bertfeat.learning.examples import HeadExamples, OpenSources
+from bertfeat.learning.head_files import Checkpoint, read_checkpoint, restore, training_tensors, write_checkpoint
 from bertfeat.learning.kinds import PairForm
-from bertfeat.learning.linear import SOLVER_COPIES, Blocks, LinearWeights, solve_linear
 from bertfeat.learning.networks import (
     COPIES,
     HeadNetwork,
@@ -40,6 +37,64 @@ from bertfeat.learning.settings import HeadSettings
 from bertfeat.learning.task import Guess, HeadScores, PassageSpans, Task, Threshold, network_scores
 from bertfeat.progress import ignore_progress
 
+# ── linear heads ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_REMEMBERED = 20  # gradients that the curvature is estimated from
+_SOLVER_COPIES = 2 * _REMEMBERED + 8
+"""Arrays of the weights' size that solving takes."""
+
+Blocks = Callable[[], Iterable[tuple[Tensor, Tensor]]]
+"""All examples once, in blocks: standardised inputs (``[n, V]``; of C choices ``[n·C, V]``) and targets ``[n]``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LinearWeights:
+    """The weights of a linear head."""
+
+    weight: Tensor  # [K, V]
+    bias: Tensor  # [K]
+
+
+def _solve_linear(
+    blocks: Blocks, loss: Callable[[Tensor, Tensor], Tensor], examples: int, decay: float, start: _LinearWeights
+) -> _LinearWeights:
+    """The weights that minimize the mean ``loss`` plus half the ``decay`` times their squares, by L-BFGS.
+
+    ``loss`` gives the mean over a block from its scores. The minimum is unique: ``start``, the solution of another
+    decay, only shortens the way. With cross entropy the decay is scikit-learn's 1/(C·E) (of two labels 2/(C·E)), with
+    squared errors 2·alpha/E.
+    """
+    # the bias bears no penalty: in units in which it is as steep as the weights, far fewer steps are needed
+    unit = sqrt(1.0 + decay * len(start.bias))
+    weight, bias = start.weight.clone().requires_grad_(), (start.bias / unit).requires_grad_()
+    optimizer = torch.optim.LBFGS(
+        [weight, bias],
+        max_iter=500,
+        history_size=_REMEMBERED,
+        tolerance_grad=1e-4,  # as scikit-learn's
+        tolerance_change=0.0,
+        line_search_fn="strong_wolfe",
+    )
+
+    def objective() -> float:
+        optimizer.zero_grad()
+        penalty = weight.square().sum() * (decay / 2)
+        torch.autograd.backward(penalty)
+        total = penalty.item()
+        for inputs, targets in blocks():
+            share = loss(torch.addmm(bias * unit, inputs, weight.T), targets) * (len(targets) / examples)
+            torch.autograd.backward(share)
+            total += share.item()
+        return total
+
+    optimizer.step(objective)  # type: ignore[no-untyped-call]
+    return _LinearWeights(weight.detach(), bias.detach() * unit)
+
+
+# ── the loop ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 _NORM = 5.0  # gradients are scaled down to it
 _SCALED_BY = 65_536  # vectors that the features' mean and spread are taken from
 _PACE_AFTER = 2.0  # seconds of learning, after which the time of an epoch is told,
@@ -53,7 +108,7 @@ class SolvedHeads:
     """The linear heads of some training data: they have no seed."""
 
     candidates: tuple[Candidate, ...]
-    weights: LinearWeights  # of the best one
+    weights: _LinearWeights  # of the best one
     seconds: float
 
 
@@ -276,30 +331,27 @@ class HeadLoop:
         """The mean loss of the examples of a batch, or of its vectors."""
         learned = self.store.vectors_of(chunk, packed) if self.task.per_vector else chunk.examples[packed.examples]
         targets = self._targets[torch.from_numpy(learned)].to(self.device)
-        allowed = self._allowed(chunk, packed)
+        tokens, allowed = self.examples.layout.tokens, None
+        if tokens is not None:  # whether each of them can be an answer's
+            allowed = torch.from_numpy(tokens.allowed[self.store.vectors_of(chunk, packed)]).to(self.device)
         return self.task.batch_loss(self.network, batch, targets, allowed), len(learned)
-
-    def _allowed(self, chunk: ExampleChunk, packed: PackedExamples) -> Tensor | None:
-        """Whether each token of a batch can be an answer's; None where no tokens are read."""
-        tokens = self.examples.layout.tokens
-        if tokens is None:
-            return None
-        return torch.from_numpy(tokens.allowed[self.store.vectors_of(chunk, packed)]).to(self.device)
 
     # ── linear heads ────────────────────────────────────────────────────────────────────────────────────────
 
     def _solve(self) -> SolvedHeads:
         """Linear heads of each group of inputs, from the strongest weight decay on while the loss falls."""
         begun, shape = time.perf_counter(), replace(self.shape, hidden=0)
-        self.refuse_large(lambda: HeadNetwork(shape), SOLVER_COPIES)
-        zeros = LinearWeights(torch.zeros(shape.outputs, shape.inputs), torch.zeros(shape.outputs))
+        self.refuse_large(lambda: HeadNetwork(shape), _SOLVER_COPIES)
+        zeros = _LinearWeights(torch.zeros(shape.outputs, shape.inputs), torch.zeros(shape.outputs))
         network = self._with_linear(shape, zeros)
-        inputs, found = self._inputs(network), dict[Candidate, LinearWeights]()
+        inputs, found = self._inputs(network), dict[Candidate, _LinearWeights]()
         for group, width in shape.input_groups.items():
-            weights = LinearWeights(*(part.to(self.device) for part in (zeros.weight[:, :width], zeros.bias)))
+            weights = _LinearWeights(*(part.to(self.device) for part in (zeros.weight[:, :width], zeros.bias)))
             least = float("inf")
             for decay in self.settings.decays:
-                weights = solve_linear(self._first(inputs, width), self.task.mean_loss, len(self.store), decay, weights)
+                weights = _solve_linear(
+                    self._first(inputs, width), self.task.mean_loss, len(self.store), decay, weights
+                )
                 self._put_linear(network.out, weights)
                 candidate = self._scored(network, Candidate(0, group, decay, 0.0))
                 found[candidate] = weights
@@ -310,7 +362,7 @@ class HeadLoop:
         self.check_unchanged()
         return SolvedHeads(tuple(found), found[best_candidate(found)], time.perf_counter() - begun)
 
-    def _with_linear(self, shape: HeadShape, weights: LinearWeights) -> HeadNetwork:
+    def _with_linear(self, shape: HeadShape, weights: _LinearWeights) -> HeadNetwork:
         """A network of a shape whose linear head has those weights."""
         network = HeadNetwork(shape).eval()
         self.standardise(network)
@@ -318,7 +370,7 @@ class HeadLoop:
         return network.to(self.device)
 
     @staticmethod
-    def _put_linear(layer: Linear, weights: LinearWeights) -> None:
+    def _put_linear(layer: Linear, weights: _LinearWeights) -> None:
         """Put weights of the first inputs into a layer; it does not read the others."""
         with torch.no_grad():
             layer.weight.zero_()[:, : weights.weight.shape[1]] = weights.weight

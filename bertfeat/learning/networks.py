@@ -49,9 +49,6 @@ def feature_scale(
 # ── networks ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_LEAST_SPREAD = 1e-3
-
-
 class ScalarMix(nn.Module):
     """A weighted sum of layers with learned weights and scale (Peters et al. 2018, equation 1): γ Σ softmax(w)ₖ hₖ."""
 
@@ -127,7 +124,7 @@ class HeadNetwork(nn.Module):
     def standardise(self, mean: NDArray[np.float32], spread: NDArray[np.float32]) -> None:
         """Bring features to mean 0 and spread 1 (``[W]``), so that one learning rate suits all models."""
         self.mean.copy_(torch.from_numpy(mean))
-        self.scale.copy_(torch.from_numpy(1.0 / np.maximum(spread, _LEAST_SPREAD)))
+        self.scale.copy_(torch.from_numpy(1.0 / np.maximum(spread, 1e-3)))
 
     @property
     def mix_shares(self) -> list[float] | None:

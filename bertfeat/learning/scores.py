@@ -22,8 +22,6 @@ from bertfeat.learning.spans import LabelScores
 # ── labels and numbers ────────────────────────────────────────────────────────────────────────────────────
 
 
-_LARGEST = 1e150  # its square is still finite
-
 _Numbers = NDArray[np.float64]
 
 NumberList = NDArray[np.floating] | Sequence[float]
@@ -64,6 +62,9 @@ def score_classes(gold: Sequence[str], predicted: Sequence[str]) -> ClassScores:
         for label in sorted(rights | guesses)
     }
     correct = sum(scores.correct for scores in by_label.values())
+    confusion: dict[str, dict[str, int]] = {}
+    for right, guess in sorted(pairs):
+        confusion.setdefault(right, {})[guess] = pairs[right, guess]
     return ClassScores(
         accuracy=correct / len(gold),
         macro_f1=sum(scores.f1 for scores in by_label.values()) / len(by_label),
@@ -71,15 +72,8 @@ def score_classes(gold: Sequence[str], predicted: Sequence[str]) -> ClassScores:
         examples=len(gold),
         correct=correct,
         by_label=by_label,
-        confusion=_as_table(pairs),
+        confusion=confusion,
     )
-
-
-def _as_table(pairs: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
-    table: dict[str, dict[str, int]] = {}
-    for right, guess in sorted(pairs):
-        table.setdefault(right, {})[guess] = pairs[right, guess]
-    return table
 
 
 def _matthews(by_label: Mapping[str, LabelScores], correct: int, examples: int) -> float:
@@ -195,7 +189,7 @@ def as_finite(values: NumberList, noun: str) -> NDArray[np.float64]:
     array = np.asarray(values, np.float64)
     if array.ndim != 1:
         raise UsageError(f"give one {noun} for each example, not an array of shape {list(array.shape)}")
-    wrong = np.flatnonzero(~(np.abs(array) <= _LARGEST))
+    wrong = np.flatnonzero(~(np.abs(array) <= 1e150))  # whose square is still finite
     if len(wrong):
         raise UsageError(
             f"{noun} {wrong[0] + 1:,} is {array[wrong[0]]}", remedy="give numbers between -1e150 and 1e150"

@@ -67,8 +67,6 @@ WEIGHT_DECAY = 0.01
 UNLABELED = -100
 """The label that torch's cross entropy ignores."""
 
-_EVALUATED = 64  # sequences of a batch where nothing is learned
-
 Example = Mapping[str, NDArray[np.generic]]
 """The tensors of an example: token ids and types ``[T]``, labels ``[T]`` or a number; of choices ``[C, T]``."""
 
@@ -230,7 +228,7 @@ def model_outputs(
     collate = make_collator(module.config)
     order = sorted(range(len(examples)), key=lambda number: -examples[number]["input_ids"].shape[-1])
     first = examples[0]["input_ids"] if examples else np.empty(0)
-    size = max(1, _EVALUATED // (1 if first.ndim == 1 else len(first)))
+    size = max(1, 64 // (1 if first.ndim == 1 else len(first)))
     outputs = [torch.empty(0)] * len(examples)
     for at in range(0, len(order), size):
         numbers = order[at : at + size]
@@ -365,7 +363,11 @@ def find_tuned_model(model: str | Path | None, revision: str | None, recorded: M
 def check_tuning(points: Sequence[GridPoint], device: str | None, precision: str) -> Literal["fp32", "bf16"]:
     """Check all that can be wrong with a fine-tuning before anything is computed; returns its precision."""
     for point in points:
-        _check_point(point)
+        if point.batch_size < 1 or point.epochs < 1:
+            raise UsageError(f"batch size {point.batch_size}, epochs {point.epochs}", remedy="give at least 1 of each")
+        if not 0.0 < point.learning_rate < 1.0:
+            problem = f"learning rate {point.learning_rate}: give one between 0 and 1; the paper has 5e-5 to 2e-5"
+            raise UsageError(problem)
     require_accelerate("fine-tuning")
     return tuning_precision(precision, single_device(device, "fine-tuning"))
 
@@ -380,10 +382,3 @@ def tuning_precision(name: str, device: torch.device) -> Literal["fp32", "bf16"]
     if precision in (Precision.FP16, Precision.INT8):
         raise UsageError(f"fine-tuning does not run in {precision}", remedy="give fp32, bf16 or auto as the precision")
     return "bf16" if precision is Precision.BF16 else "fp32"
-
-
-def _check_point(point: GridPoint) -> None:
-    if point.batch_size < 1 or point.epochs < 1:
-        raise UsageError(f"batch size {point.batch_size}, epochs {point.epochs}", remedy="give at least 1 of each")
-    if not 0.0 < point.learning_rate < 1.0:
-        raise UsageError(f"learning rate {point.learning_rate}: give one between 0 and 1; the paper has 5e-5 to 2e-5")

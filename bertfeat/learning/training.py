@@ -1,7 +1,6 @@
 """One call from labeled examples to a saved head."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
@@ -9,22 +8,17 @@ from typing import Unpack
 import torch
 
 from bertfeat.arguments import checked
-from bertfeat.errors import HeadError, UsageError, parameter
-from bertfeat.features import FeatureSet
+from bertfeat.errors import UsageError, parameter
 from bertfeat.io import ResultKind, hold_result_folder, installed_versions, keep_freed_memory
-from bertfeat.learning.checkpoint import remove_checkpoint
 from bertfeat.learning.datasets import (
     ALL_LAYERS,
     HeadOptions,
     HeadSource,
     LearningArguments,
-    OpenSets,
     check_examples,
-    extract_sets,
-    head_extractor,
     open_request,
 )
-from bertfeat.learning.examples import HeadExamples, OpenSources, open_examples
+from bertfeat.learning.examples import HeadExamples, extracted_sets, open_sources
 from bertfeat.learning.fine_tuning import tune_head
 from bertfeat.learning.head_files import (
     FORMAT_VERSION,
@@ -33,20 +27,14 @@ from bertfeat.learning.head_files import (
     has_head,
     read_head_record,
     read_head_weights,
+    remove_checkpoint,
     remove_head,
     write_head,
 )
-from bertfeat.learning.inputs import (
-    check_same_features,
-    choose_input,
-    count_failed_rows,
-    derive_input,
-    extraction_of,
-    record_place,
-)
+from bertfeat.learning.inputs import count_failed_rows, record_place
 from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.loop import HeadLoop
-from bertfeat.learning.record import ExampleColumns, HeadInput, HeadRecord, best_candidate
+from bertfeat.learning.record import ExampleColumns, HeadRecord, best_candidate
 from bertfeat.learning.schedule import best_epoch
 from bertfeat.learning.settings import GridPoint
 from bertfeat.learning.spans import list_labels
@@ -55,8 +43,6 @@ from bertfeat.learning.tasks.labels import merged_labels_warnings
 from bertfeat.learning.trainer import check_tuning
 from bertfeat.plots import draw_curves, draw_if_possible
 from bertfeat.progress import AnyProgress, ProgressOption, telling
-
-FEATURES_NAME = "features"  # folder, in a head's, of what was extracted for it
 
 
 @checked
@@ -121,69 +107,12 @@ def train_head(
     return replace(report, warnings=warnings, failed=count_failed_rows(sources, sets))
 
 
-def extracted_sets(
-    sources: dict[str, OpenSets], options: HeadOptions, folder: Path, *, overwrite: bool | None = None
-) -> dict[str, tuple[FeatureSet, ...]]:
-    """The feature sets of the sources; corpora are extracted as the first feature set was, if one is given."""
-    sets = {name: source for name, source in sources.items() if not isinstance(source, Path)}
-    like = next(iter(sets.values()))[0] if sets else None
-    corpora = {name: source for name, source in sources.items() if isinstance(source, Path)}
-    extractor = head_extractor(options, like) if corpora else None
-    for name, corpus in corpora.items():
-        assert extractor is not None
-        sets[name] = extract_sets(corpus, options, extractor, folder / FEATURES_NAME, name, overwrite=overwrite)
-    return sets
-
-
-def open_sources(sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOptions) -> OpenSources:
-    """The examples of all sets with their gold values, as the training set has its features.
-
-    Raises:
-        HeadError: sets that are not alike, or do not say what is to be predicted as they should; a development set on
-            which nothing can be right.
-    """
-    task, first, reads = options.task, sets["train"], head_input(sets["train"], options)
-    opened: dict[str, HeadExamples] = {}
-    for name in sorted(sets, key=lambda name: name != "train"):
-        listed = sets[name]
-        if len(listed) != len(first):
-            raise HeadError(f"of train and {name}, one is of pairs that are apart", remedy="give both in one form")
-        for features in listed:
-            check_same_features(features, reads.model, reads.extraction, str(first[0].folder), reads.pooling)
-        memory = options.settings.memory
-        share = memory * 3 // 4 if name == "train" else memory // (4 * (len(sets) - 1))
-        opened[name] = made = open_examples(task, listed, reads, label=options.label, budget=share)
-        if name == "train":
-            task = task.learned(made.gold, made.origin, options.settings)
-        elif name == "dev":
-            task.check_dev(made.gold, made.origin)
-    return OpenSources(task, reads, opened)
-
-
 def _dev_warnings(task: Task, dev: HeadExamples) -> tuple[str, ...]:
     """A warning of labels of the development set that no head can predict."""
     unknown = task.unknown(dev.gold)
     noun = "tags" if task.per_vector else "labels"
     warning = f"the development set has {noun} that the training set lacks: {list_labels(unknown)}"
     return (warning,) if unknown else ()
-
-
-def head_input(sets: tuple[FeatureSet, ...], options: HeadOptions) -> HeadInput:
-    """The features that a head reads of a feature set."""
-    features, reads = sets[0], options.task.reads
-    stored = list(dict.fromkeys(column.pooling for column in features.columns))
-    fit = [pooling for pooling in stored if pooling.per_document and options.pooling in (None, pooling)]
-    usable = fit if reads is None else [reads]
-    if len(usable) != 1:
-        problem = f"a head reads one vector a text, and this set holds {', '.join(stored)}"
-        remedy = f"say which with {parameter('pooling')}, or extract with {parameter('pooling', 'mean')}"
-        raise HeadError(problem, where=features.folder, remedy=remedy)
-    model = features.header.model
-    layers = choose_input(options.layers, features.columns, model.num_layers, usable[0])
-    derive_input(layers, features, usable[0])  # refuses a set without these layers
-    together = "pair" in features.names
-    pairs = PairForm.APART if len(sets) == 2 else PairForm.TOGETHER if together else None
-    return HeadInput(model, extraction_of(features, usable[0]), usable[0], layers, pairs)
 
 
 def _run_loop(

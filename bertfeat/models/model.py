@@ -9,7 +9,13 @@ from bertfeat.errors import ModelError
 from bertfeat.io import MOST_BYTES
 from bertfeat.models.config import ModelConfig, ModelSizes, read_config, read_config_file, read_library_config
 from bertfeat.models.families import POSITIONS_AFTER_PADDING
-from bertfeat.models.files import find_weight_files, open_weights, path_inside_model, refuse_special_files
+from bertfeat.models.files import (
+    find_weight_files,
+    open_weights,
+    path_inside_model,
+    read_model_json,
+    refuse_special_files,
+)
 from bertfeat.models.fingerprint import (
     config_settings,
     digest_of_model,
@@ -17,8 +23,7 @@ from bertfeat.models.fingerprint import (
     tokenizer_settings,
     vocabulary_files,
 )
-from bertfeat.models.foreign import read_model_json
-from bertfeat.models.library import LibraryConfig
+from bertfeat.models.foreign import LibraryConfig
 from bertfeat.models.sentence_files import (
     Prompts,
     SentenceModule,
@@ -31,8 +36,7 @@ from bertfeat.models.sentence_files import (
 )
 from bertfeat.recipe import Pooling
 
-LEAST_TOKENS = 8
-"""Tokens that a model must be able to read at once: special ones, and some of a text."""
+_LEAST_TOKENS = 8  # that a model must be able to read at once: special ones, and some of a text
 _WITHOUT_LIMIT = 512  # tokens, where neither positions nor the tokenizer set one
 
 
@@ -120,9 +124,9 @@ class Model:
         if positions + self.first_position <= 0:  # relative positions without a limit
             stored = self._tokenizer_config.model_max_length or _WITHOUT_LIMIT
             positions = int(stored) if stored < 1_000_000 else _WITHOUT_LIMIT
-        if positions < LEAST_TOKENS:
+        if positions < _LEAST_TOKENS:
             raise ModelError(
-                f"it reads {positions} tokens at once; at least {LEAST_TOKENS} are needed", where=self.name
+                f"it reads {positions} tokens at once; at least {_LEAST_TOKENS} are needed", where=self.name
             )
         return positions
 

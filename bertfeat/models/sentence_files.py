@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from bertfeat.errors import ModelError, parameter
-from bertfeat.models.files import path_inside_model
-from bertfeat.models.foreign import read_model_json
+from bertfeat.models.files import path_inside_model, read_model_json
 from bertfeat.recipe import Pooling, list_poolings
 
 _MODULES = "modules.json"
@@ -118,7 +117,7 @@ class _Truncation:
 
 @dataclass(frozen=True, slots=True)
 class _TokenizerLimits:
-    truncation: _Truncation | None = field(default=None)
+    truncation: _Truncation | None = None
 
 
 def read_modules(name: str, folder: Path) -> tuple[SentenceModule, ...]:
@@ -127,11 +126,7 @@ def read_modules(name: str, folder: Path) -> tuple[SentenceModule, ...]:
 
 
 def read_pooling(name: str, folder: Path, modules: tuple[SentenceModule, ...]) -> Pooling:
-    """Read the pooling of the model's own configuration, else mean.
-
-    Raises:
-        ModelError: the configuration is missing, or asks for a pooling that bertfeat does not have.
-    """
+    """Read the pooling of the model's own configuration, else mean."""
     for module in modules:
         if module.kind == "Pooling":
             path = path_inside_model(name, folder, f"{module.path or '.'}/config.json", _MODULES)
@@ -178,11 +173,7 @@ def read_not_applied(name: str, folder: Path, encoder: Path, modules: tuple[Sent
 
 
 def read_prompts(name: str, folder: Path) -> Prompts:
-    """Read the model's prompts.
-
-    Raises:
-        ModelError: the file is no such file, or a prompt cannot be written as UTF-8.
-    """
+    """Read the model's prompts, each of which must be one that UTF-8 can write."""
     prompts = read_model_json(name, folder, _SETTINGS, Prompts) or Prompts()
     for key, prompt in prompts.named.items():
         if not _is_utf8_text(key + prompt):

@@ -7,16 +7,13 @@ a figure of the caller's, in its style, one for each panel; they get a title, an
 
 from bertfeat.plots.change import MOST_WORDS, draw_change, draw_senses
 from bertfeat.plots.comparison import draw_comparison
-from bertfeat.plots.curves import draw_curves
+from bertfeat.plots.curves import draw_curves, draw_pretraining
 from bertfeat.plots.figure import FORMS, draw_if_possible, form_of, picture_path
-from bertfeat.plots.layers import MEASURES, draw_layers, layer_columns
+from bertfeat.plots.layers import MEASURES, draw_layers, draw_retrieval, draw_table7, layer_columns
 from bertfeat.plots.map import MOST_POINTS, draw_map, map_documents, write_map_page
 from bertfeat.plots.map_content import DocumentMap
 from bertfeat.plots.map_page import PAGE, write_page
 from bertfeat.plots.map_picture import draw_points
-from bertfeat.plots.pretraining import draw_pretraining
-from bertfeat.plots.retrieval import draw_retrieval
-from bertfeat.plots.table7 import draw_table7
 
 __all__ = [
     "FORMS",

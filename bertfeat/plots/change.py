@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.errors import UsageError, parameter
-from bertfeat.plots.figure import drawing
+from bertfeat.plots.figure import LEGEND_SIZE, GivenAxes, Sheet, drawing
 from bertfeat.plots.palette import MARKERS, NAMED, NO_VALUE
-from bertfeat.plots.sheet import LEGEND_SIZE, GivenAxes, Sheet
 from bertfeat.plots.texts import shortened, width_of
 from bertfeat.study import ChangeReport, WordChange
 from bertfeat.usages import Sense, Senses
@@ -63,7 +62,7 @@ def _paint_change(sheet: Sheet, report: ChangeReport, changes: Sequence[WordChan
         for step in change.steps
         for measure in _PANELS
     )
-    if above:  # the basic bootstrap's, see study/change_measures.py
+    if above:  # the basic bootstrap's, see study/change.py
         note += " A mark above its line: chance is a part of the value, and the interval leaves it out."
     sheet.header("How far the usages of words moved", note)
     panels = sheet.panels(len(_PANELS), sharex=True)

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.plots.figure import drawing, fair_height, refuse_size
+from bertfeat.plots.figure import GivenAxes, Sheet, drawing, fair_height, refuse_size
 from bertfeat.plots.palette import OTHERS, SCALE
-from bertfeat.plots.sheet import GivenAxes, Sheet
 from bertfeat.plots.texts import shortened, width_of
-from bertfeat.study import ComparedSet, ComparisonReport, Measure
+from bertfeat.study import ComparisonReport, Measure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +60,11 @@ def _paint_comparison(sheet: Sheet, comparison: ComparisonReport) -> None:
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
     first, second = comparison.first, comparison.second
-    sheet.header(f"{_set_name(first)} (down) and {_set_name(second)} (across)", _comparison_note(comparison))
+    names = [f"{each.model.rstrip('/').rsplit('/', 1)[-1]} {each.precision}" for each in (first, second)]
+    folders = " and ".join(Path(each.features).name for each in (first, second))
+    note = f"{folders}: {comparison.pooling} vectors, {comparison.items:,} of each; RSA and the {comparison.k} nearest"
+    note += f" neighbors of {comparison.sample:,}."
+    sheet.header(f"{names[0]} (down) and {names[1]} (across)", note)
     least = min(0.0, float(np.nanmin([*comparison.matrix("rsa").flat, 0.0])))
     scale = LinearSegmentedColormap.from_list("likeness", SCALE).with_extremes(bad=OTHERS)
     panels = sheet.panels(1, len(_PANELS), sharey=True)
@@ -72,18 +75,6 @@ def _paint_comparison(sheet: Sheet, comparison: ComparisonReport) -> None:
         _label_layers(sheet, axes, comparison)
         _write_numbers(sheet.figure, axes, values)
     sheet.figure.colorbar(image, ax=panels, shrink=0.8, pad=0.02)
-
-
-def _set_name(compared: ComparedSet) -> str:
-    return f"{compared.model.rstrip('/').rsplit('/', 1)[-1]} {compared.precision}"
-
-
-def _comparison_note(comparison: ComparisonReport) -> str:
-    names = " and ".join(Path(compared.features).name for compared in (comparison.first, comparison.second))
-    return (
-        f"{names}: {comparison.pooling} vectors, {comparison.items:,} of each; RSA and the {comparison.k} nearest "
-        f"neighbors of {comparison.sample:,}."
-    )
 
 
 def _label_layers(sheet: Sheet, axes: "Axes", comparison: ComparisonReport) -> None:

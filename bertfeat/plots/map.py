@@ -1,6 +1,11 @@
-"""Maps: the vectors of a document column as points in the plane, as a picture or as a page."""
+"""Maps: the vectors of a document column as points in the plane, by PCA, t-SNE or UMAP, as a picture or as a page.
 
-from collections.abc import Iterator, Mapping, Sequence
+The same vectors give the same points every time.
+"""
+
+import importlib
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,16 +15,13 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import Value
-from bertfeat.errors import FeatureSetError, UsageError, parameter
-from bertfeat.features import FeatureSet, ReadableColumn, find_column
+from bertfeat.errors import FeatureSetError, UsageError, needed_library, parameter
+from bertfeat.features import FeatureSet, ReadableColumn, find_column, find_principal_plane
 from bertfeat.io import Address
-from bertfeat.plots.coloring import decide_colors
-from bertfeat.plots.figure import picture_path
-from bertfeat.plots.map_content import DocumentMap
+from bertfeat.plots.figure import GivenAxes, picture_path
+from bertfeat.plots.map_content import DocumentMap, decide_colors
 from bertfeat.plots.map_page import PAGE, page_fields, write_page
 from bertfeat.plots.map_picture import draw_points
-from bertfeat.plots.projection import METHOD_NAMES, METHODS, Projection
-from bertfeat.plots.sheet import GivenAxes
 from bertfeat.recipe import Pooling
 
 if TYPE_CHECKING:
@@ -27,55 +29,9 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 20_000
 _FEWEST = 3
-
-
 _BATCH = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class MapSample:
-    """Documents of a feature set, in row order."""
-
-    vectors: NDArray[np.float32]  # [n, W]
-    fields: Mapping[str, Sequence[Value]]  # by column, [n] each
-
-    def __len__(self) -> int:
-        return len(self.vectors)
-
-
-def sample_documents(features: FeatureSet, column: str, points: int, names: Sequence[str]) -> MapSample:
-    """At most ``points`` documents, evenly spread over the set, with the vectors of a document column.
-
-    ``names`` are the columns whose values are read too.
-    """
-    count = len(features)
-    numbers = np.arange(count) if count <= points else np.linspace(0, count - 1, points).astype(np.int64)
-    vectors: list[NDArray[np.float32]] = []
-    sizes = (batch.matrix for batch in features.batches(column, batch_rows=_BATCH))
-    start = 0
-    for matrix in sizes:
-        vectors.append(matrix[_places_in_batch(numbers, start, len(matrix))])
-        start += len(matrix)
-    fields: dict[str, list[Value]] = {name: [] for name in names}
-    for name, values in _sampled_fields(features, names, numbers):
-        fields[name].extend(values)
-    return MapSample(np.concatenate(vectors) if vectors else np.empty((0, 1), np.float32), fields)
-
-
-def _sampled_fields(
-    features: FeatureSet, names: Sequence[str], numbers: NDArray[np.int64]
-) -> Iterator[tuple[str, list[Value]]]:
-    start = 0
-    for batch in features.stream(names, batch_rows=_BATCH) if names else ():
-        chosen = batch.take(_places_in_batch(numbers, start, len(batch)))
-        for place, name in enumerate(names):
-            yield name, chosen.column(place).to_pylist()
-        start += len(batch)
-
-
-def _places_in_batch(numbers: NDArray[np.int64], start: int, length: int) -> NDArray[np.int64]:
-    """The places in a batch of the documents ``numbers`` that are in it."""
-    return numbers[(numbers >= start) & (numbers < start + length)] - start
+_SEED = 4171
+_METHOD_NAMES: Mapping[str, str] = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
 
 
 @checked
@@ -155,7 +111,7 @@ def map_documents(
     source = _document_column(features, column)
     coloring = decide_colors(features, color) if color is not None else None
     on_page = page_fields(features) if with_texts else ()
-    sample = sample_documents(
+    sample = _sample_documents(
         features, source.name, points, sorted({"row", *([coloring.column] if coloring else []), *on_page})
     )
     _check_sample(features, source, sample)
@@ -190,7 +146,45 @@ def _document_column(features: FeatureSet, column: str | None) -> ReadableColumn
     return find_column(stored, features.header.model.num_layers, column, task="search")
 
 
-def _check_sample(features: FeatureSet, column: ReadableColumn, sample: MapSample) -> None:
+@dataclass(frozen=True, slots=True)
+class _MapSample:
+    """The documents of a feature set that are drawn, in row order."""
+
+    vectors: NDArray[np.float32]  # [n, W]
+    fields: Mapping[str, Sequence[Value]]  # by column, [n] each
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+
+def _sample_documents(features: FeatureSet, column: str, points: int, names: Sequence[str]) -> _MapSample:
+    """At most ``points`` documents, evenly spread over the set, with the vectors of a document column.
+
+    ``names`` are the columns whose values are read too.
+    """
+    count = len(features)
+    numbers = np.arange(count) if count <= points else np.linspace(0, count - 1, points).astype(np.int64)
+    vectors: list[NDArray[np.float32]] = []
+    start = 0
+    for part in features.batches(column, batch_rows=_BATCH):
+        vectors.append(part.matrix[_places_in_batch(numbers, start, len(part.matrix))])
+        start += len(part.matrix)
+    fields: dict[str, list[Value]] = {name: [] for name in names}
+    start = 0
+    for batch in features.stream(names, batch_rows=_BATCH) if names else ():
+        chosen = batch.take(_places_in_batch(numbers, start, len(batch)))
+        for place, name in enumerate(names):
+            fields[name].extend(chosen.column(place).to_pylist())
+        start += len(batch)
+    return _MapSample(np.concatenate(vectors) if vectors else np.empty((0, 1), np.float32), fields)
+
+
+def _places_in_batch(numbers: NDArray[np.int64], start: int, length: int) -> NDArray[np.int64]:
+    """The places in a batch of the documents ``numbers`` that are in it."""
+    return numbers[(numbers >= start) & (numbers < start + length)] - start
+
+
+def _check_sample(features: FeatureSet, column: ReadableColumn, sample: _MapSample) -> None:
     if len(sample) < _FEWEST:
         problem = f"a map needs at least {_FEWEST} documents; there are {len(sample)}"
         raise UsageError(problem, where=features.folder)
@@ -205,15 +199,68 @@ def _check_sample(features: FeatureSet, column: ReadableColumn, sample: MapSampl
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Projection:
+    """Vectors laid out in the plane."""
+
+    flat: NDArray[np.float64]  # [n, 2]
+    shares: tuple[float, float] | None  # of the variance, that each dimension keeps, under PCA
+
+    @property
+    def explained(self) -> float | None:
+        """Share of the variance that the two dimensions keep together."""
+        return None if self.shares is None else sum(self.shares)
+
+
+def _pca(vectors: NDArray[np.float32]) -> _Projection:
+    """The two directions of most variance: ``[n, W]`` → ``[n, 2]``."""
+    plane = find_principal_plane(vectors)
+    return _Projection(plane.place(vectors).astype(np.float64), plane.shares)
+
+
+def _tsne(vectors: NDArray[np.float32]) -> _Projection:
+    """t-SNE by scikit-learn, initialized by the PCA."""
+    with needed_library("t-SNE needs scikit-learn", "bertfeat[analysis]"):
+        from sklearn.manifold import TSNE
+    start = _start(vectors) * 1e-4  # small, as in van der Maaten and Hinton
+    perplexity = min(30.0, (len(vectors) - 1) / 3)
+    flat = TSNE(init=start.astype(np.float32), perplexity=perplexity, random_state=_SEED).fit_transform(vectors)
+    return _Projection(flat.astype(np.float64), None)
+
+
+def _umap(vectors: NDArray[np.float32]) -> _Projection:
+    """UMAP by umap-learn, initialized by the PCA."""
+    with needed_library("UMAP needs umap-learn", "bertfeat[umap]"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ImportWarning)  # that there is no TensorFlow
+        library = importlib.import_module("umap")
+    neighbors = min(15, len(vectors) - 1)
+    # a seed makes umap-learn use one thread; said here, or it warns
+    reducer = library.UMAP(n_neighbors=neighbors, init=_start(vectors), random_state=_SEED, n_jobs=1)
+    return _Projection(np.asarray(reducer.fit_transform(vectors), np.float64), None)
+
+
+def _start(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The PCA with a spread of one, where t-SNE and UMAP begin."""
+    flat = _pca(vectors).flat
+    spread = flat[:, 0].std()
+    if not spread > 0:
+        raise UsageError(f"all {len(vectors):,} vectors are equal: there are no neighbors to lay out")
+    start: NDArray[np.float64] = flat / spread
+    return start
+
+
+METHODS: Mapping[str, Callable[[NDArray[np.float32]], _Projection]] = {"pca": _pca, "tsne": _tsne, "umap": _umap}
+
+
 def _describe_map(
-    features: FeatureSet, column: ReadableColumn, method: str, projection: Projection
+    features: FeatureSet, column: ReadableColumn, method: str, projection: _Projection
 ) -> tuple[str, str, tuple[str, str]]:
     """The title, the note below it, and the names of the axes."""
     model = features.header.model.name.rstrip("/").rsplit("/", 1)[-1]
     title = f"{column.name} of {features.folder.resolve().name} ({model})"
     count, of = len(projection.flat), len(features)
     note = f"Each point is a document: {f'all {of:,}' if count == of else f'{count:,} of {of:,}'}. "
-    name = METHOD_NAMES[method]
+    name = _METHOD_NAMES[method]
     if projection.shares is None:
         note += f"{name}: near points have similar vectors, far distances tell nothing."
         return title, note, (f"{name} 1", f"{name} 2")

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from bertfeat.corpus import Value
 from bertfeat.features import FeatureSet
 from bertfeat.io import output_file
-from bertfeat.plots.coloring import OTHER, NumberScale
-from bertfeat.plots.map_content import DocumentMap
+from bertfeat.plots.map_content import OTHER, DocumentMap, NumberScale
 from bertfeat.plots.palette import (
     NAMED,
     NAMED_ON_DARK,
@@ -107,15 +106,12 @@ def _legend_groups(content: DocumentMap) -> dict[str, object]:
 
 def _legend_group(content: DocumentMap, code: int) -> dict[str, object]:
     if code >= 0:
-        label = "" if content.coloring is None else _column_or_label(content, code)
+        of_scale = isinstance(content.coloring, NumberScale)
+        label = "" if content.coloring is None else "a number" if of_scale else content.label(code)
         return {"label": label, "light": NAMED[code], "dark": NAMED_ON_DARK[code], "mark": "dot", "grey": False}
     light, dark = (OTHERS, OTHERS_ON_DARK) if code == OTHER else (NO_VALUE, NO_VALUE_ON_DARK)
     mark = "dot" if code == OTHER else "cross"
     return {"label": content.label(code), "light": light, "dark": dark, "mark": mark, "grey": True}
-
-
-def _column_or_label(content: DocumentMap, code: int) -> str:
-    return "a number" if isinstance(content.coloring, NumberScale) else content.label(code)
 
 
 def _page_value(value: Value, name: str) -> Value:

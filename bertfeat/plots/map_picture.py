@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bertfeat.plots.coloring import NONE, OTHER, NumberScale
-from bertfeat.plots.figure import drawing, fair_height, refuse_size
-from bertfeat.plots.map_content import DocumentMap
+from bertfeat.plots.figure import LEGEND_SIZE, MARGIN, GivenAxes, Sheet, drawing, fair_height, name_entries, refuse_size
+from bertfeat.plots.map_content import NONE, OTHER, DocumentMap, NumberScale
 from bertfeat.plots.palette import NAMED, NO_VALUE, OTHERS, SCALE
-from bertfeat.plots.sheet import LEGEND_SIZE, MARGIN, GivenAxes, Sheet, name_entries
 from bertfeat.plots.texts import height_of, number_labels, one_line, shortened, width_of
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ WIDTH = 7.0  # inches: the text of a journal's page
 _BESIDE = 5.0  # inches, from which on the legend stands beside the map, not below it
 _HANDLE = 0.3  # inches that a legend's dot takes before its name
 _VECTORS = 20_000  # points; more are drawn as dots even in pdf and svg, or no program would open those
-_SHUFFLE = 4171
 
 
 def draw_points(
@@ -61,20 +58,16 @@ def _paint_map(sheet: Sheet, content: DocumentMap, *, fixed_height: bool) -> Non
         figure.set_figheight(width + 0.5 + height_of(-(-len(labels) // columns) + 1, LEGEND_SIZE))
     top = sheet.header(content.title, content.note)
     (axes,) = sheet.panels()
-    _dress(axes, content.axis_names)
+    axes.set(xticks=[], yticks=[], xlabel=content.axis_names[0], ylabel=content.axis_names[1])
+    axes.set_aspect("equal", adjustable="datalim")  # a distance is the same in every direction
+    axes.margins(0.03)
+    axes.spines[:].set_visible(True)
+    axes.spines[:].set_color("#bbbbbb")
     _scatter(axes, content, sheet.width * sheet.height)
     if isinstance(content.coloring, NumberScale):
         _draw_color_bar(figure, axes, content.coloring, beside or bool(sheet.given))
     if codes:
         _legend(sheet, content, codes, labels, columns, top if beside else None)
-
-
-def _dress(axes: "Axes", names: tuple[str, str]) -> None:
-    axes.set(xticks=[], yticks=[], xlabel=names[0], ylabel=names[1])
-    axes.set_aspect("equal", adjustable="datalim")  # a distance is the same in every direction
-    axes.margins(0.03)
-    axes.spines[:].set_visible(True)
-    axes.spines[:].set_color("#bbbbbb")
 
 
 def _scatter(axes: "Axes", content: DocumentMap, room: float) -> None:
@@ -86,7 +79,7 @@ def _scatter(axes: "Axes", content: DocumentMap, room: float) -> None:
     dot = partial(axes.scatter, s=size, alpha=alpha, linewidths=0.0, rasterized=len(codes) > _VECTORS)
     dot(*content.flat[codes == OTHER].T, color=OTHERS)
     dot(*content.flat[codes == NONE].T, color=NO_VALUE, marker="x", linewidths=max(0.4, size**0.5 / 8))
-    order = np.random.default_rng(_SHUFFLE).permutation(np.flatnonzero(codes >= 0))
+    order = np.random.default_rng(4171).permutation(np.flatnonzero(codes >= 0))
     if isinstance(content.coloring, NumberScale) and numbers is not None:
         low, high = _ends(content.coloring)
         scale = LinearSegmentedColormap.from_list("numbers", SCALE)

@@ -1,7 +1,11 @@
-"""Texts that fit: names made safe to show, wrapped and shortened by the width that they are drawn with."""
+"""Texts of pictures: made safe to show, wrapped and shortened to the width that they are drawn with, and in fonts that
+know their characters, whatever the script.
+"""
 
+import logging
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +17,11 @@ _POINTS = 72  # an inch has
 _PLAIN = 1e12  # from which on whole numbers are written with an exponent
 _TURNS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])  # they reverse the text after them
 
+_FONT = "DejaVu Sans"
+"""matplotlib brings it along, so that a picture looks the same everywhere."""
+
+_log = logging.getLogger("bertfeat")
+
 
 def one_line(text: str) -> str:
     """A text as one line without control characters and lone surrogates, at most 300 characters of it."""
@@ -23,6 +32,17 @@ def one_line(text: str) -> str:
 
 def _is_unsafe(sign: str) -> bool:
     return unicodedata.category(sign) in ("Cc", "Cs") or ord(sign) & 0xFFFE == 0xFFFE  # XML knows no U+FFFE, U+FFFF
+
+
+def number_labels(numbers: Sequence[float]) -> list[str]:
+    """Numbers with as few digits as tell them apart: 1850, not 1,850 or 1.85e3."""
+    labels: list[str] = []
+    whole = all(float(number).is_integer() and abs(number) < _PLAIN for number in numbers)
+    for digits in range(12 if whole else 6, 18):
+        labels = [f"{number:.{digits}g}".replace("-", "\N{MINUS SIGN}") for number in numbers]
+        if len(set(labels)) == len(labels):
+            break
+    return labels
 
 
 def width_of(figure: "Figure", text: str, size: float) -> float:
@@ -85,12 +105,56 @@ def _fitting_length(figure: "Figure", text: str, width: float, size: float) -> i
     return few
 
 
-def number_labels(numbers: Sequence[float]) -> list[str]:
-    """Numbers with as few digits as tell them apart: 1850, not 1,850 or 1.85e3."""
-    labels: list[str] = []
-    whole = all(float(number).is_integer() and abs(number) < _PLAIN for number in numbers)
-    for digits in range(12 if whole else 6, 18):
-        labels = [f"{number:.{digits}g}".replace("-", "\N{MINUS SIGN}") for number in numbers]
-        if len(set(labels)) == len(labels):
+def choose_fonts(texts: Iterable[str], paths: Sequence[str] | None = None, *, warn: bool = True) -> list[str]:
+    """The font families that together know every character: our own first, others only where it lacks some.
+
+    ``paths`` are the font files to look into (default: those that are installed). With ``warn``, characters
+    that no font knows are warned of, once for all of them.
+    """
+    from matplotlib import font_manager
+
+    needed = {ord(sign) for text in texts for sign in one_line(text) if not sign.isspace()}
+    missing = needed - _characters(font_manager.findfont(_FONT))
+    if not missing:
+        return [_FONT]
+    families = [_FONT]
+    candidates = sorted(font_manager.findSystemFonts() if paths is None else paths)
+    known = {path: missing & characters for path in candidates if (characters := _characters(path))}
+    while missing and known:
+        best = max(known, key=lambda path: len(known[path] & missing))
+        if not known[best] & missing:
             break
-    return labels
+        missing -= known.pop(best)
+        families.append(_family(best))
+    if missing and warn:
+        _log.warning(
+            "no installed font has %s, of the texts of this picture; boxes stand for what is missing. Install a font "
+            "of that script, such as Google's Noto Sans",
+            " ".join(chr(code) for code in sorted(missing)[:10]),
+        )
+    return families
+
+
+@cache
+def _characters(path: str) -> frozenset[int]:
+    """The code points that a font file knows; none, if it cannot be read or is made of dots."""
+    from matplotlib.ft2font import FT2Font
+
+    try:
+        font = FT2Font(path)
+        return (
+            frozenset(font.get_charmap()) if font.scalable and "LastResort" not in font.postscript_name else frozenset()
+        )
+    except (RuntimeError, OSError, ValueError):
+        return frozenset()
+
+
+def _family(path: str) -> str:
+    """The name under which matplotlib finds a font file."""
+    from matplotlib import font_manager
+
+    for entry in font_manager.fontManager.ttflist:
+        if entry.fname == path:
+            return entry.name
+    font_manager.fontManager.addfont(path)
+    return font_manager.fontManager.ttflist[-1].name

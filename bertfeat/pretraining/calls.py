@@ -1,29 +1,32 @@
 """One call from a corpus to a pre-trained model, and one that says beforehand what it would take."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import torch
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusSettings
+from bertfeat.display import displayed
 from bertfeat.encoder import Precision, resolve_precision
 from bertfeat.errors import UsageError, parameter
 from bertfeat.io import Location, ResultKind, hold_result_folder, real_path
 from bertfeat.learning import keep_random_state, require_accelerate, single_device
 from bertfeat.models import Model, find_model, silence_transformers
 from bertfeat.plots import draw_if_possible, draw_pretraining
-from bertfeat.pretraining.estimate import estimate_run
-from bertfeat.pretraining.report import PretrainingEstimate, PretrainingProgress, PretrainingReport
-from bertfeat.pretraining.result_files import PICTURE_NAME
-from bertfeat.pretraining.run import PretrainingRun
+from bertfeat.pretraining.corpus import CorpusText, CorpusTexts
+from bertfeat.pretraining.material import prepare_material
+from bertfeat.pretraining.networks import start_network
+from bertfeat.pretraining.results import PICTURE_NAME, PretrainingReport
+from bertfeat.pretraining.run import PretrainingRun, steps_of_epochs
 from bertfeat.pretraining.settings import PretrainingSettings
-from bertfeat.pretraining.texts import CorpusTexts
+from bertfeat.pretraining.training import PretrainingProgress, make_task, seconds_a_step
 from bertfeat.progress import ProgressOption, telling
 
 CHECKPOINT_MINUTES = 5.0
-_MOST_MINUTES = 1e7
 
 CorpusPaths = str | Path | Sequence[str | Location]
 """A file, a folder or a pattern, or several."""
@@ -61,7 +64,7 @@ def pretrain_model(
         StorageError: the folder cannot be written, or holds something else.
     """
     require_accelerate("pre-training")
-    if not 0 <= checkpoint_minutes < _MOST_MINUTES:
+    if not 0 <= checkpoint_minutes < 1e7:
         remedy = "give 0 or more"
         raise UsageError(
             "this cannot be right", where=parameter("checkpoint_minutes", checkpoint_minutes), remedy=remedy
@@ -80,6 +83,39 @@ def pretrain_model(
             return report
         unable = draw_if_possible(lambda: draw_pretraining(report.record, folder / PICTURE_NAME))
         return replace(report, warnings=(*report.warnings, *unable))
+
+
+def _resolved(
+    model: str | Path | None, revision: str | None, settings: PretrainingSettings | None, device: torch.device
+) -> tuple[Model | None, PretrainingSettings]:
+    if model is None and revision is not None:
+        raise UsageError(f"{parameter('revision')} is of a model, and none is given", remedy="leave it out")
+    going_on = None if model is None else find_model(model, revision=revision)
+    resolved = (settings or PretrainingSettings()).resolved(from_scratch=going_on is None)
+    precision = resolve_precision(resolved.precision, device)
+    return going_on, replace(resolved, precision="bf16" if precision is Precision.BF16 else "fp32")
+
+
+# ── an estimate ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_ROWS = 20_000  # that are looked at
+_CHARACTERS = 4_000_000
+SECONDS_MEASURED = 10.0  # of measuring
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class PretrainingEstimate:
+    """Time and memory of a pre-training, measured on a part of the corpus."""
+
+    parameters: int
+    pieces: int  # of the corpus, extrapolated
+    sequences: int  # of an epoch
+    steps: int
+    tokens_per_second: float
+    seconds: float  # of all steps
+    warnings: tuple[str, ...]
 
 
 @checked
@@ -101,16 +137,34 @@ def estimate_pretraining(
     where = single_device(device, "pre-training")
     going_on, resolved = _resolved(model, revision, settings, where)
     texts = CorpusTexts(corpus, corpus_settings or CorpusSettings(), document_column)
-    with silence_transformers(), keep_random_state():
-        return estimate_run(texts, resolved, going_on, where)
+    rows = list(_first_rows(texts))
+    fraction = max(texts.fraction, 1e-9)
+    # where these are not the whole corpus, a new model has embeddings for all pieces that were asked for
+    room = None if fraction >= 1 else resolved.vocabulary
+    with silence_transformers(), keep_random_state(), tempfile.TemporaryDirectory() as scratch_dir:
+        material = prepare_material(Path(scratch_dir), lambda _: rows, replace(resolved, held_out=0.0), going_on, room)
+        module = start_network(resolved, going_on, material.tokenizer.size, where).module
+        task = make_task(material, module, going_on)
+        seconds, tokens = seconds_a_step(task, SECONDS_MEASURED)
+    sequences = max(1, round(len(task.examples) / fraction * (1 - resolved.held_out)))
+    steps = resolved.steps or steps_of_epochs(resolved, sequences)
+    if resolved.minutes is not None:
+        steps = max(1, int(resolved.minutes * 60 / seconds))
+    return PretrainingEstimate(
+        parameters=sum(weight.numel() for weight in module.parameters()),
+        pieces=round(len(material.store.pieces) / fraction),
+        sequences=sequences,
+        steps=steps,
+        tokens_per_second=tokens / seconds,
+        seconds=steps * seconds,
+        warnings=(),
+    )
 
 
-def _resolved(
-    model: str | Path | None, revision: str | None, settings: PretrainingSettings | None, device: torch.device
-) -> tuple[Model | None, PretrainingSettings]:
-    if model is None and revision is not None:
-        raise UsageError(f"{parameter('revision')} is of a model, and none is given", remedy="leave it out")
-    going_on = None if model is None else find_model(model, revision=revision)
-    resolved = (settings or PretrainingSettings()).resolved(from_scratch=going_on is None)
-    precision = resolve_precision(resolved.precision, device)
-    return going_on, replace(resolved, precision="bf16" if precision is Precision.BF16 else "fp32")
+def _first_rows(texts: CorpusTexts) -> Iterator[CorpusText]:
+    characters = 0
+    for row in islice(texts, _ROWS):
+        yield row
+        characters += len(row.text)
+        if characters > _CHARACTERS:
+            return

@@ -10,18 +10,19 @@ from numpy.typing import NDArray
 
 from bertfeat.io import FileDigest, digest_file, storage_errors
 from bertfeat.models import Model
-from bertfeat.pretraining.evaluation import unigram_logs
-from bertfeat.pretraining.examples import Collator, SequenceExamples
-from bertfeat.pretraining.ranges import CorpusSplit, DocumentRanges, split_corpus
-from bertfeat.pretraining.settings import VOCABULARY, PretrainingSettings
-from bertfeat.pretraining.texts import CorpusText
-from bertfeat.pretraining.token_store import STORE_FILES, TokenStore, write_tokens
-from bertfeat.pretraining.vocabulary import (
-    PretrainingTokenizer,
-    learn_vocabulary,
-    open_tokenizer,
-    write_vocabulary,
+from bertfeat.pretraining.corpus import (
+    STORE_FILES,
+    CorpusSplit,
+    CorpusText,
+    DocumentRanges,
+    TokenStore,
+    split_corpus,
+    write_tokens,
 )
+from bertfeat.pretraining.examples import Collator, SequenceExamples
+from bertfeat.pretraining.losses import unigram_logs
+from bertfeat.pretraining.settings import VOCABULARY, PretrainingSettings
+from bertfeat.pretraining.vocabulary import PretrainingTokenizer, learn_vocabulary, open_tokenizer, write_vocabulary
 from bertfeat.tokens import save_tokenizer
 
 if TYPE_CHECKING:

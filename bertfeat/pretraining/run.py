@@ -10,14 +10,10 @@ from pathlib import Path
 import torch
 
 from bertfeat.errors import PretrainingError, StorageError, parameter
-from bertfeat.io import (
-    installed_versions,
-    make_state_folder,
-    storage_errors,
-    write_json,
-)
+from bertfeat.io import installed_versions, make_state_folder, storage_errors, write_json
 from bertfeat.models import Model
-from bertfeat.pretraining.evaluation import SEQUENCES, score_examples
+from bertfeat.pretraining.corpus import CorpusText, CorpusTexts, refuse_few_pairs
+from bertfeat.pretraining.losses import SEQUENCES, score_examples
 from bertfeat.pretraining.material import (
     TOKENIZER,
     TrainingMaterial,
@@ -26,20 +22,15 @@ from bertfeat.pretraining.material import (
     reopen_material,
 )
 from bertfeat.pretraining.networks import StartedNetwork, start_from_frequencies, start_network
-from bertfeat.pretraining.ranges import refuse_few_pairs
-from bertfeat.pretraining.report import (
-    CorpusFigures,
-    HeldOutScores,
-    OnPretraining,
-    PretrainingIdentity,
-    PretrainingProgress,
-    PretrainingRecord,
-    PretrainingReport,
-)
-from bertfeat.pretraining.result_files import (
+from bertfeat.pretraining.results import (
     FORMAT_VERSION,
     PLAN_FORMAT,
     PLAN_NAME,
+    CorpusFigures,
+    HeldOutScores,
+    PretrainingIdentity,
+    PretrainingRecord,
+    PretrainingReport,
     check_model_files,
     is_sentence_model,
     read_plan,
@@ -48,12 +39,17 @@ from bertfeat.pretraining.result_files import (
     write_result,
 )
 from bertfeat.pretraining.settings import Objective, PretrainingSettings
-from bertfeat.pretraining.texts import CorpusText, CorpusTexts
-from bertfeat.pretraining.training import make_task, refuse_no_number, run_training, seconds_a_step
+from bertfeat.pretraining.training import (
+    OnPretraining,
+    PretrainingProgress,
+    make_task,
+    refuse_no_number,
+    run_training,
+    seconds_a_step,
+)
 
 MEASURED = 0.05  # share of the time budget for measuring the speed
 _MOST_MEASURED = 20.0  # seconds
-_UNKNOWN = 0.05  # share of unknown pieces above which the user is warned
 
 
 class PretrainingRun:
@@ -260,7 +256,7 @@ def _warnings_of_corpus(figures: CorpusFigures, size: int, asked: int | None) ->
     """Warnings of a corpus and of its vocabulary, which has ``size`` pieces."""
     if figures.failed:
         yield f"{figures.failed:,} rows cannot be read and were left out, the first because: {figures.first_failure}"
-    if figures.unknown > _UNKNOWN * figures.pieces:
+    if figures.unknown > 0.05 * figures.pieces:
         share = figures.unknown / figures.pieces
         yield f"{share:.0%} of the pieces are unknown to the vocabulary; it does not fit the corpus"
     if asked is not None and size < asked:

@@ -1,5 +1,7 @@
 """The settings of a pre-training: what is learned, from which sequences, and for how long."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -7,15 +9,67 @@ from typing import Annotated, Literal
 from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, parameter
 from bertfeat.options import Option, check_bounds
-from bertfeat.pretraining.shapes import SHAPES, ModelShape, parse_shape
 
-VOCABULARY = 30_000
-_MOST_STEPS = (1 << 31) - 1
-_BUDGETS = ("steps", "epochs", "minutes")
-_OF_MASKS = {"mask": "80:10:10", "mask_rate": 0.15, "whole_words": False}  # with their defaults
-_SCRATCH_ONLY = ("shape", "vocabulary", "cased", "positions")
-_NARROWEST, _FASTEST, _SLOWEST = 128, 1e-3, 1e-4  # rates of the narrowest and the widest models
-_GOING_ON = 5e-5
+# ── the shape of a new model ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """Layers L, width H of a hidden state and attention heads A; a feed-forward part is 4H wide.
+
+    Raises:
+        UsageError: numbers that make no BERT, such as a width that the heads do not divide.
+    """
+
+    layers: int
+    width: int
+    heads: int
+
+    def __post_init__(self) -> None:
+        for name, most in (("layers", 200), ("width", 1 << 14), ("heads", 1 << 10)):  # more fit no memory
+            if not 1 <= getattr(self, name) <= most:
+                remedy = f"give {name} from 1 to {most:,}"
+                raise UsageError(f"{name} {getattr(self, name):,}", where=self._named, remedy=remedy)
+        if self.width % self.heads:
+            problem = f"the width H={self.width} is not divisible by the attention heads A={self.heads}"
+            raise UsageError(problem, where=self._named, remedy=f"give H as a multiple of {self.heads}")
+
+    @property
+    def spec(self) -> str:
+        """The shape as ``--shape`` takes it: ``L=4,H=256,A=4``."""
+        return f"L={self.layers},H={self.width},A={self.heads}"
+
+    @property
+    def _named(self) -> str:
+        return parameter("shape", self.spec)
+
+
+SHAPES: Mapping[str, ModelShape] = {
+    "tiny": ModelShape(2, 128, 2),
+    "mini": ModelShape(4, 256, 4),
+    "small": ModelShape(4, 512, 8),
+    "medium": ModelShape(8, 512, 8),
+    "base": ModelShape(12, 768, 12),
+    "large": ModelShape(24, 1024, 16),
+}
+"""``base`` and ``large`` of Devlin et al. 2019, section 3; the others of Turc et al. 2019."""
+
+
+def parse_shape(text: str) -> ModelShape:
+    """Read a shape: one of :data:`SHAPES`, or ``L=4,H=256,A=4``."""
+    if text in SHAPES:
+        return SHAPES[text]
+    items = [item.strip() for item in text.split(",")]
+    numbers = {
+        match[1].upper(): int(match[2]) for item in items if (match := re.fullmatch(r"([LHAlha])=([0-9]{1,9})", item))
+    }
+    if len(items) != 3 or set(numbers) != {"L", "H", "A"}:
+        remedy = f"give {', '.join(SHAPES)}, or numbers such as L=4,H=256,A=4"
+        raise UsageError("this is no shape of a model", where=parameter("shape", text), remedy=remedy)
+    return ModelShape(numbers["L"], numbers["H"], numbers["A"])
+
+
+# ── the objective and its masks ─────────────────────────────────────────────────────────────────────────────
 
 
 class Objective(StrEnum):
@@ -63,6 +117,15 @@ def parse_mask(text: str) -> MaskShares:
         remedy = "give the shares of masked, random and unchanged pieces, such as 80:10:10"
         raise UsageError("these are not three numbers", where=parameter("mask", text), remedy=remedy) from None
     return MaskShares(masked, random, kept)
+
+
+# ── settings ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+VOCABULARY = 30_000
+_MOST_STEPS = (1 << 31) - 1
+_BUDGETS = ("steps", "epochs", "minutes")
+_GOING_ON = 5e-5  # learning rate of a model that goes on
 
 
 @checked
@@ -181,7 +244,8 @@ class PretrainingSettings:
         if (self.positions or self.max_length) < self.max_length:
             problem = f"sequences of {self.max_length} tokens do not fit {self.positions} positions"
             raise UsageError(problem, remedy=f"give {parameter('positions')} at least {self.max_length}")
-        changed = [name for name, default in _OF_MASKS.items() if getattr(self, name) != default]
+        defaults = {"mask": "80:10:10", "mask_rate": 0.15, "whole_words": False}
+        changed = [name for name, default in defaults.items() if getattr(self, name) != default]
         if self.objective == Objective.LTR and changed:
             problem = f"{parameter(changed[0])} says how pieces are masked, and {Objective.LTR} masks none"
             raise UsageError(problem, remedy="leave it out")
@@ -226,7 +290,7 @@ class PretrainingSettings:
         )
 
     def _going_on(self) -> "PretrainingSettings":
-        for name in _SCRATCH_ONLY:
+        for name in ("shape", "vocabulary", "cased", "positions"):
             if getattr(self, name):
                 problem = f"{parameter(name)} is for a new model, and {parameter('model')} brings its own"
                 raise UsageError(problem, remedy="leave one of them out")
@@ -236,4 +300,4 @@ class PretrainingSettings:
 
 def default_rate(width: int) -> float:
     """The learning rate of a new model: 1e-3 at a width of 128, less for wider ones, at least the paper's 1e-4."""
-    return max(_SLOWEST, min(_FASTEST, _FASTEST * _NARROWEST / width))
+    return max(1e-4, min(1e-3, 1e-3 * 128 / width))

@@ -1,8 +1,14 @@
-"""transformers' Trainer over our examples: in our order, quiet, checkpointed by the clock, the same after a kill."""
+"""transformers' Trainer over our examples: in our order, quiet, checkpointed by the clock, the same after a kill.
+
+Checkpoints are folders that the Trainer writes, and a file of ours that is written last. The Trainer itself would go on
+from any folder that is there. One without that file was left half written by a run that was killed, and is removed; the
+file has the digests of the others, so that one that changed later is noticed.
+"""
 
 import math
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -12,38 +18,59 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import torch
 
+from bertfeat.display import format_duration
 from bertfeat.encoder import is_out_of_memory
 from bertfeat.errors import PretrainingError, parameter
+from bertfeat.io import FileDigest, JsonFormat, digest_file, storage_errors, sync, write_json
 from bertfeat.learning import library_disk_errors
 from bertfeat.models import Model
-from bertfeat.pretraining.checkpoints import newest_checkpoint, seal_checkpoint
 from bertfeat.pretraining.examples import Batch, Collator, SequenceExamples
 from bertfeat.pretraining.losses import Anchor, BatchLoss, batch_loss
 from bertfeat.pretraining.material import TrainingMaterial
-from bertfeat.pretraining.report import HistoryPoint, OnPretraining, PretrainingProgress
+from bertfeat.pretraining.results import HistoryPoint, anew_remedy
 from bertfeat.pretraining.settings import PretrainingSettings
 
 if TYPE_CHECKING:
     from torch.optim.lr_scheduler import LRScheduler
-    from transformers import (
-        PreTrainedModel,
-        Trainer,
-        TrainerCallback,
-        TrainerControl,
-        TrainerState,
-        TrainingArguments,
-    )
+    from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingProgress:
+    """Progress of a pre-training."""
+
+    stage: str
+    fraction: float  # of the stage, 0 to 1
+    tokens_per_second: float | None = None
+    loss: float | None = None
+    seconds_left: float | None = None
+
+    def __str__(self) -> str:
+        text = self.stage
+        if self.tokens_per_second is not None:
+            text += f", {self.tokens_per_second:,.0f} tokens/s"
+        if self.loss is not None:
+            text += f", loss {self.loss:.3f}"
+        if self.seconds_left is not None:
+            text += f", {format_duration(self.seconds_left)} left"
+        return text
+
+
+OnPretraining = Callable[[PretrainingProgress], None]
+
+
+# ── tasks ───────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 WARM_UP = 0.1  # share of the steps over which the learning rate rises; then it falls to 0
 WEIGHT_DECAY = 0.01  # of all weights but biases and layer norms
-CLIPPED_TO = 1.0  # norm of the gradients
-_EPSILON = 1e-6  # of Adam, as in the paper's code
+_CLIPPED_TO = 1.0  # norm of the gradients
 _POINTS = 200  # of the history
 _NOISE = 4  # what a random number is for, beside those of sequences
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingTask:
+class _TrainingTask:
     """One training: what is trained, on what, how long, and where its checkpoints go."""
 
     module: "PreTrainedModel"
@@ -68,18 +95,41 @@ def make_task(
     steps: int = 0,
     folder: Path = Path(),
     checkpoint_seconds: float = 0.0,
-) -> TrainingTask:
+) -> _TrainingTask:
     """The task of training a module for so many steps; with 0 steps it has the examples of an epoch, to measure by."""
     settings, anchor = material.settings, None
     if model is not None and settings.anchor is not None:
         anchor = Anchor.of(model, settings.anchor, module.device)
     examples = material.examples(material.split.training, steps * settings.batch_size or None)
     collator = material.collator(module, keeps_unmasked=anchor is not None)
-    return TrainingTask(module, examples, collator, anchor, settings, steps, folder, checkpoint_seconds)
+    return _TrainingTask(module, examples, collator, anchor, settings, steps, folder, checkpoint_seconds)
+
+
+def seconds_a_step(task: _TrainingTask, budget: float) -> tuple[float, float]:
+    """Seconds and tokens of a step, measured on a copy of the module for about so many seconds."""
+    module = deepcopy(task.module).train()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-9)
+    size, times, tokens, begun = task.settings.batch_size, list[float](), 0, time.perf_counter()
+    while len(times) < 3 or time.perf_counter() - begun < budget:
+        started = time.perf_counter()
+        rows = [task.examples[(len(times) * size + at) % len(task.examples)] for at in range(size)]
+        batch = {name: values.to(module.device) for name, values in task.collator(rows).items()}
+        torch.autograd.backward(task.loss(module, batch).total)
+        torch.nn.utils.clip_grad_norm_(module.parameters(), _CLIPPED_TO)
+        optimizer.step()
+        optimizer.zero_grad()
+        if module.device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+        tokens += int(batch["attention_mask"].sum())
+    return float(np.mean(times[1:])), tokens / len(times)
+
+
+# ── training ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
-class FinishedTraining:
+class _FinishedTraining:
     """Result of a training, beside its weights."""
 
     resumed: int  # steps of earlier runs
@@ -88,10 +138,10 @@ class FinishedTraining:
     history: tuple[HistoryPoint, ...]
 
 
-class TrainingLog:
+class _TrainingLog:
     """The course of a training. Steps, tokens and history are in the Trainer's state, which its checkpoints keep."""
 
-    def __init__(self, task: TrainingTask, seconds: float) -> None:
+    def __init__(self, task: _TrainingTask, seconds: float) -> None:
         self._task, self._seconds_before = task, seconds
         self._losses: list[dict[str, float]] = []  # since the last point of the history
 
@@ -126,20 +176,20 @@ class TrainingLog:
         loss = state.log_history[-1]["words"] if state.log_history else None
         return PretrainingProgress("training", state.global_step / self._task.steps, speed, loss, left)
 
-    def finished(self, state: "TrainerState") -> FinishedTraining:
+    def finished(self, state: "TrainerState") -> _FinishedTraining:
         """Result at the end; the Trainer's own summary, which stands in its history too, is left out."""
         points = (point for point in state.log_history if "words" in point)
         history = tuple(
             HistoryPoint(int(point["step"]), point["words"], point.get("pairs"), point.get("anchor"), point["rate"])
             for point in points
         )
-        return FinishedTraining(self.resumed, int(state.num_input_tokens_seen), self.seconds, history)
+        return _FinishedTraining(self.resumed, int(state.num_input_tokens_seen), self.seconds, history)
 
 
-def run_training(task: TrainingTask, on_progress: OnPretraining) -> FinishedTraining:
+def run_training(task: _TrainingTask, on_progress: OnPretraining) -> _FinishedTraining:
     """Train a module in place, from its newest checkpoint on where there is one."""
-    checkpoint = newest_checkpoint(task.folder)
-    log = TrainingLog(task, 0.0 if checkpoint is None else checkpoint.seconds)
+    checkpoint = _newest_checkpoint(task.folder)
+    log = _TrainingLog(task, 0.0 if checkpoint is None else checkpoint.seconds)
     with library_disk_errors(task.folder), _memory_errors(task):
         trainer = _trainer(task, log, on_progress)
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.folder))
@@ -147,7 +197,7 @@ def run_training(task: TrainingTask, on_progress: OnPretraining) -> FinishedTrai
 
 
 @contextmanager
-def _memory_errors(task: TrainingTask) -> Iterator[None]:
+def _memory_errors(task: _TrainingTask) -> Iterator[None]:
     """Turn the exception of a memory that is too small into one that says what to do."""
     try:
         yield
@@ -166,7 +216,7 @@ def refuse_no_number(loss: float, rate: float) -> None:
         raise PretrainingError(problem, remedy=remedy)
 
 
-def _trainer(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining) -> "Trainer":
+def _trainer(task: _TrainingTask, log: _TrainingLog, on_progress: OnPretraining) -> "Trainer":
     from torch.utils.data import SequentialSampler
     from transformers import PrinterCallback, Trainer
 
@@ -192,7 +242,7 @@ def _trainer(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining) -
     return trainer
 
 
-def _callback(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining) -> "TrainerCallback":
+def _callback(task: _TrainingTask, log: _TrainingLog, on_progress: OnPretraining) -> "TrainerCallback":
     """Seeds each step, notes it, and asks for a checkpoint when it is time for one, and after the last step."""
     from transformers import TrainerCallback
 
@@ -222,13 +272,13 @@ def _callback(task: TrainingTask, log: TrainingLog, on_progress: OnPretraining) 
         def on_save(
             self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **_: object
         ) -> None:
-            seal_checkpoint(task.folder / f"checkpoint-{state.global_step}", log.seconds)
+            _seal_checkpoint(task.folder / f"checkpoint-{state.global_step}", log.seconds)
             self._saved = time.monotonic()
 
     return TrainingCallback()
 
 
-def _arguments(task: TrainingTask) -> "TrainingArguments":
+def _arguments(task: _TrainingTask) -> "TrainingArguments":
     from transformers import TrainingArguments
 
     on_cpu = task.module.device.type == "cpu"
@@ -240,9 +290,9 @@ def _arguments(task: TrainingTask) -> "TrainingArguments":
         lr_scheduler_type="linear",
         warmup_steps=math.ceil(WARM_UP * task.steps),
         optim="adamw_torch",
-        adam_epsilon=_EPSILON,
+        adam_epsilon=1e-6,  # as in the paper's code
         weight_decay=WEIGHT_DECAY,
-        max_grad_norm=CLIPPED_TO,
+        max_grad_norm=_CLIPPED_TO,
         dataloader_pin_memory=not on_cpu,
         disable_tqdm=True,
         eval_strategy="no",
@@ -260,21 +310,53 @@ def _arguments(task: TrainingTask) -> "TrainingArguments":
     return arguments
 
 
-def seconds_a_step(task: TrainingTask, budget: float) -> tuple[float, float]:
-    """Seconds and tokens of a step, measured on a copy of the module for about so many seconds."""
-    module = deepcopy(task.module).train()
-    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-9)
-    size, times, tokens, begun = task.settings.batch_size, list[float](), 0, time.perf_counter()
-    while len(times) < 3 or time.perf_counter() - begun < budget:
-        started = time.perf_counter()
-        rows = [task.examples[(len(times) * size + at) % len(task.examples)] for at in range(size)]
-        batch = {name: values.to(module.device) for name, values in task.collator(rows).items()}
-        torch.autograd.backward(task.loss(module, batch).total)
-        torch.nn.utils.clip_grad_norm_(module.parameters(), CLIPPED_TO)
-        optimizer.step()
-        optimizer.zero_grad()
-        if module.device.type == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - started)
-        tokens += int(batch["attention_mask"].sum())
-    return float(np.mean(times[1:])), tokens / len(times)
+# ── checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_FORMAT_VERSION = 1
+_SEAL = "sealed.json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seal:
+    format_version: int
+    seconds: float
+    files: Mapping[str, FileDigest]  # by name
+
+
+@dataclass(frozen=True, slots=True)
+class _SealedCheckpoint:
+    """A checkpoint that is whole."""
+
+    folder: Path
+    seconds: float  # of training up to it
+
+
+_FORMAT = JsonFormat(_Seal, _FORMAT_VERSION, error=PretrainingError, remedy=anew_remedy)
+
+
+def _seal_checkpoint(folder: Path, seconds: float) -> None:
+    """Bring a checkpoint that the Trainer has written onto the disk, seal it, and remove those before it."""
+    with storage_errors(folder):
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+        for path in files:
+            sync(path)
+        digests = {path.name: digest_file(path) for path in files}
+    write_json(folder / _SEAL, _Seal(_FORMAT_VERSION, seconds, digests))
+    for other in folder.parent.glob("checkpoint-*"):
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _newest_checkpoint(folder: Path) -> _SealedCheckpoint | None:
+    """The newest whole checkpoint in a folder, None where there is none; half-written ones are removed."""
+    for checkpoint in sorted(
+        folder.glob("checkpoint-*"), key=lambda path: (len(path.name), path.name), reverse=True
+    ):  # by their steps
+        seal = _FORMAT.read(checkpoint / _SEAL)
+        if seal is None:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            continue
+        _FORMAT.check_files(checkpoint, seal.files, "this checkpoint is not as it was written")
+        return _SealedCheckpoint(checkpoint, seal.seconds)
+    return None

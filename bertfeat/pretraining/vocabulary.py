@@ -4,10 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from tokenizers import Tokenizer as FastTokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers.trainers import WordPieceTrainer
 
@@ -15,9 +13,6 @@ from bertfeat.errors import CorpusError, ModelError
 from bertfeat.io import atomic, encode_json
 from bertfeat.pretraining.examples import SpecialTokens
 from bertfeat.tokens import open_library_tokenizer
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """The special tokens of a new vocabulary, in the order of their ids from 0 on."""
@@ -148,13 +143,8 @@ def open_tokenizer(folder: Path, name: str, rows: int | None = None) -> Pretrain
     size = max(rows or 0, fast.get_vocab_size(with_added_tokens=True))
     if rows is not None and size > rows:
         raise ModelError(f"its tokenizer gives more ids than its {rows:,} embeddings", where=name)
-    special = SpecialTokens(cls, sep, pad, mask, _ordinary(loaded, fast, size))
+    ordinary = np.zeros(size, bool)  # ids that stand for pieces of texts
+    ordinary[list(fast.get_vocab(with_added_tokens=True).values())] = True
+    ordinary[[number for number in loaded.all_special_ids if 0 <= number < size]] = False
+    special = SpecialTokens(cls, sep, pad, mask, ordinary)
     return PretrainingTokenizer(fast, special, loaded.unk_token_id)
-
-
-def _ordinary(loaded: "PreTrainedTokenizerBase", fast: FastTokenizer, size: int) -> NDArray[np.bool_]:
-    """Ids that stand for pieces of texts: those of the vocabulary that are no special tokens."""
-    table = np.zeros(size, bool)
-    table[list(fast.get_vocab(with_added_tokens=True).values())] = True
-    table[[number for number in loaded.all_special_ids if 0 <= number < size]] = False
-    return table

@@ -100,11 +100,7 @@ def sample_examples(labels: LabelColumn, most: int, least: int, seed: int) -> Ex
 
 
 def check_classes(examples: Examples, label: str, folds: int, *, are_numbers: bool = False) -> None:
-    """Refuse classes that cross-validation cannot do with.
-
-    Raises:
-        UsageError: fewer than two classes, or one in fewer documents than there are folds.
-    """
+    """Refuse classes that cross-validation cannot do with."""
     if len(examples.classes) < 2:
         only = f"all there is is {examples.classes[0]!r}" if examples.classes else "there is none"
         problem = f"a probe needs at least two classes of {label!r} among what has a label; {only}"
@@ -124,11 +120,7 @@ def check_classes(examples: Examples, label: str, folds: int, *, are_numbers: bo
 
 
 def check_classifier_memory(examples: Examples, width: int) -> None:
-    """Refuse more classes than a classifier over all of them has memory for.
-
-    Raises:
-        UsageError: says what it takes, and what to give instead.
-    """
+    """Refuse more classes than a classifier over all of them has memory for."""
     classes, members = len(examples.classes), len(examples.members)
     takes = 4 * (_PROBABILITIES * members * classes + _WEIGHTS * classes * width)
     memory = physical_memory()

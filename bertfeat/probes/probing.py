@@ -4,17 +4,21 @@ As in Alain & Bengio 2016 (arXiv:1610.01644): logistic regression on frozen feat
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import KeptColumn
-from bertfeat.errors import NotDerivableError, UsageError, did_you_mean, needed_library, parameter
+from bertfeat.display import displayed
+from bertfeat.errors import CorpusError, NotDerivableError, UsageError, did_you_mean, needed_library, parameter
 from bertfeat.features import FeatureSet, ReadableColumn, single_layer_columns
-from bertfeat.io import Address
+from bertfeat.io import Address, JsonError, decode_json, read_regular
 from bertfeat.probes.examples import (
     TAGS,
     Examples,
@@ -24,13 +28,58 @@ from bertfeat.probes.examples import (
     read_word_labels,
     sample_examples,
 )
-from bertfeat.probes.results import LayerProbe, ProbeReport, ProbeScores
 from bertfeat.probes.settings import ProbeSettings
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.recipe import Pooling
 
-_ITERATIONS = 500
-_MOST_VALUE = 1e18  # whose square a float32 holds
+_Share = Annotated[float, Meta(ge=0, le=1)]
+_Count = Annotated[int, Meta(ge=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeScores:
+    """Accuracy and macro-averaged F1, the mean over the folds and the standard deviation among them."""
+
+    accuracy: _Share
+    accuracy_spread: _Share
+    macro_f1: _Share
+    macro_f1_spread: _Share
+
+
+@dataclass(frozen=True, slots=True)
+class LayerProbe:
+    """The scores of one column in predicting the label."""
+
+    column: str  # its recipe: layer3, concat4
+    layer: _Count | None  # None for combinations of layers
+    measured: ProbeScores
+    converged: bool
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class ProbeReport:
+    """A label probed layer by layer."""
+
+    features: str
+    model: str
+    label: str
+    pooling: str
+    folds: Annotated[int, Meta(ge=2)]
+    examples: _Count  # documents or words that were learned from
+    labeled: _Count  # that there are
+    nulls: _Count  # without a label, left out
+    unaligned: _Count  # words without a vector, left out
+    rare: _Count  # of the sample, but of classes that are in too few documents, left out
+    classes: Mapping[str, _Count]  # members of each among the examples
+    majority: str
+    baseline: ProbeScores  # of always predicting the most frequent class
+    layers: Annotated[tuple[LayerProbe, ...], Meta(min_length=1)]
+
+    @property
+    def best(self) -> LayerProbe:
+        """The column with the best macro F1; of equal ones the first."""
+        return max(self.layers, key=lambda probe: probe.measured.macro_f1)
 
 
 @checked
@@ -60,7 +109,8 @@ def probe_layers(
     check_classes(examples, label, settings.folds, are_numbers=KeptColumn(label, "float64") in features.kept)
     check_classifier_memory(examples, max(column.width for column in columns))
     folds = _make_folds(examples, by_word, settings)
-    baseline = _score_baseline(examples, folds)
+    frequent = [np.full(len(test), np.bincount(examples.members[train]).argmax()) for train, test in folds]
+    baseline = _score_folds(examples, folds, frequent)
     results = []
     with telling(progress) as tell:
         counter = _ClassifierCounter(tell, len(columns) * len(folds))
@@ -171,7 +221,7 @@ def _probe_column(
     vectors = _example_vectors(features, column, examples)
     predicted, converged = [], True
     for train, test in folds:
-        classifier = make_pipeline(StandardScaler(), LogisticRegression(C=settings.strength, max_iter=_ITERATIONS))
+        classifier = make_pipeline(StandardScaler(), LogisticRegression(C=settings.strength, max_iter=500))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ConvergenceWarning)
             classifier.fit(vectors[train], examples.members[train])
@@ -181,6 +231,9 @@ def _probe_column(
     single = column.recipe.layers[0] if len(column.recipe.layers) == 1 else None
     name = column.recipe.name if single is None else f"layer{single}"
     return LayerProbe(name, single, _score_folds(examples, folds, predicted), converged)
+
+
+_MOST_VALUE = 1e18  # whose square a float32 holds
 
 
 def _example_vectors(features: FeatureSet, column: ReadableColumn, examples: Examples) -> NDArray[np.float32]:
@@ -200,11 +253,6 @@ def _example_vectors(features: FeatureSet, column: ReadableColumn, examples: Exa
     return vectors
 
 
-def _score_baseline(examples: Examples, folds: Folds) -> ProbeScores:
-    predicted = [np.full(len(test), np.bincount(examples.members[train]).argmax()) for train, test in folds]
-    return _score_folds(examples, folds, predicted)
-
-
 def _score_folds(examples: Examples, folds: Folds, predicted: Sequence[NDArray[np.int64]]) -> ProbeScores:
     from sklearn.metrics import accuracy_score, f1_score
 
@@ -213,3 +261,33 @@ def _score_folds(examples: Examples, folds: Folds, predicted: Sequence[NDArray[n
     # over the classes that occur in a fold, gold or predicted
     f1s = [float(f1_score(gold, classes, average="macro", zero_division=0.0)) for gold, classes in pairs]
     return ProbeScores(*(float(average(values)) for values in (accuracies, f1s) for average in (np.mean, np.std)))
+
+
+# ── reports that were printed ───────────────────────────────────────────────────────────────────────────────
+
+_NO_PROBE = "this is not what bertfeat probe --json prints, a probe a line"
+
+
+@checked
+def read_probes(path: str | Path) -> list[ProbeReport]:
+    """Read what ``bertfeat probe --json`` printed, a probe a line.
+
+    Raises:
+        CorpusError: the file cannot be read, or is something else.
+    """
+    try:
+        text = read_regular(Path(path)).decode("utf-8-sig")  # some shells put a byte order mark before what they write
+    except OSError as error:
+        raise CorpusError(f"cannot be read: {error.strerror or error}", where=path) from error
+    except UnicodeError as error:
+        raise CorpusError(f"{_NO_PROBE}: it is not UTF-8", where=path) from error
+    probes = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                probes.append(decode_json(line, ProbeReport))
+            except JsonError as error:
+                raise CorpusError(f"{_NO_PROBE}: {error}", where=f"{path}, line {number}") from error
+    if not probes:
+        raise CorpusError(f"{_NO_PROBE}: it is empty", where=path)
+    return probes

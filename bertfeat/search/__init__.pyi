@@ -4,34 +4,43 @@ from .building.update import (
     append_features as append_features,
     remove_documents as remove_documents,
 )
-from .databases.database_recall import DatabaseRecall as DatabaseRecall
 from .databases.export import (
+    DatabaseRecall as DatabaseRecall,
     DatabaseReport as DatabaseReport,
     export_to_lance as export_to_lance,
     export_to_qdrant as export_to_qdrant,
 )
 from .evaluation.beir import (
     RETRIEVAL_METRICS as RETRIEVAL_METRICS,
+    BeirFolder as BeirFolder,
     OwnIds as OwnIds,
     RetrievalMetric as RetrievalMetric,
     RetrievalScores as RetrievalScores,
     evaluate_beir as evaluate_beir,
+    read_beir as read_beir,
 )
-from .evaluation.beir_folder import BeirFolder as BeirFolder, read_beir as read_beir
-from .evaluation.layer_scores import (
+from .evaluation.layer_table import (
     RANKED_BY as RANKED_BY,
     Interval as Interval,
     LayerScores as LayerScores,
     LayerTable as LayerTable,
     LeftOut as LeftOut,
+    evaluate_layers as evaluate_layers,
 )
-from .evaluation.layer_table import evaluate_layers as evaluate_layers
 from .evaluation.recall import measure_recall as measure_recall
-from .hits import Answer as Answer, Hit as Hit, HitPiece as HitPiece
-from .index import Index as Index, SearchScope as SearchScope
-from .living import living_values as living_values
+from .index import (
+    Answer as Answer,
+    Hit as Hit,
+    HitPiece as HitPiece,
+    Index as Index,
+    SearchScope as SearchScope,
+    living_values as living_values,
+)
 from .options import BuildOptions as BuildOptions, MaxSim as MaxSim, TokenDtype as TokenDtype
 from .queries import (
+    QueryEncoder as QueryEncoder,
+    check_same_model as check_same_model,
+    open_query_encoder as open_query_encoder,
     query_text as query_text,
     query_texts as query_texts,
     query_vectors as query_vectors,
@@ -39,11 +48,6 @@ from .queries import (
     read_query_records as read_query_records,
     read_vectors as read_vectors,
     unmark_words as unmark_words,
-)
-from .query_encoder import (
-    QueryEncoder as QueryEncoder,
-    check_same_model as check_same_model,
-    open_query_encoder as open_query_encoder,
 )
 from .reranking.rerank import Reranker as Reranker
 from .settings import (
@@ -58,8 +62,8 @@ from .settings import (
 from .vector_index import Neighbors as Neighbors, VectorIndex as VectorIndex
 from .vectors.faiss_index import count_faiss_gpus as count_faiss_gpus
 from .vectors.index_types import IndexType as IndexType
-from .vectors.metric import Metric as Metric
-from .vectors.whitening_names import (
+from .vectors.metric import (
+    Metric as Metric,
     Whitening as Whitening,
     WhiteningKind as WhiteningKind,
     as_whitening as as_whitening,

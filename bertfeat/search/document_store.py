@@ -21,7 +21,7 @@ from bertfeat.io import Location, open_regular
 from bertfeat.search.settings import DOCUMENTS_NAME, PIECES_NAME, REBUILD
 from bertfeat.search.vectors.vector_blocks import VectorBlock
 
-BATCH_ROWS = 4096
+_BATCH_ROWS = 4096
 SOURCE = "_source"  # the column that says which of the feature sets a document is from
 _DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError)  # errors of pyarrow for damaged bytes
 PIECES_SCHEMA = pa.schema(
@@ -62,15 +62,15 @@ class ArrowStoreWriter:
         """Append the table's rows."""
         self._waiting.append(_conform(table, self._schema))
         self._count += len(table)
-        self._flush(BATCH_ROWS)
+        self._flush(_BATCH_ROWS)
 
     def _flush(self, least: int) -> None:
         if self._count < least:
             return
         table = pa.concat_tables(self._waiting).combine_chunks()
-        whole = self._count if least == 1 else self._count - self._count % BATCH_ROWS
-        for start in range(0, whole, BATCH_ROWS):
-            (batch,) = table.slice(start, min(BATCH_ROWS, whole - start)).combine_chunks().to_batches()
+        whole = self._count if least == 1 else self._count - self._count % _BATCH_ROWS
+        for start in range(0, whole, _BATCH_ROWS):
+            (batch,) = table.slice(start, min(_BATCH_ROWS, whole - start)).combine_chunks().to_batches()
             self._writer.write_batch(batch)
         self._waiting, self._count = [table.slice(whole)], self._count - whole
 
@@ -131,9 +131,6 @@ class ArrowStore:
     """A store that was written; ``expected`` are the columns that it must have, of those types.
 
     Of these only ``gaps`` may be null. ``below``: the numbers in these columns are from 0 to below that.
-
-    Raises:
-        IndexFolderError: it cannot be read, lacks a column, has one twice, or one of a type that is never kept.
     """
 
     def __init__(self, path: Path, expected: pa.Schema, *, below: Mapping[str, int], gaps: Sequence[str] = ()) -> None:
@@ -152,17 +149,13 @@ class ArrowStore:
         except _DAMAGED as error:
             raise self._damaged(error) from error
         self._check_columns(expected)
-        self._count: int = max(0, batches - 1) * BATCH_ROWS + last
+        self._count: int = max(0, batches - 1) * _BATCH_ROWS + last
 
     def __len__(self) -> int:
         return self._count
 
     def batches(self, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """All rows in order, with the columns of those names (default: all).
-
-        Raises:
-            IndexFolderError: the file is damaged.
-        """
+        """All rows in order, with the columns of those names (default: all)."""
         for number in range(self._reader.num_record_batches):
             yield self._batch(number, self._names if names is None else names)
 
@@ -172,18 +165,14 @@ class ArrowStore:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def take(self, rows: NDArray[np.integer]) -> pa.Table:
-        """The rows of those numbers, in the order given.
-
-        Raises:
-            IndexFolderError: there is no such row; or the file is damaged.
-        """
+        """The rows of those numbers, in the order given."""
         wrong = rows[(rows < 0) | (rows >= self._count)]
         if len(wrong):
             raise self._damaged(f"row {wrong[0]:,} is asked for, and it has {self._count:,}")
         unique, places = np.unique(rows, return_inverse=True)
-        batch_of = unique // BATCH_ROWS
+        batch_of = unique // _BATCH_ROWS
         parts = [
-            self._batch(int(number), self._names).take(_row_numbers(unique[batch_of == number] % BATCH_ROWS))
+            self._batch(int(number), self._names).take(_row_numbers(unique[batch_of == number] % _BATCH_ROWS))
             for number in np.unique(batch_of)
         ]
         return pa.Table.from_batches(parts, self.schema).take(_row_numbers(places))
@@ -191,7 +180,7 @@ class ArrowStore:
     def _batch(self, number: int, names: Sequence[str]) -> pa.RecordBatch:
         try:
             batch = self._reader.get_batch(number)
-            if number < self._reader.num_record_batches - 1 and batch.num_rows != BATCH_ROWS:
+            if number < self._reader.num_record_batches - 1 and batch.num_rows != _BATCH_ROWS:
                 raise self._damaged(f"batch {number} has {batch.num_rows:,} rows")
             batch = batch if names is self._names else batch.select(list(names))
             for name, values in zip(names, batch.columns, strict=True):
@@ -228,11 +217,7 @@ class ArrowStore:
 
 
 def document_schema(schemas: Iterable[tuple[Location, pa.Schema]]) -> pa.Schema:
-    """The columns of several folders' documents together, and which feature set each document is from.
-
-    Raises:
-        IndexFolderError: a column is of different types in two folders.
-    """
+    """The columns of several folders' documents together, and which feature set each document is from."""
     fields: dict[str, pa.DataType] = {}
     first: dict[str, Location] = {}
     for folder, schema in schemas:

@@ -1,6 +1,7 @@
 """Search by text: a query is embedded as the documents were, and its nearest vectors come back as hits with texts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,23 +10,95 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from bertfeat.arguments import checked
-from bertfeat.display import html_facts
+from bertfeat.arguments import checked, checked_methods
+from bertfeat.corpus import Value
+from bertfeat.display import Cells, displayed, html_facts
 from bertfeat.errors import IndexFolderError
 from bertfeat.io import Address, Location, pickle_by_folder
 from bertfeat.search.document_store import SOURCE
-from bertfeat.search.hits import Answer, Hit, HitPiece
 from bertfeat.search.options import MaxSim, check_rerank
-from bertfeat.search.queries import query_text, query_texts, query_vectors
-from bertfeat.search.query_encoder import QueryEncoder, check_same_model, embed_queries, open_query_encoder
+from bertfeat.search.queries import (
+    QueryEncoder,
+    check_same_model,
+    embed_queries,
+    open_query_encoder,
+    query_text,
+    query_texts,
+    query_vectors,
+)
 from bertfeat.search.reranking.rerank import Reranker
 from bertfeat.search.settings import REBUILD, IndexSettings
-from bertfeat.search.source_sets import check_sources
 from bertfeat.search.vector_index import Neighbors, VectorIndex
 from bertfeat.search.vectors.faiss_index import count_faiss_gpus
+from bertfeat.search.verify import check_sources
 from bertfeat.where import find_matching_rows, parse_where
 
 _OWN_COLUMNS = ("row", "id", "text", "pair", SOURCE)
+
+
+@dataclass(frozen=True, slots=True)
+class HitPiece:
+    """The token or word that a hit is."""
+
+    number: int  # which token or word of the document
+    start: int  # character offsets in the text
+    end: int
+    in_pair: bool  # in the second text of a pair
+    string: str | None  # None where the index keeps no texts
+
+
+@displayed
+@checked_methods
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document, or a token or word of it, that is near a query."""
+
+    rank: int  # from 1
+    score: float  # cosine or inner product, larger is nearer; or Euclidean distance, smaller is nearer; or see MaxSim
+    id: str
+    row: int  # of its corpus
+    text: str | None  # None where the index keeps no texts
+    pair: str | None
+    values: Mapping[str, Value]  # of the kept columns
+    source: str  # the feature set it is from
+    piece: HitPiece | None  # in an index of tokens or words
+    number: int  # of the vector in the index
+    first_score: float | None = None  # by vector, where ``score`` is by tokens too
+    maxsim: float | None = None  # by tokens, where the hit was scored again
+
+    def cells(self) -> Cells:
+        """The row of a table that shows the hit."""
+        scores = {"rank": self.rank, "score": self.score, "first_score": self.first_score, "maxsim": self.maxsim}
+        word = None if self.piece is None else self.piece.string
+        return {**scores, "word": word, "text": self.text, "pair": self.pair, "id": self.id, "values": self.values}
+
+    def to_json(self) -> dict[str, object]:
+        """The hit as JSON values, without those that it does not have."""
+        piece = {} if self.piece is None else {
+            "start": self.piece.start, "end": self.piece.end, "string": self.piece.string, "in_pair": self.piece.in_pair
+        }  # fmt: skip
+        scores = {"score": self.score, "first_score": self.first_score, "maxsim": self.maxsim}
+        rounded = {key: None if value is None else round(value, 6) for key, value in scores.items()}
+        hit = {"rank": self.rank, "id": self.id, **rounded, "text": self.text, "pair": self.pair}
+        values = {  # JSON has no NaN and no infinity
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in self.values.items()
+        }
+        present = {**hit, **piece, "row": self.row, "values": values or None}
+        return {key: value for key, value in present.items() if value is not None}
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The hits of one query, best first."""
+
+    query: str | None  # None for a query that was a vector
+    hits: tuple[Hit, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """The answer as JSON values."""
+        return {"query": self.query, "hits": [hit.to_json() for hit in self.hits]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,13 +317,20 @@ class Index:
 
 def _hit_pieces(positions: pa.Table, texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[HitPiece]:
     """The tokens or words of hits, from rows of the store of pieces."""
-    return [
-        _hit_piece(position, pair if position["segment"] == 1 else text)
-        for position, text, pair in zip(positions.to_pylist(), texts, pairs, strict=True)
-    ]
+    pieces = []
+    for position, text, pair in zip(positions.to_pylist(), texts, pairs, strict=True):
+        start, end, in_pair = position["start"], position["end"], position["segment"] == 1
+        whole = pair if in_pair else text
+        string = None if whole is None else whole[start:end]
+        pieces.append(HitPiece(position["number"], start, end, in_pair, string))
+    return pieces
 
 
-def _hit_piece(position: Mapping[str, int], text: str | None) -> HitPiece:
-    start, end = position["start"], position["end"]
-    string = None if text is None else text[start:end]
-    return HitPiece(position["number"], start, end, position["segment"] == 1, string)
+def living_values(index: Index, name: str) -> Iterator[pa.Array]:
+    """A column, block by block, without documents that were removed (of which an index of words still has words)."""
+    removed = index.vectors.removed if index.settings.per_document else None
+    start = 0
+    for batch in index.vectors.documents.batches([name]):
+        values = batch.column(0)
+        yield values if removed is None else values.filter(pa.array(~removed[start : start + len(values)]))
+        start += len(values)

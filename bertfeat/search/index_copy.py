@@ -43,12 +43,7 @@ _MOST_TRIES = 10
 
 
 def index_on_disk(folder: str | Path | Address) -> Path:
-    """The folder of an index on this machine: itself, or a copy of the one at an address, downloaded if need be.
-
-    Raises:
-        IndexFolderError: there is no index at the address.
-        StorageError: it cannot be fetched, or the copy not be written.
-    """
+    """The folder of an index on this machine: itself, or a copy of the one at an address, downloaded if need be."""
     place = as_location(folder)
     if not isinstance(place, Address):
         return place
@@ -68,11 +63,8 @@ def writing_room(place: Location) -> Iterator[Path]:
     """The folder of this machine in which the next version of an index is made.
 
     It is that of the index; for one at an address an empty one, which is removed at the end. It is for who holds the
-    lock of the index; what a killed run left there is removed.
-
-    Raises:
-        FolderLockedError: a run of this machine that has lost that lock, since it was stopped, is still at work there.
-        StorageError: it cannot be made.
+    lock of the index; what a killed run left there is removed. Refused where a run of this machine that has lost that
+    lock, since it was stopped, is still at work there.
     """
     if not isinstance(place, Address):
         yield place

@@ -6,16 +6,13 @@ from typing import Annotated, ClassVar, Literal
 from bertfeat.arguments import checked
 from bertfeat.errors import UsageError
 from bertfeat.options import Option, check_bounds
-from bertfeat.search.vectors.metric import Metric
-from bertfeat.search.vectors.whitening_names import Whitening, as_whitening, preparing_metric
+from bertfeat.search.vectors.metric import Metric, Whitening, as_whitening, preparing_metric
 
 TokenDtype = Literal["int8", "float16"]
 """The type in which token vectors are kept."""
 
 RERANK_DEPTH = 50
 """The number of hits that are scored again, unless more are asked for."""
-MOST_WEIGHT = 1_000_000
-"""Largest weight of the score by vector, beside which maxsim decides between equal ones only."""
 
 
 @checked
@@ -115,7 +112,8 @@ class MaxSim:
     depth: Annotated[int | None, Option("How many hits are scored again.", default=f"{RERANK_DEPTH}", least=1)] = None
     weight: Annotated[
         float,
-        Option("Weight of the score by vector, which is added.", metavar="W", least=0, most=MOST_WEIGHT),
+        # beside the largest weight, maxsim decides between equal ones only
+        Option("Weight of the score by vector, which is added.", metavar="W", least=0, most=1_000_000),
     ] = 0.5
     idf: Annotated[bool, Option("Whether rare tokens of the query count for more.", default="they do")] = True
 
@@ -124,11 +122,7 @@ class MaxSim:
 
 
 def check_rerank(rerank: "MaxSim | str | None") -> MaxSim | None:
-    """The options of scoring again, also by the name of the method, ``"maxsim"``.
-
-    Raises:
-        UsageError: a method that there is not.
-    """
+    """The options of scoring again, also by the name of the method, ``"maxsim"``."""
     if rerank is None or isinstance(rerank, MaxSim):
         return rerank
     if rerank != "maxsim":

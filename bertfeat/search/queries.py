@@ -1,29 +1,35 @@
-"""Queries as they are given: texts, marked words, vectors, and files of them."""
+"""Queries: texts, marked words, vectors and files of them, and the encoder that makes vectors of texts.
+
+The encoder is the model that an index or a feature set records, opened again, or a stand-in.
+"""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.corpus import BadLine, encoding_by_mark, read_lines
-from bertfeat.errors import CorpusError, UsageError, WrongTypeError
-from bertfeat.io import JsonError, decode_json, open_regular, shorten
+from bertfeat.errors import (
+    BertfeatError,
+    CorpusError,
+    FeatureSetError,
+    IndexFolderError,
+    UsageError,
+    WrongTypeError,
+    parameter,
+)
+from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ModelIdentity
+from bertfeat.io import JsonError, Location, decode_json, open_regular, shorten
+from bertfeat.recipe import FeatureColumn, Unit
+from bertfeat.search.settings import REBUILD, IndexSettings
 
 _BLOCK = 1 << 16
 _LONGEST_LINE = 1 << 24  # bytes
 _MARKED = re.compile(r"\*(\S(?:[^*]*\S)?)\*")
-
-
-@dataclass(frozen=True, slots=True)
-class NumberedLine:
-    """A line of a file."""
-
-    number: int  # from 1
-    text: str
 
 
 def query_text(query: object, what: str = "the query") -> str:
@@ -148,6 +154,14 @@ def read_vectors(path: Path) -> NDArray[np.generic]:
         raise UsageError(f"{path} cannot be read as .npy: {problem}", remedy=remedy) from error
 
 
+@dataclass(frozen=True, slots=True)
+class NumberedLine:
+    """A line of a file."""
+
+    number: int  # from 1
+    text: str
+
+
 def decoded_lines(file: BinaryIO, name: str) -> Iterator[NumberedLine]:
     """The lines that are not blank, without their ends."""
     first = file.read(4)  # as long as the longest mark
@@ -178,3 +192,138 @@ def _byte_blocks(first: bytes, file: BinaryIO, name: str) -> Iterator[bytes]:
         if length > _LONGEST_LINE:
             raise CorpusError(f"it has more than {_LONGEST_LINE:,} bytes", where=f"{name}, line {number}")
         block = read(_BLOCK)
+
+
+class QueryEncoder(Protocol):
+    """Embeds queries, and the words of sentences: a :class:`bertfeat.Extractor`, or a stand-in."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The identity of the model."""
+        ...
+
+    def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """One vector a text, ``[n, width]``."""
+        ...
+
+    def features(self, texts: Sequence[str], /) -> list[DocumentFeatures]:
+        """Tokens and words with their vectors."""
+        ...
+
+
+@runtime_checkable
+class _ColumnsEncoder(Protocol):
+    """Computes other columns on request: a :class:`bertfeat.Extractor`, or a stand-in that can."""
+
+    def of_columns(self, columns: Sequence[FeatureColumn]) -> QueryEncoder:
+        """The same encoder for other columns."""
+        ...
+
+
+def open_query_encoder(
+    folder: Location, settings: IndexSettings, model: str | Path | None, device: str | None
+) -> QueryEncoder:
+    """Open the model that an index records, to embed queries as its documents were.
+
+    ``model`` says where the model is now, if not where it was.
+
+    Raises:
+        ModelError: the model cannot be found.
+        IndexFolderError: it is another one.
+    """
+    try:
+        return open_column_encoder(
+            settings.model, settings.extraction, [settings.column], settings.query_prompt, model, device
+        )
+    except FeatureSetError as error:
+        raise IndexFolderError(error.problem, where=folder, remedy=f"{error.remedy}, or {REBUILD}") from error
+
+
+def open_column_encoder(
+    recorded: ModelIdentity,
+    settings: FeatureSettings,
+    columns: Sequence[FeatureColumn],
+    prompt: str | None,
+    model: str | Path | None,
+    device: str | None = None,
+    *,
+    where: object = "",
+) -> QueryEncoder:
+    """Open a recorded model, to embed queries in some columns; ``prompt``: None is the model's own for queries, if any.
+
+    ``model`` says where the model is now, if not where it was; ``where`` is the folder of the record, for errors.
+    """
+    from bertfeat.extraction import Extractor  # torch: seconds
+    from bertfeat.models import find_model
+
+    if prompt is None:
+        prompt = find_model(model or recorded.name, revision=None if model else recorded.revision).prompts.get("query")
+    return Extractor.from_record(recorded, settings, columns, name=model, device=device, prompt=prompt, where=where)
+
+
+def embed_queries(encoder: QueryEncoder, column: FeatureColumn, texts: Sequence[str]) -> NDArray[np.float32]:
+    """The vectors of queries in a column, ``[n, width]``; among tokens or words a query marks one of its words."""
+    if column.pooling.per_document:
+        return encoder.encode(texts)
+    marked = [_marked_word(text) for text in texts]
+    features = encoder.features([text for text, _ in marked])
+    pairs = zip(features, marked, strict=True)
+    return np.stack([_word_vector(document, span, column) for document, (_, span) in pairs])
+
+
+def encoder_of_columns(encoder: QueryEncoder, columns: Sequence[FeatureColumn]) -> QueryEncoder:
+    """The same encoder for other columns; a stand-in that has no others is taken as it is."""
+    return encoder.of_columns(columns) if isinstance(encoder, _ColumnsEncoder) else encoder
+
+
+def open_feature_encoder(
+    features: FeatureSet, columns: Sequence[FeatureColumn], model: str | Path | None, device: str | None
+) -> QueryEncoder:
+    """Open the model that made a feature set, to embed queries in some of its columns as its documents were."""
+    header = features.header
+    return open_column_encoder(header.model, header.settings, columns, None, model, device, where=features.folder)
+
+
+def check_same_model(
+    folder: Location, recorded: ModelIdentity, encoder: QueryEncoder, error: type[BertfeatError], *, rebuild: str
+) -> None:
+    """Check that an encoder is the model that made a feature set or an index.
+
+    Raises:
+        BertfeatError: of the kind ``error``: it is another one; ``rebuild`` is the second remedy.
+    """
+    identity = encoder.identity
+    if identity.fingerprint != recorded.fingerprint:
+        raise error(
+            f"{folder} was made with {recorded.name} (fingerprint {recorded.fingerprint[:12]}), but the model at hand "
+            f"is {identity.name} (fingerprint {identity.fingerprint[:12]}): vectors of two models cannot be compared",
+            remedy=f"give the first one with {parameter('model')}, or {rebuild}",
+        )
+
+
+def _marked_word(query: str) -> tuple[str, tuple[int, int]]:
+    """A query without its marks, and the characters that they enclosed; a single word needs none."""
+    text, spans = unmark_words(query)
+    if len(spans) == 1:
+        return text, spans[0]
+    if spans or len(query.split()) != 1:
+        raise UsageError(
+            f"this index finds single tokens or words, so say which word of {query!r} is meant: He sat on the *bank*."
+        )
+    word = query.strip()
+    return word, (0, len(word))
+
+
+def _word_vector(document: DocumentFeatures, span: tuple[int, int], column: FeatureColumn) -> NDArray[np.float32]:
+    """The mean vector of the tokens or words within a span of characters, ``[width]``."""
+    pieces = document.tokens if column.pooling.unit is Unit.TOKEN else document.words
+    start, end = span
+    inside = np.zeros(0, bool)
+    if pieces is not None:
+        inside = (pieces.start < end) & (pieces.end > start) & (pieces.end > pieces.start)
+        if pieces.aligned is not None:
+            inside &= pieces.aligned
+    if not inside.any():
+        raise UsageError(f"the model has no vector for {(document.text or '')[start:end]!r} in the query")
+    vector: NDArray[np.float32] = document.matrix(column.name)[inside].mean(axis=0)
+    return vector

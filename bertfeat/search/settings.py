@@ -29,8 +29,7 @@ from bertfeat.io import (
 )
 from bertfeat.recipe import FeatureColumn, parse_recipes
 from bertfeat.search.options import TokenDtype
-from bertfeat.search.vectors.metric import Metric
-from bertfeat.search.vectors.whitening_names import Whitening, preparing_metric
+from bertfeat.search.vectors.metric import Metric, Whitening, preparing_metric
 
 FORMAT_VERSION = 1
 
@@ -199,11 +198,7 @@ def write_index_settings(settings: IndexSettings, folder: Location) -> None:
 
 
 def replace_index_settings(settings: IndexSettings, place: Address, former: Stamp | None) -> bool:
-    """Write the record of an index at an address if the one there is still the former one, by its stamp; else False.
-
-    Raises:
-        StorageError: the place cannot be written.
-    """
+    """Write the record of an index at an address if the one there is still the former one, by its stamp; else False."""
     path, content = place / SETTINGS_NAME, json_content(settings)
     written = put_file(path, content, if_absent=True) if former is None else replace_file(path, content, former)
     return written is not None

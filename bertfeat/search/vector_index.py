@@ -15,9 +15,8 @@ from bertfeat.display import displayed
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.io import Address, Location, as_location, pickle_by_folder
 from bertfeat.search.document_store import SOURCE, ArrowStore
-from bertfeat.search.folder import read_current
 from bertfeat.search.index_copy import index_on_disk
-from bertfeat.search.index_files import open_contents
+from bertfeat.search.index_files import open_contents, read_current
 from bertfeat.search.reranking.kept_tokens import KeptTokens
 from bertfeat.search.settings import REBUILD, IndexSettings
 from bertfeat.search.vectors.faiss_import import FaissIndex, Scored

@@ -1,4 +1,4 @@
-"""Verification of an index: every byte against its digest, and what a search would read."""
+"""Verification of an index: every byte against its digest, what a search reads, and its feature sets."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,12 +6,13 @@ from pathlib import Path
 
 from bertfeat.arguments import checked
 from bertfeat.display import displayed
-from bertfeat.errors import BertfeatError
-from bertfeat.io import Address
-from bertfeat.search.folder import check_files, read_current
+from bertfeat.errors import BertfeatError, IndexFolderError, StorageError, UsageError
+from bertfeat.features import FeatureSet
+from bertfeat.io import Address, Location, ResultKind, as_location, result_kind
+from bertfeat.search.building.feature_source import describe_source_set
 from bertfeat.search.index_copy import index_on_disk
-from bertfeat.search.settings import IndexSettings
-from bertfeat.search.source_sets import changed_sources
+from bertfeat.search.index_files import check_files, read_current
+from bertfeat.search.settings import IndexSettings, SourceSet
 from bertfeat.search.vector_index import VectorIndex
 
 
@@ -48,20 +49,50 @@ def verify_index(folder: str | Path | Address) -> IndexReport:
     for store in (index.documents, index.pieces):
         for _ in () if store is None else store.batches():
             pass  # reading checks the values of a batch
-    settings = index.settings
+    settings, changed = index.settings, []
+    try:
+        for source, _ in _changed_sources(settings):
+            changed.append(source.path)
+    except BertfeatError as error:  # the folder is no sound feature set any more
+        changed.append(str(error))
     return IndexReport(
         settings,
         files=len(settings.files),
         bytes=sum(file.bytes for file in settings.files.values()),
         documents=settings.documents,
         vectors=settings.count,
-        changed_sources=tuple(_list_changed_sources(settings)),
+        changed_sources=tuple(changed),
     )
 
 
-def _list_changed_sources(settings: IndexSettings) -> Iterator[str]:
+def check_sources(settings: IndexSettings, folder: Location) -> None:
+    """Check that the feature sets on this machine, where they still exist, are those that the index was made from."""
+    for then, now in _changed_sources(settings, local=True):
+        raise IndexFolderError(
+            f"{then.path} changed since the index {folder} was made from it ({then.documents:,} documents "
+            f"then, {now.documents:,} now)",
+            remedy=f"build it again: bertfeat index {then.path} -o {folder}",
+        )
+
+
+def _changed_sources(settings: IndexSettings, *, local: bool = False) -> Iterator[tuple[SourceSet, SourceSet]]:
+    """The feature sets that still exist but changed: the recorded one and the present one.
+
+    With ``local`` those at addresses are left out. A folder that is no sound feature set any more raises its error.
+    """
+    for source in settings.sources:
+        place = as_location(source.path)
+        if not (local and isinstance(place, Address)) and _is_there(place):
+            now = describe_source_set(FeatureSet(place))
+            if now.digest != source.digest:
+                yield source, now
+
+
+def _is_there(place: Location) -> bool:
+    """Whether there is a folder; one at an address that cannot be reached from here is not."""
+    if not isinstance(place, Address):
+        return place.is_dir()
     try:
-        for source, _ in changed_sources(settings):
-            yield source.path
-    except BertfeatError as error:  # the folder is no sound feature set any more
-        yield str(error)
+        return result_kind(place) is ResultKind.FEATURES
+    except (StorageError, UsageError):  # no rights, no network, or no library for addresses
+        return False

@@ -3,8 +3,8 @@
 As in Lance and Delta, no file of a version is ever changed. A run locks the index, writes ``version-N`` beside the
 version before, and then replaces the record, ``.bertfeat/index.json``, in one step: the index is the old one until then
 and the new one from then on, whenever the run is killed. The version before is removed at once, since readers open all
-files of a version together and hold them (:mod:`.folder`). What a killed run left, the next run removes: versions that
-the record does not name, file by file, and only files that bertfeat gives such names.
+files of a version together and hold them (:mod:`.index_files`). What a killed run left, the next run removes: versions
+that the record does not name, file by file, and only files that bertfeat gives such names.
 
 At an address, such as ``s3://bucket/corpus.index``, the same goes on: a version is written on this machine and then
 uploaded, and readers hold copies (:mod:`.index_copy`). The lock is a lease (:mod:`bertfeat.io.lock`), which a run that
@@ -75,9 +75,6 @@ class HeldFolder:
         """Make an empty folder of this machine for a version; at the end of the block only the current one is left.
 
         The block makes it the current one by :meth:`publish`.
-
-        Raises:
-            StorageError: the folder cannot be written.
         """
         with writing_room(self.folder) as room, storage_errors(room):
             claim_folder(self.folder, ResultKind.INDEX)
@@ -101,13 +98,8 @@ class HeldFolder:
     def publish(self, settings: IndexSettings, version: Path) -> IndexSettings:
         """Make the version that was written into the folder of :meth:`new_version` the current one.
 
-        Returns:
-            The settings with the name of the version, and the sizes and digests of its files.
-
-        Raises:
-            UsageError: what FAISS wrote it cannot read again, which happens with some types.
-            FolderLockedError: another run has taken the lock over, since this one was stopped for longer than a lease.
-            StorageError: the folder cannot be written.
+        Returns the settings with the name of the version, and the sizes and digests of its files. Refused where another
+        run has taken the lock over, since this one was stopped for longer than a lease.
         """
         settings = seal_version(settings, version)
         if not isinstance(self.folder, Address):
@@ -127,14 +119,7 @@ class HeldFolder:
 
 @contextmanager
 def hold_index_folder(folder: str | Path | Address, *, new: bool = False) -> Iterator[HeldFolder]:
-    """Lock the folder of an index, or of a ``new`` one, and remove what killed runs left in it.
-
-    Raises:
-        UsageError: no index can be at this path.
-        IndexFolderError: ``folder`` holds something that is no index; or it does not exist and is not ``new``.
-        FolderLockedError: another run is at work on it.
-        StorageError: the folder cannot be written.
-    """
+    """Lock the folder of an index, or of a ``new`` one, and remove what killed runs left in it."""
     target = _real_place(folder)
     _refuse_foreign_files(target)
     if not new and not _has_record(target):

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from bertfeat.extraction import Embedder
 from bertfeat.features import DocumentPieces
+from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
-from bertfeat.server.text_request import RequestFeatures, Wanted
 
 
 class Form(StrEnum):
@@ -83,11 +83,7 @@ def truncated_inputs(features: RequestFeatures) -> list[int]:
 
 
 def refuse_failed_texts(features: RequestFeatures, param: str) -> None:
-    """Refuse a request of which a text could not be embedded.
-
-    Raises:
-        Problem: names the first one.
-    """
+    """Refuse a request of which a text could not be embedded, naming the first one."""
     for number, reason in sorted(features.failures.items())[:1]:
         more = f" ({len(features.failures)} texts in all)" if len(features.failures) > 1 else ""
         raise Problem(Kind.MODEL_FAILED, f"text {number}: {reason}{more}", param)
@@ -96,11 +92,7 @@ def refuse_failed_texts(features: RequestFeatures, param: str) -> None:
 def text_vectors(
     features: RequestFeatures, name: str, *, dimensions: int | None = None, normalize: bool = True
 ) -> NDArray[np.float32]:
-    """The vectors of a document column, cut to their first ``dimensions``, and normalized.
-
-    Raises:
-        Problem: they do not have so many.
-    """
+    """The vectors of a document column, cut to their first ``dimensions``, and normalized."""
     vectors = features.vectors[name]
     if dimensions is not None:
         if not 1 <= dimensions <= vectors.shape[1]:

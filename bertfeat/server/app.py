@@ -1,15 +1,23 @@
-"""The application: the routes, the forms of errors, and what stands around them."""
+"""The application: the routes, the answers to errors, and the layers around the routes.
 
-from collections.abc import AsyncIterator, Sequence
+The guard and CORS stand outside. Inside, routes that take JSON are called without FastAPI between, which takes longer
+than the encoder does for a short text; FastAPI has the same routes, describes them, and answers what is no JSON, has
+other types or a query string.
+"""
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 import bertfeat
 from bertfeat.arguments import checked
@@ -17,18 +25,27 @@ from bertfeat.errors import BertfeatError
 from bertfeat.io import shorten
 from bertfeat.server.answers import json_response
 from bertfeat.server.batching import ClosedError, EncoderError, QueueFullError
-from bertfeat.server.direct import DirectRoutes
-from bertfeat.server.guard import Guard, is_openai_path
+from bertfeat.server.guard import Guard, receive_again
 from bertfeat.server.openai import openai_routes
 from bertfeat.server.own import own_routes
 from bertfeat.server.page_assets import is_page_asset
 from bertfeat.server.page_routes import page_routes
-from bertfeat.server.problems import Kind, Problem, problem_of
+from bertfeat.server.problems import Kind, Problem, is_openai_path, problem_of
 from bertfeat.server.service import ClientGoneError, Service
 from bertfeat.server.tei import tei_routes
 
 _CLIENT_GONE = 499
 _OURS = (Problem, QueueFullError, ClosedError, EncoderError, BertfeatError, UnicodeEncodeError)
+_OPENAI_ERROR = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {"error": {"type": "object", "required": ["message", "type"]}},
+}
+_TEI_ERROR = {
+    "type": "object",
+    "required": ["error", "error_type"],
+    "properties": {"error": {"type": "string"}, "error_type": {"type": "string"}},
+}
 
 
 @checked
@@ -54,13 +71,13 @@ def create_app(service: Service) -> ASGIApp:
     app.add_exception_handler(RequestValidationError, lambda request, error: _refuse_body(service, request, error))
     app.add_exception_handler(HTTPException, lambda request, error: _refuse_path(service, request, error))
     app.add_exception_handler(Exception, lambda request, error: _refuse(service, request, problem_of(error)))
-    openai = _documented(OPENAI_ERROR, (400, 401, 404, 408, 421, 424, 429, 431, 503, 504))
-    tei = _documented(TEI_ERROR, (400, 401, 404, 408, 413, 421, 422, 424, 429, 431, 503, 504))
+    openai = _documented(_OPENAI_ERROR, (400, 401, 404, 408, 421, 424, 429, 431, 503, 504))
+    tei = _documented(_TEI_ERROR, (400, 401, 404, 408, 413, 421, 422, 424, 429, 431, 503, 504))
     routers = [openai_routes(service, openai), tei_routes(service, tei), own_routes(service, tei), page_routes(service)]
     for router in routers:
         app.include_router(router)
-    _add_health(app, service, _documented(TEI_ERROR, (401, 408, 413, 421, 422, 429, 431, 503, 504)))
-    direct = DirectRoutes(app, routers, lambda request, error: _refusal(service, request, error))
+    _add_health(app, service, _documented(_TEI_ERROR, (401, 408, 413, 421, 422, 429, 431, 503, 504)))
+    direct = _DirectRoutes(app, routers, lambda request, error: _refusal(service, request, error))
     guarded: ASGIApp = Guard(direct, service.settings, lambda: service.is_ready)
     if service.settings.cors_origins:
         guarded = CORSMiddleware(
@@ -78,7 +95,6 @@ class _Api(FastAPI):
     """FastAPI, whose document says of OpenAI's routes what they answer: they know wrong requests as 400 only."""
 
     def openapi(self) -> dict[str, Any]:
-        """The document."""
         document = super().openapi()
         for path, operations in document["paths"].items():
             if is_openai_path(path):
@@ -87,18 +103,6 @@ class _Api(FastAPI):
         for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own, which are in no answer
             document["components"]["schemas"].pop(name, None)
         return document
-
-
-OPENAI_ERROR = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {"error": {"type": "object", "required": ["message", "type"]}},
-}
-TEI_ERROR = {
-    "type": "object",
-    "required": ["error", "error_type"],
-    "properties": {"error": {"type": "string"}, "error_type": {"type": "string"}},
-}
 
 
 def _documented(schema: dict[str, Any], statuses: tuple[int, ...]) -> dict[int | str, dict[str, Any]]:
@@ -121,46 +125,9 @@ def _add_health(app: FastAPI, service: Service, errors: dict[int | str, dict[str
         return Response(service.metrics.text(service.batcher), media_type="text/plain; version=0.0.4")
 
 
-def _refusal(service: Service, request: Request, error: Exception) -> Response | None:
-    """The answer to an error of ours; nothing where nobody expects it."""
-    if isinstance(error, ClientGoneError):
-        return Response(status_code=_CLIENT_GONE)
-    return _refuse(service, request, problem_of(error)) if isinstance(error, _OURS) else None
-
-
-def _refuse(service: Service, request: Request, problem: Problem) -> Response:
-    service.metrics.failed(problem.kind.value[1].lower())
-    openai = is_openai_path(request.scope["path"])
-    body = problem.openai_body() if openai else problem.tei_body()
-    return json_response(body, problem.headers, status=problem.openai_status() if openai else problem.kind.status)
-
-
-def _refuse_body(service: Service, request: Request, error: Exception) -> Response:
-    """A body that is no JSON, or has other types: where, and what was expected; never what was given."""
-    assert isinstance(error, RequestValidationError)
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if request.method == "POST" and not given.endswith("json"):  # curl -d says that it sends a form
-        told = "the body was not read as JSON; send it with Content-Type: application/json"
-        return _refuse(service, request, Problem(Kind.WRONG_VALUE, told))
-    errors = [(each["type"], each["loc"][1:], each["msg"]) for each in error.errors()[:3]]
-    told = "; ".join(_describe_error(request, *each) for each in errors)
-    return _refuse(service, request, Problem(Kind.WRONG_VALUE, told, next(map(str, errors[0][1]), None)))
-
-
-def _describe_error(request: Request, kind: str, place: Sequence[str | int], what: str) -> str:
-    """An error of pydantic's in words; of an unknown field also which fields there are."""
-    if kind == "extra_forbidden":
-        what = f"there is no such field; the fields are {', '.join(_known_fields(request, place[:-1]))}"
-    where = ".".join(shorten(str(part)) for part in place)
-    return f"{where}: {what}" if where else what
-
-
 async def _check_query(request: Request) -> None:
     """Refuse a query parameter that the route does not have, or that is given twice: to ignore it would answer another
     question. The page's files take any, since links to a page and caches add some of their own.
-
-    Raises:
-        Problem: names it, and those that there are.
     """
     if not request.scope["query_string"] or is_page_asset(request.method, request.scope["path"]):
         return
@@ -187,6 +154,39 @@ def _known_fields(request: Request, place: Sequence[str | int]) -> list[str]:
     return list(model.model_fields)
 
 
+def _refusal(service: Service, request: Request, error: Exception) -> Response | None:
+    """The answer to an error of ours; nothing where nobody expects it."""
+    if isinstance(error, ClientGoneError):
+        return Response(status_code=_CLIENT_GONE)
+    return _refuse(service, request, problem_of(error)) if isinstance(error, _OURS) else None
+
+
+def _refuse(service: Service, request: Request, problem: Problem) -> Response:
+    service.metrics.failed(problem.kind.value[1].lower())
+    status, body = problem.answer(request.scope["path"])
+    return json_response(body, problem.headers, status=status)
+
+
+def _refuse_body(service: Service, request: Request, error: Exception) -> Response:
+    """A body that is no JSON, or has other types: where, and what was expected; never what was given."""
+    assert isinstance(error, RequestValidationError)
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if request.method == "POST" and not given.endswith("json"):  # curl -d says that it sends a form
+        told = "the body was not read as JSON; send it with Content-Type: application/json"
+        return _refuse(service, request, Problem(Kind.WRONG_VALUE, told))
+    errors = [(each["type"], each["loc"][1:], each["msg"]) for each in error.errors()[:3]]
+    told = "; ".join(_describe_error(request, *each) for each in errors)
+    return _refuse(service, request, Problem(Kind.WRONG_VALUE, told, next(map(str, errors[0][1]), None)))
+
+
+def _describe_error(request: Request, kind: str, place: Sequence[str | int], what: str) -> str:
+    """An error of pydantic's in words; of an unknown field also which fields there are."""
+    if kind == "extra_forbidden":
+        what = f"there is no such field; the fields are {', '.join(_known_fields(request, place[:-1]))}"
+    where = ".".join(shorten(str(part)) for part in place)
+    return f"{where}: {what}" if where else what
+
+
 def _refuse_path(service: Service, request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == Kind.NOT_FOUND.status:
@@ -195,3 +195,56 @@ def _refuse_path(service: Service, request: Request, error: Exception) -> Respon
         headers = dict(error.headers or {})
         return _refuse(service, request, Problem(Kind.WRONG_METHOD, "the route has another method", headers=headers))
     return _refuse(service, request, Problem(Kind.WRONG_VALUE, "the request cannot be read"))
+
+
+_Endpoint = Callable[..., Awaitable[Response]]
+
+
+class _DirectRoutes:
+    """An ASGI application around FastAPI's, which calls routes that take JSON itself."""
+
+    def __init__(
+        self, app: ASGIApp, routers: Iterable[APIRouter], refuse: Callable[[Request, Exception], Response | None]
+    ) -> None:
+        """``refuse`` makes an answer of an error, or nothing of one that nobody expects."""
+        self._app, self._refuse = app, refuse
+        self._routes = dict(_json_routes(routers))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or have FastAPI answer it."""
+        route = self._routes.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if route is None or scope["query_string"] or not _says_json(scope):
+            await self._app(scope, receive, send)
+            return
+        message = await receive()  # the guard has read the whole body
+        body, endpoint = route
+        try:
+            parsed = body.validate_json(message["body"])
+        except ValidationError:
+            await self._app(scope, receive_again(message, receive), send)
+            return
+        request = Request(scope, receive)
+        try:
+            response = await endpoint(body=parsed, request=request)
+        except Exception as error:
+            refusal = self._refuse(request, error)
+            if refusal is None:
+                raise
+            response = refusal
+        await response(scope, receive, send)
+
+
+def _json_routes(routers: Iterable[APIRouter]) -> Iterable[tuple[str, tuple[TypeAdapter[Any], _Endpoint]]]:
+    """The routes whose endpoints take a body and the request, and nothing of the path."""
+    for router in routers:
+        for route in router.routes:
+            if isinstance(route, APIRoute) and route.methods == {"POST"}:
+                taken = inspect.signature(route.endpoint, eval_str=True).parameters
+                if set(taken) == {"body", "request"}:
+                    body: Any = taken["body"].annotation
+                    yield route.path, (TypeAdapter(body), route.endpoint)
+
+
+def _says_json(scope: Scope) -> bool:
+    given = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    return given.partition(b";")[0].strip().lower() == b"application/json"

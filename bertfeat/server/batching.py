@@ -2,7 +2,8 @@
 
 Each of a few threads takes the texts of a round from the queue, tokenizes and computes them. A round has texts of all
 requests that wait, up to a number of tokens, and runs to the deepest layer that any of them needs. A vector does not
-depend on the texts that it was computed with, so neither do answers depend on who asks at the same time.
+depend on the texts that it was computed with, so neither do answers depend on who asks at the same time. The texts of
+indexes, feature sets and taggers join the rounds too, by :class:`SharedEncoder`.
 
 On a CPU each thread has its share of the cores: one round on all of them would stand still whenever the event loop
 needs one, because products wait for the slowest core. On a GPU two threads take turns, so that it has the next round
@@ -12,25 +13,159 @@ as soon as it is done with one.
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertfeat.corpus import Document
-from bertfeat.errors import BertfeatError
-from bertfeat.extraction import Embedder, TokenizedRows, threads_in_use, use_threads
-from bertfeat.features import content_documents
+from bertfeat.errors import BertfeatError, UsageError
+from bertfeat.extraction import Embedder, PartResult, TokenizedRows, threads_in_use, use_threads
+from bertfeat.features import DocumentFeatures, ModelIdentity, content_documents
 from bertfeat.io import give_back_memory
-from bertfeat.recipe import FeatureColumn, Unit
+from bertfeat.recipe import FeatureColumn, Pooling, Unit, needed_layers
 from bertfeat.server.fair_queue import FairQueue
-from bertfeat.server.text_request import ComputedRound, TextRequest, Wanted, no_features
 from bertfeat.tokens import TokenSettings
 
 _log = logging.getLogger("bertfeat.server")
+_BYTES_A_TOKEN = 4  # of English, for what is not tokenized yet; an endless word takes its turns by its length too
+_ROUND_TOKENS = 1024  # of a core; with more, short texts wait for long ones, and nothing is faster
 _MOST_ENCODERS = 4  # of which one at a time runs Python
 _GIVE_BACK_SECONDS, _REST_SECONDS = 2.0, 0.5  # of work, and of nothing to do
-_ROUND_TOKENS = 1024  # of a core; with more, short texts wait for long ones, and nothing is faster
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The columns that a request wants of its texts, and how these are read."""
+
+    columns: tuple[FeatureColumn, ...]
+    tokens: TokenSettings  # without the units, which the columns decide
+
+    @property
+    def has_pieces(self) -> bool:
+        """Whether there are columns of tokens or words."""
+        return any(not column.pooling.per_document for column in self.columns)
+
+    @property
+    def first_tokens_at(self) -> int | None:
+        """The deepest layer, if only first tokens are taken of it; None otherwise.
+
+        The encoder then computes no other rows of that layer, by products of another shape, which round otherwise.
+        """
+        deepest = needed_layers(self.columns)[-1]
+        of_deepest = (column for column in self.columns if deepest in column.recipe.layers)
+        return deepest if all(column.pooling is Pooling.CLS for column in of_deepest) else None
+
+    def without_units(self) -> "Wanted":
+        """The same, comparable with what others want: the columns say which units there are."""
+        return replace(self, tokens=replace(self.tokens, with_tokens=False, with_words=False))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFeatures:
+    """The features of a request's texts, in their order."""
+
+    vectors: Mapping[str, NDArray[np.float32]]  # of document columns: [n, width]; rows of failed texts are zero
+    documents: Sequence[DocumentFeatures | None]  # empty unless there are columns of tokens or words
+    n_tokens: NDArray[np.int64]  # [n]
+    n_truncated: NDArray[np.int64]  # [n] tokens that were cut off, because the request asked for it
+    failures: Mapping[int, str]  # number of the text → why it could not be embedded
+    seconds_waiting: float  # of the text that waited longest
+    seconds_tokenizing: float  # of the rounds that it was in
+    seconds_computing: float
+
+
+@dataclass(frozen=True, slots=True)
+class _ComputedRound:
+    """The features of a round of texts, and the times of its computation."""
+
+    result: PartResult
+    documents: Sequence[DocumentFeatures]  # of the content, if there are columns of tokens or words
+    began: float
+    seconds_tokenizing: float
+    seconds_computing: float
+
+
+class TextRequest:
+    """The texts of one request, and what there is of their features."""
+
+    def __init__(self, texts: Sequence[Document], wanted: Wanted) -> None:
+        self.texts, self.wanted = texts, wanted
+        prompt = len(wanted.tokens.prompt.encode())
+        self.sizes = [2 + (len((text.text + (text.pair or "")).encode()) + prompt) // _BYTES_A_TOKEN for text in texts]
+        self.order = sorted(range(len(texts)), key=self.sizes.__getitem__, reverse=True)
+        self.first_tokens_at = wanted.first_tokens_at
+        self.dropped = False
+        self.future: Future[RequestFeatures] = Future()
+        self.waiting_tokens = sum(self.sizes)
+        self._arrived, self._left = time.monotonic(), len(texts)
+        self._seconds = [0.0, 0.0, 0.0]  # waiting, tokenizing, computing
+        self._documents: list[DocumentFeatures | None] = [None] * len(texts) if wanted.has_pieces else []
+        self._n_tokens, self._n_truncated = np.zeros((2, len(texts)), np.int64)
+        self._failures: dict[int, str] = {}
+        self._vectors = {
+            column.name: np.zeros((len(texts), column.width), np.float32)
+            for column in wanted.columns
+            if column.pooling.per_document
+        }
+
+    @property
+    def reading(self) -> Hashable:
+        """The key that texts have to share to be computed together, with the same bytes as alone."""
+        return self.wanted.tokens, self.wanted.has_pieces, self.first_tokens_at
+
+    def take_round(self, computed: _ComputedRound, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> None:
+        """Take the results of a round for the texts ``numbers``, which have the rows ``places`` in it."""
+        content = computed.result.content
+        there = np.isin(places, content.rows)
+        at, of = np.searchsorted(content.rows, places[there]), numbers[there]
+        for name, vectors in self._vectors.items():
+            vectors[of] = content.vectors[name][at]
+        self._n_tokens[of], self._n_truncated[of] = content.n_tokens[at], content.n_truncated[at]
+        for number, place in zip(of.tolist() if self._documents else (), at.tolist(), strict=False):
+            self._documents[number] = _only_wanted(computed.documents[place], self.wanted)
+        reasons = {failure.row: failure.reason.partition(": ")[2] for failure in computed.result.failures}
+        self._failures |= {
+            number: reasons[place]
+            for number, place in zip(numbers.tolist(), places.tolist(), strict=True)
+            if place in reasons
+        }
+        waited = computed.began - self._arrived
+        self._seconds[0] = max(self._seconds[0], waited)
+        self._seconds[1] += computed.seconds_tokenizing
+        self._seconds[2] += computed.seconds_computing
+        self._left -= len(numbers)
+        if not self._left:
+            self.answer()
+
+    def fail(self, error: BaseException) -> None:
+        """Have whoever waits get an error."""
+        self.dropped = True
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def answer(self) -> None:
+        """Give whoever waits the features that there are."""
+        if not self.future.done():
+            self.future.set_result(
+                RequestFeatures(
+                    self._vectors, self._documents, self._n_tokens, self._n_truncated, self._failures, *self._seconds
+                )
+            )
+
+
+def _only_wanted(document: DocumentFeatures, wanted: Wanted) -> DocumentFeatures:
+    """A document without what others have asked for."""
+    units = {column.pooling.unit for column in wanted.columns}
+    return replace(
+        document,
+        columns=wanted.columns,
+        stored={column.name: document.stored[column.name] for column in wanted.columns},
+        tokens=document.tokens if Unit.TOKEN in units else None,
+        words=document.words if Unit.WORD in units else None,
+    )
 
 
 class QueueFullError(Exception):
@@ -73,7 +208,7 @@ class Batcher:
         self.most_tokens = most_tokens
         self._queue: FairQueue[TextRequest] = FairQueue()
         self._changed = threading.Condition()
-        self._taking = threading.Lock()  # what a round gave into requests, of which two rounds may have texts
+        self._taking = threading.Lock()  # held while a request takes a round: two rounds may have texts of it
         self._closing = False
         self._computed_at = self._given_back = 0.0  # when a round was computed, and memory given back
         self._requests: set[TextRequest] = set()  # that somebody waits for
@@ -106,12 +241,7 @@ class Batcher:
         return len(self._requests)
 
     def submit(self, texts: Sequence[Document], wanted: Wanted) -> TextRequest:
-        """Have texts computed; the request's future gives their features.
-
-        Raises:
-            QueueFullError: too much waits already.
-            ClosedError: the server is ending.
-        """
+        """Have texts computed, unless too much waits or the server is ending; the request's future has the features."""
         request = TextRequest(texts, wanted)
         with self._changed:
             if self._closing:
@@ -122,7 +252,7 @@ class Batcher:
                 surplus = waiting + request.waiting_tokens - self.most_tokens
                 raise QueueFullError(max(1.0, surplus / max(self.tokens_per_second, 1000.0)))
             if not texts:
-                request.future.set_result(no_features(request))
+                request.answer()
                 return request
             self._requests.add(request)
             self._queue.add(request)
@@ -197,7 +327,7 @@ class Batcher:
         has_pieces = taken[0][0].wanted.has_pieces
         return _Round(embedder, tokenized, len(rows), pairs, has_pieces, began, time.monotonic() - began)
 
-    def _compute(self, waiting: _Round) -> ComputedRound:
+    def _compute(self, waiting: _Round) -> _ComputedRound:
         with self._computing:
             began = time.monotonic()
             result = waiting.embedder.compute_rows(waiting.tokenized, pairs=waiting.pairs)
@@ -207,9 +337,9 @@ class Batcher:
         rate = self._at_once * result.computed_tokens / max(seconds, 1e-6)
         self.tokens_per_second = 0.8 * self.tokens_per_second + 0.2 * rate if self.tokens_per_second else rate
         self.last_round, self._computed_at = (waiting.texts, result.computed_tokens), time.monotonic()
-        return ComputedRound(result, tuple(documents), waiting.began, waiting.seconds_tokenizing, seconds)
+        return _ComputedRound(result, tuple(documents), waiting.began, waiting.seconds_tokenizing, seconds)
 
-    def _hand_out(self, taken: Sequence[tuple[TextRequest, int]], computed: ComputedRound) -> None:
+    def _hand_out(self, taken: Sequence[tuple[TextRequest, int]], computed: _ComputedRound) -> None:
         places: dict[TextRequest, list[int]] = {}
         for place, (request, _) in enumerate(taken):
             places.setdefault(request, []).append(place)
@@ -244,3 +374,44 @@ def _together(all_wanted: Iterable[Wanted]) -> tuple[tuple[FeatureColumn, ...], 
     units = {column.pooling.unit for column in columns.values()}
     settings = replace(tokens, with_tokens=Unit.TOKEN in units, with_words=Unit.WORD in units)
     return tuple(columns.values()), settings
+
+
+class SharedEncoder:
+    """Embeds texts as a record says, by the one encoder of the server. To be called on threads that may wait."""
+
+    def __init__(self, recorded: Embedder, batcher: Batcher, seconds: float) -> None:
+        """``recorded``: of which only the settings are used; its model is the server's.
+
+        ``seconds``: that texts may take.
+        """
+        self.identity: ModelIdentity = recorded.identity
+        self.wanted = Wanted(recorded.columns, recorded.token_settings).without_units()
+        self._recorded, self._batcher, self._seconds = recorded, batcher, seconds
+
+    def of_columns(self, columns: Sequence[FeatureColumn]) -> "SharedEncoder":
+        """The same encoder for other columns."""
+        other = SharedEncoder(self._recorded, self._batcher, self._seconds)
+        other.wanted = replace(self.wanted, columns=tuple(columns))
+        return other
+
+    def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """One vector a text, ``[n, width]``."""
+        (column,) = self.wanted.columns
+        return self._compute(texts).vectors[column.name]
+
+    def features(self, texts: Sequence[str], /) -> list[DocumentFeatures]:
+        """Tokens or words with their vectors."""
+        return [document for document in self._compute(texts).documents if document is not None]
+
+    def _compute(self, texts: Sequence[str]) -> RequestFeatures:
+        documents = [Document(number, str(number), text) for number, text in enumerate(texts)]
+        waiting = self._batcher.submit(documents, self.wanted)
+        try:
+            features = waiting.future.result(self._seconds)
+        except BaseException:
+            self._batcher.drop(waiting)  # whoever asked was told that it took too long
+            raise
+        for number, reason in features.failures.items():
+            problem, _, _ = reason.partition("; ")  # the remedies are options of the command
+            raise UsageError(f"text {number} cannot be embedded: {problem}")
+        return features

@@ -9,7 +9,7 @@ from typing import Any
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from bertfeat.server.guard import MOST_HEADERS, head_too_large, is_openai_path
+from bertfeat.server.guard import MOST_HEADERS, head_too_large
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.settings import ServerSettings
 
@@ -149,10 +149,10 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self.is_idle or not (cycle.response_started or self.pipeline):
             _, _, target = self._start.partition(b" ")
-            openai = is_openai_path(target.decode("latin-1"))
-            body = json.dumps(problem.openai_body() if openai else problem.tei_body()).encode()
+            status, told = problem.answer(target.decode("latin-1"))
+            body = json.dumps(told).encode()
             head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-            self.transport.write(STATUS_LINE[problem.kind.status] + head.encode() + body)
+            self.transport.write(STATUS_LINE[status] + head.encode() + body)
         self.transport.close()
 
     def _look_later(self) -> None:

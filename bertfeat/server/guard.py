@@ -39,11 +39,6 @@ _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _log = logging.getLogger("bertfeat.server")
 
 
-def is_openai_path(path: str) -> bool:
-    """Whether errors on a path have OpenAI's form."""
-    return path.startswith("/v1/")
-
-
 def head_too_large() -> Problem:
     """The problem of a request whose head is too large."""
     return Problem(Kind.HEADERS_TOO_LARGE, f"the head of a request has at most {MOST_HEADERS:,} bytes")
@@ -63,7 +58,7 @@ class Guard:
     """An ASGI application around the one with the routes."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, is_ready: Callable[[], bool]) -> None:
-        self._app, self._settings, self._is_ready = app, settings, is_ready
+        self.app, self.settings, self._is_ready = app, settings, is_ready
         self.body_bytes = 0  # of the requests that are in flight
         self._keys = [key.encode() for key in settings.api_keys]
         self._names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.allowed_hosts)}
@@ -73,7 +68,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it."""
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1000})
@@ -95,7 +90,7 @@ class Guard:
                 Kind.UNAUTHORIZED, "this server asks for a key: Authorization: Bearer KEY", code="invalid_api_key"
             )
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self._settings.most_body:
+        if not length.isdigit() or int(length) > self.settings.most_body:
             raise self.too_large()
         if not self._is_ready() and path not in _BEFORE_READY:
             raise Problem(Kind.NOT_READY, "the server is starting or ending", headers={"Retry-After": "2"})
@@ -137,13 +132,13 @@ class Guard:
 
     def too_large(self) -> Problem:
         """The problem of a body that is too large."""
-        return Problem(Kind.TOO_LARGE, f"a request has at most {self._settings.most_body:,} bytes")
+        return Problem(Kind.TOO_LARGE, f"a request has at most {self.settings.most_body:,} bytes")
 
     def checked(self, body: bytes) -> bytes:
         """A body, unless it has more items than any request; parsed, each would be tens of times as large."""
-        most = _ITEMS_A_TOKEN * self._settings.most_tokens + self._settings.most_texts
+        most = _ITEMS_A_TOKEN * self.settings.most_tokens + self.settings.most_texts
         if len(body) > most and body.count(b",") > most:
-            raise Problem(Kind.TOO_LARGE, f"a request has at most {self._settings.most_tokens:,} tokens")
+            raise Problem(Kind.TOO_LARGE, f"a request has at most {self.settings.most_tokens:,} tokens")
         return body
 
     def _has_key(self, headers: dict[bytes, bytes]) -> bool:
@@ -152,16 +147,6 @@ class Guard:
         token = rest.strip() if scheme.lower() == b"bearer" else given
         # all of them, so that the time does not tell which one was near
         return sum(hmac.compare_digest(token, key) for key in self._keys) > 0
-
-    @property
-    def app(self) -> ASGIApp:
-        """The application with the routes."""
-        return self._app
-
-    @property
-    def settings(self) -> ServerSettings:
-        """The limits."""
-        return self._settings
 
 
 class _GoneError(Exception):
@@ -254,9 +239,7 @@ class _Passage:
     async def _refuse(self, problem: Problem) -> None:
         if self._status:  # an answer has begun
             return
-        openai = is_openai_path(self._scope["path"])
-        body = problem.openai_body() if openai else problem.tei_body()
-        status = problem.openai_status() if openai else problem.kind.status
+        status, body = problem.answer(self._scope["path"])
         await json_response(body, problem.headers, status=status)(self._scope, self._receive, self._send_head)
 
     def _write_log(self) -> None:

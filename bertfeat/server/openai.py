@@ -14,11 +14,10 @@ from bertfeat.server.answers import (
     truncated_inputs,
     truncation_headers,
 )
+from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
-from bertfeat.server.text_request import RequestFeatures, Wanted
-from bertfeat.server.token_ids import TextInput, texts_of_input
-from bertfeat.server.wanted import Name, WantedBody, documents_of
+from bertfeat.server.wanted import Name, TextInput, WantedBody, documents_of
 
 
 class EmbeddingsBody(WantedBody):
@@ -49,7 +48,7 @@ def openai_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> 
     async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
         with service.metrics.request("openai"):
             _check_model(service, body.model)
-            texts = texts_of_input(body.input, service, "input")
+            texts = service.wanted.read_texts(body.input, "input")
             wanted = service.wanted.read_body(body)
             if len(wanted.columns) != 1:
                 names = ", ".join(column.name for column in wanted.columns)

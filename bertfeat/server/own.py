@@ -1,17 +1,20 @@
-"""Our own routes: features of any columns, search, usages and tags."""
+"""Our own routes: features of any columns, search with highlighted words, usages and tags."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
+from numpy.typing import NDArray
 from pydantic import Field
 
 from bertfeat.corpus import Document
-from bertfeat.errors import parameter
-from bertfeat.features import FeatureSet
-from bertfeat.search import Index, MaxSim
+from bertfeat.errors import DamagedError, parameter
+from bertfeat.features import DocumentFeatures, FeatureSet, unit_vectors
+from bertfeat.recipe import FeatureColumn, Pooling
+from bertfeat.search import Index, MaxSim, unmark_words
 from bertfeat.server.answers import (
     Form,
     accepted_form,
@@ -26,12 +29,10 @@ from bertfeat.server.answers import (
     truncated_inputs,
     truncation_headers,
 )
-from bertfeat.server.highlights import highlight_texts
+from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
-from bertfeat.server.text_request import RequestFeatures, Wanted
-from bertfeat.server.token_ids import Texts
-from bertfeat.server.wanted import Body, Name, WantedBody, documents_of
+from bertfeat.server.wanted import Body, Name, Texts, WantedBody, documents_of
 from bertfeat.usages import Senses, Usages, find_senses, find_usages
 
 
@@ -61,12 +62,7 @@ class SearchBody(Body):
     highlight: bool = Field(False, description="Whether to say which words of the hits match the query best.")
 
     def maxsim(self) -> MaxSim | None:
-        """The options of scoring hits again; None where they are not.
-
-        Raises:
-            Problem: options that nothing would read.
-            UsageError: a weight that cannot be right.
-        """
+        """The options of scoring hits again; None where they are not. Options that nothing would read are refused."""
         given = {name: getattr(self, f"rerank_{name}") for name in ("column", "depth", "weight", "idf")}
         given = {name: value for name, value in given.items() if value is not None}
         if self.rerank is None:
@@ -121,7 +117,9 @@ def own_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
     @router.post("/search", summary="The nearest documents, tokens or words of the index")
     async def search(body: SearchBody, request: Request) -> Response:
         with service.metrics.request("search"):
-            index = _index(service)
+            index = service.index
+            if index is None:
+                raise Problem(Kind.NOT_FOUND, "this server was started without an index")
             if (body.query is None) == (body.vector is None):
                 raise Problem(Kind.WRONG_VALUE, "a search has a query or a vector", "query")
             rerank = body.maxsim()
@@ -193,12 +191,6 @@ def _features_response(
     return json_response(body, headers)
 
 
-def _index(service: Service) -> Index:
-    if service.index is None:
-        raise Problem(Kind.NOT_FOUND, "this server was started without an index")
-    return service.index
-
-
 def _search(service: Service, index: Index, body: SearchBody, rerank: MaxSim | None) -> dict[str, Any]:
     if body.query is not None:
         answer = index.search(body.query, body.k, where=body.where, exact=body.exact, rerank=rerank)
@@ -245,3 +237,54 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return dict(value) if isinstance(value, Mapping) else value
+
+
+Highlight = tuple[int, int, float]
+"""Characters of a text, and the largest cosine of the word there to a word of the query."""
+
+
+def highlight_texts(
+    service: Service, query: str, rows: Sequence[int], texts: Sequence[str | None]
+) -> list[list[Highlight]]:
+    """For each text, of that row of the corpus, the words that match the query best, in their order.
+
+    They are those of the first set with words or tokens; a text that it does not have in that row has none.
+    """
+    sets = [each for each in service.features if any(not column.pooling.per_document for column in each.columns)]
+    wanted = {row: text for row, text in zip(rows, texts, strict=True) if text}
+    if not sets or not wanted:
+        return [[] for _ in rows]
+    encoder = service.encoder_of(sets[0])
+    # of words, else of tokens, those whose layers are the deepest: in the first layers all equal words match
+    column = max(encoder.wanted.columns, key=lambda each: (each.pooling is Pooling.WORD, each.recipe.layers[::-1]))
+    (asked,) = encoder.features([unmark_words(query)[0]])
+    words = _word_vectors(asked, column)[1]
+    found: dict[int, list[Highlight]] = {}
+    with contextlib.suppress(DamagedError):  # a search is answered whatever became of the set
+        for document in sets[0].documents_at(wanted, [column.name]):
+            if document.text == wanted[document.row]:
+                found[document.row] = _best_words(document, column, words)
+    return [found.get(row, []) if text == wanted.get(row) else [] for row, text in zip(rows, texts, strict=True)]
+
+
+def _best_words(document: DocumentFeatures, column: FeatureColumn, asked: NDArray[np.float32]) -> list[Highlight]:
+    """At most five words of a text, each with a cosine of at least 0.5 to a word of the query."""
+    spans, vectors = _word_vectors(document, column)
+    if not len(spans) or not len(asked):
+        return []
+    nearest = (vectors @ asked.T).max(axis=1)
+    best = [at for at in np.argsort(-nearest)[:5].tolist() if nearest[at] >= 0.5]
+    return [(*spans[at], round(float(nearest[at]), 4)) for at in sorted(best)]
+
+
+def _word_vectors(
+    document: DocumentFeatures, column: FeatureColumn
+) -> tuple[list[tuple[int, int]], NDArray[np.float32]]:
+    """The words of a text, without punctuation, and their vectors of length 1. Shape: ``[n, W]``."""
+    pieces = document.pieces_of(column)
+    assert pieces is not None
+    text = document.text or ""
+    spans = list(zip(pieces.start.tolist(), pieces.end.tolist(), strict=True))
+    in_pair = np.zeros(len(spans), np.bool_) if pieces.segment is None else pieces.segment == 1
+    own = [at for at, (start, end) in enumerate(spans) if not in_pair[at] and any(map(str.isalnum, text[start:end]))]
+    return [spans[at] for at in own], unit_vectors(document.matrix(column.name)[own])

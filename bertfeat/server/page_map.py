@@ -1,20 +1,36 @@
-"""The map of an index: an even sample of its vectors, placed in the plane of their two directions of most variance."""
+"""The map that the page shows of an index, and the kept columns by which it filters documents and colors points.
 
-import threading
+The map is an even sample of the vectors, placed in the plane of their two directions of most variance. A color is a
+code for each point, beside a legend of what the codes stand for.
+"""
+
+import base64
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bertfeat.corpus import Value
 from bertfeat.features import PrincipalPlane, find_principal_plane
-from bertfeat.search import Index
+from bertfeat.search import Index, living_values
+from bertfeat.where import column_kinds, number_range
 
-MOST_POINTS = 100_000
+_MOST_POINTS = 100_000
 _SAMPLE_BYTES = 64 << 20  # of the vectors whose plane is found
 _BLOCK_BYTES = 8 << 20  # of those that are placed at once
-_T = TypeVar("_T")
+
+_MOST_VALUES = 50
+"""Different values of a column that are offered one by one."""
+
+_MOST_NAMES = 10
+"""Values that have a color of their own, as many as the palette has; what is left shares one."""
+
+_SHADES = 9
+"""Steps of the scale that numbers are shown by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +47,14 @@ class MapLayout:
         return b"".join(part.tobytes() for part in parts)
 
 
-def lay_out_index(index: Index, points: int = MOST_POINTS) -> MapLayout:
-    """Lay out at most so many vectors of an index by PCA.
+def lay_out_index(index: Index) -> MapLayout:
+    """Lay out the vectors of an index that were not removed, or evenly spread ones of them, by PCA.
 
     The plane is that of an even sample of them, at most 64 MiB; all are then read in blocks, and none is kept.
     """
-    numbers = _points_of_index(index, points)
+    removed, count = index.vectors.removed, index.settings.count
+    living = np.arange(count) if removed is None else np.flatnonzero(~removed)
+    numbers = _evenly(living, _MOST_POINTS)
     width = index.settings.stored_width
     sample = _evenly(numbers, _SAMPLE_BYTES // (4 * width))
     plane = find_principal_plane(index.reconstruct(sample) if len(sample) else np.empty((0, width), np.float32))
@@ -47,45 +65,158 @@ def lay_out_index(index: Index, points: int = MOST_POINTS) -> MapLayout:
     return MapLayout(numbers, flat, plane)
 
 
-def _points_of_index(index: Index, points: int) -> NDArray[np.int64]:
-    """The numbers of vectors that were not removed: all, or evenly spread ones."""
-    removed, count = index.vectors.removed, index.settings.count
-    living = np.arange(count) if removed is None else np.flatnonzero(~removed)
-    return _evenly(living, points)
-
-
 def _evenly(numbers: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """At most so many of numbers, and at least one, evenly spread."""
     most = max(1, most)
     return numbers if len(numbers) <= most else numbers[np.linspace(0, len(numbers) - 1, most).astype(np.int64)]
 
 
-class Background(Generic[_T]):
-    """A value that is computed once, on a thread of its own, from when it is first wanted."""
+@dataclass(frozen=True, slots=True)
+class _FacetValue:
+    """A value of a column."""
 
-    def __init__(self, compute: Callable[[], _T], name: str) -> None:
-        self._compute, self._name = compute, name
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._value: _T | None = None
-        self._error: Exception | None = None
+    value: Value
+    count: int  # of documents
 
-    def start(self) -> None:
-        """Begin, if it has not begun."""
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-                self._thread.start()
 
-    def value(self) -> _T | None:
-        """Return the computed value; None while it is not there yet. An error of the computation is raised."""
-        self.start()
-        if self._error is not None:
-            raise self._error.with_traceback(None)
-        return self._value
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """The content of a kept column: its values, or the range of its numbers."""
 
-    def _work(self) -> None:
-        try:
-            self._value = self._compute()
-        except Exception as error:
-            self._error = error
+    name: str
+    kind: str  # "string" | "int64" | "float64" | "bool"
+    values: tuple[_FacetValue, ...] | None  # the most frequent first; None of numbers, and where there are too many
+    low: float | None  # of numbers
+    high: float | None
+
+    def to_json(self) -> dict[str, object]:
+        """The facet as JSON values."""
+        values = self.values and [{"value": each.value, "count": each.count} for each in self.values]
+        return {"name": self.name, "kind": self.kind, "values": values, "min": self.low, "max": self.high}
+
+
+def read_facets(index: Index) -> tuple[Facet, ...]:
+    """Read the kept columns of an index, one after the other; removed documents are not counted."""
+    kinds = column_kinds(index.vectors.documents.schema)
+    facets = []
+    for name in index.kept:
+        if kinds.get(name) in ("int64", "float64"):
+            low, high = number_range(living_values(index, name))
+            facets.append(Facet(name, kinds[name], None, low, high))
+        elif name in kinds:
+            facets.append(Facet(name, kinds[name], _count_values(index, name), None, None))
+    return tuple(facets)
+
+
+def _count_values(index: Index, name: str) -> tuple[_FacetValue, ...] | None:
+    counts: Counter[Value] = Counter()
+    for values in living_values(index, name):
+        for each in pc.value_counts(values.drop_null()):
+            counts[each["values"].as_py()] += each["counts"].as_py()
+        if len(counts) > _MOST_VALUES:
+            return None
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+    return tuple(_FacetValue(value, count) for value, count in ordered)
+
+
+@dataclass(frozen=True, slots=True)
+class _ColorEntry:
+    """An entry of the map's legend: the values that a color stands for."""
+
+    label: str
+    paint: str  # "name" | "shade" | "others" | "none": by which part of the palette
+    number: int  # within that part
+    count: int = 0  # of points
+
+    def to_json(self) -> dict[str, object]:
+        """The entry as JSON values."""
+        return {"label": self.label, "paint": self.paint, "number": self.number, "count": self.count}
+
+
+@dataclass(frozen=True, slots=True)
+class PointColors:
+    """The colors of all points of a map."""
+
+    column: str
+    entries: tuple[_ColorEntry, ...]
+    codes: NDArray[np.uint8]  # [n] the place of each point's entry
+
+    def to_json(self) -> dict[str, object]:
+        """Return the colors as JSON values; the codes are bytes in base64."""
+        codes = base64.b64encode(self.codes.tobytes()).decode("ascii")
+        return {"column": self.column, "entries": [entry.to_json() for entry in self.entries], "codes": codes}
+
+
+def can_color(facet: Facet) -> bool:
+    """Whether points can be told apart by a column: it has few values, or finite numbers."""
+    return bool(facet.values) or (facet.low is not None and facet.high is not None)
+
+
+def color_points(index: Index, layout: MapLayout, facet: Facet) -> PointColors:
+    """Give each point of a map the entry of its document's value, and the last entry where that has none.
+
+    The column must be one of those that :func:`can_color` is true of.
+    """
+    entries, code = _of_values(facet) if facet.values else _of_numbers(facet)
+    blocks = [code(batch.column(0)) for batch in index.vectors.documents.batches([facet.name])]
+    of_documents = np.concatenate(blocks) if blocks else np.empty(0, np.uint8)
+    codes = of_documents[index.vectors.document_numbers(layout.numbers)]
+    counts = np.bincount(codes, minlength=len(entries)).tolist()
+    counted = [_ColorEntry(each.label, each.paint, each.number, n) for each, n in zip(entries, counts, strict=True)]
+    return PointColors(facet.name, tuple(counted), codes)
+
+
+_Coding = tuple[list[_ColorEntry], Callable[[pa.Array], NDArray[np.uint8]]]
+
+
+def _of_values(facet: Facet) -> _Coding:
+    assert facet.values
+    own = facet.values if len(facet.values) <= _MOST_NAMES else facet.values[: _MOST_NAMES - 1]
+    entries = [_ColorEntry(_shown(each.value), "name", number) for number, each in enumerate(own)]
+    entries += [_ColorEntry("other values", "others", 0), _ColorEntry("no value", "none", 0)]
+    known = [each.value for each in own]
+
+    def code(values: pa.Array) -> NDArray[np.uint8]:
+        found = pc.fill_null(pc.index_in(values, pa.array(known, values.type)), len(own))
+        numbers: NDArray[np.uint8] = found.to_numpy(zero_copy_only=False).astype(np.uint8)
+        numbers[values.is_null().to_numpy(zero_copy_only=False)] = len(own) + 1
+        return numbers
+
+    return entries, code
+
+
+def _of_numbers(facet: Facet) -> _Coding:
+    assert facet.low is not None
+    assert facet.high is not None
+    low, high = facet.low, facet.high
+    whole = facet.kind == "int64"
+    width = -(-(high - low + 1) // _SHADES) if whole else (high - low) / _SHADES or 1.0
+    steps = int((high - low) // width) + 1 if whole else _SHADES if high > low else 1
+    ends = [(low + at * width, low + (at + 1) * width) for at in range(steps)]
+    labels = [_whole_range(a, min(high, b - 1)) if whole else f"{a:.3g} – {b:.3g}" for a, b in ends]
+    shades = np.linspace(0, _SHADES - 1, steps).round().astype(int).tolist() if steps > 1 else [_SHADES // 2]
+    entries = [_ColorEntry(label, "shade", shade) for label, shade in zip(labels, shades, strict=True)]
+    entries.append(_ColorEntry("no value", "none", 0))
+
+    def code(values: pa.Array) -> NDArray[np.uint8]:
+        if whole:  # in 64 bits without a sign, where every difference has its place
+            above = pc.fill_null(values, int(low)).to_numpy().astype(np.uint64) - np.array(int(low)).astype(np.uint64)
+            missing = values.is_null().to_numpy(zero_copy_only=False)
+            return np.where(missing, steps, np.minimum(above // np.uint64(width), steps - 1)).astype(np.uint8)
+        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        finite = np.isfinite(numbers)
+        at = np.clip((np.where(finite, numbers, low) - low) // width, 0, steps - 1)
+        codes: NDArray[np.uint8] = np.where(finite, at, steps).astype(np.uint8)
+        return codes
+
+    return entries, code
+
+
+def _whole_range(low: float, high: float) -> str:
+    return f"{int(low)}" if low == high else f"{int(low)} – {int(high)}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "(empty)" if value == "" else str(value)

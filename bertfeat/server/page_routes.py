@@ -1,40 +1,48 @@
-"""The page's own routes: its files, and the data that nothing but the page asks for."""
+"""The page's own routes: its files, the state that it starts with, and the data that nothing but the page asks for."""
 
+import threading
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bertfeat.search import Index
+import bertfeat
+from bertfeat.errors import NotDerivableError
+from bertfeat.features import FeatureSet
+from bertfeat.recipe import Pooling
+from bertfeat.search import Index, IndexSettings
 from bertfeat.server.answers import Form, json_response
-from bertfeat.server.highlights import Highlight, highlight_texts
+from bertfeat.server.own import Highlight, highlight_texts
 from bertfeat.server.page_assets import HOME, page_assets
-from bertfeat.server.page_colors import PointColors, can_color, color_points
-from bertfeat.server.page_facets import Facet, read_facets
-from bertfeat.server.page_map import Background, MapLayout, lay_out_index
-from bertfeat.server.page_state import describe_service
+from bertfeat.server.page_map import (
+    Facet,
+    MapLayout,
+    PointColors,
+    can_color,
+    color_points,
+    lay_out_index,
+    read_facets,
+)
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
 from bertfeat.server.wanted import Body, documents_of
 
-MOST_DOCUMENTS = 200
-"""Documents of one request."""
-
-MOST_HIGHLIGHTED = 50
-"""Hits of one request for highlights."""
-
+_MOST_DOCUMENTS = 200  # of one request
+_MOST_HIGHLIGHTED = 50  # hits of one request for highlights
 _MOST_TEXT = 2000  # characters of a text that are sent
 _DIGITS = 18  # of a number
+_T = TypeVar("_T")
 
 
 class HighlightsBody(Body):
     """The numbers of hits that are on the screen, and the query that found them."""
 
     query: str
-    numbers: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MOST_HIGHLIGHTED)]
+    numbers: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=_MOST_HIGHLIGHTED)]
 
 
 def page_routes(service: Service) -> APIRouter:
@@ -95,6 +103,37 @@ def _computing() -> Response:
     return json_response({"state": "computing"}, {"Retry-After": "1"}, status=202)
 
 
+class _Background(Generic[_T]):
+    """A value that is computed once, on a thread of its own, from when it is first wanted."""
+
+    def __init__(self, compute: Callable[[], _T], name: str) -> None:
+        self._compute, self._name = compute, name
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._value: _T | None = None
+        self._error: Exception | None = None
+
+    def start(self) -> None:
+        """Begin, if it has not begun."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                self._thread.start()
+
+    def value(self) -> _T | None:
+        """Return the computed value; None while it is not there yet. An error of the computation is raised."""
+        self.start()
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+        return self._value
+
+    def _work(self) -> None:
+        try:
+            self._value = self._compute()
+        except Exception as error:
+            self._error = error
+
+
 class _PageData:
     """The data that the page shows of a service."""
 
@@ -108,12 +147,12 @@ class _PageData:
         return self._service.index
 
     @cached_property
-    def _facets(self) -> Background[tuple[Facet, ...]]:
-        return Background(lambda: read_facets(self.index), "bertfeat-facets")
+    def _facets(self) -> _Background[tuple[Facet, ...]]:
+        return _Background(lambda: read_facets(self.index), "bertfeat-facets")
 
     @cached_property
-    def _layout(self) -> Background[MapLayout]:
-        return Background(lambda: lay_out_index(self.index), "bertfeat-map")
+    def _layout(self) -> _Background[MapLayout]:
+        return _Background(lambda: lay_out_index(self.index), "bertfeat-map")
 
     @cached_property
     def _rows(self) -> NDArray[np.int64]:
@@ -131,7 +170,7 @@ class _PageData:
             facets = self._facets.value()
             if facets is not None:
                 self._layout.start()
-        return describe_service(self._service, facets)
+        return _describe_service(self._service, facets)
 
     def colors(self, column: str) -> PointColors | None:
         """The colors of the map by a kept column, or None while map or facets are computed."""
@@ -184,13 +223,13 @@ class _PageData:
         """The numbers of the documents of rows; in an index of several sets, a row may have several."""
         if not self.index.settings.per_document:
             raise Problem(Kind.WRONG_VALUE, "this index has words, which have no rows of their own", "rows")
-        return np.flatnonzero(np.isin(self._rows, rows))[:MOST_DOCUMENTS]
+        return np.flatnonzero(np.isin(self._rows, rows))[:_MOST_DOCUMENTS]
 
 
 def _whole_numbers(text: str | None) -> list[int]:
     parts = (text or "").split(",") if text else []
-    if len(parts) > MOST_DOCUMENTS:
-        raise Problem(Kind.WRONG_VALUE, f"at most {MOST_DOCUMENTS} documents can be asked for at once")
+    if len(parts) > _MOST_DOCUMENTS:
+        raise Problem(Kind.WRONG_VALUE, f"at most {_MOST_DOCUMENTS} documents can be asked for at once")
     if not all(part.isascii() and part.isdigit() and len(part) <= _DIGITS for part in parts):
         raise Problem(Kind.WRONG_VALUE, "numbers of documents are whole, with commas between them")
     return [int(part) for part in parts]
@@ -198,3 +237,84 @@ def _whole_numbers(text: str | None) -> list[int]:
 
 def _cut(value: object) -> object:
     return f"{value[: _MOST_TEXT - 1]}…" if isinstance(value, str) and len(value) > _MOST_TEXT else value
+
+
+def _describe_service(service: Service, facets: Sequence[Facet] | None) -> dict[str, object]:
+    """Describe a service as JSON values; ``facets`` are None while they are read."""
+    model = service.extractor.model
+    sets = (_describe_words(features) for features in service.features)
+    return {
+        "version": bertfeat.__version__,
+        "model": {
+            "name": service.name,
+            "fingerprint": model.fingerprint,
+            "layers": model.num_layers,
+            "hidden_size": model.hidden_size,
+        },
+        "precision": service.extractor.precision.value,
+        "index": None if service.index is None else _index_state(service.index, facets),
+        "features": [each for each in sets if each is not None],
+        "tagger": service.tagger is not None,
+    }
+
+
+def _index_state(index: Index, facets: Sequence[Facet] | None) -> dict[str, object]:
+    """An index: its size and kind, the recall that was measured, and its kept columns."""
+    settings = index.settings
+    return {
+        "name": index.vectors.folder.name,
+        "documents": settings.documents,
+        "vectors": len(index),
+        "unit": settings.column.pooling.unit.value,
+        "column": settings.column.name,
+        "metric": settings.metric.value,
+        "type": settings.type,
+        "factory": settings.factory,
+        "has_text": settings.has_text,
+        "recall": _describe_recall(settings),
+        "facets": None if facets is None else [facet.to_json() for facet in facets],
+    }
+
+
+def _describe_recall(settings: IndexSettings) -> dict[str, object] | None:
+    measured = settings.evaluation
+    if measured is None:
+        return None
+    return {
+        "at": dict(measured.recall),
+        "of": measured.of,
+        "own": measured.own,
+        "queries": measured.queries,
+        "queries_per_second": measured.queries_per_second,
+        "exact_queries_per_second": measured.exact_queries_per_second,
+        "threads": measured.threads,
+        "changed_since": settings.changed_since_evaluation,
+    }
+
+
+def _describe_words(features: FeatureSet) -> dict[str, object] | None:
+    """A feature set in which words can be looked up, or None: its columns, and the single layers that they contain."""
+    stored = [column for column in features.columns if not column.pooling.per_document]
+    if not stored or "text" not in features.names:
+        return None
+    pooling = Pooling.WORD if any(column.pooling is Pooling.WORD for column in stored) else Pooling.TOKEN
+    return {
+        "name": features.folder.name,
+        "documents": len(features),
+        "unit": pooling.unit.value,
+        "columns": [column.name for column in stored if column.pooling is pooling],
+        "layers": _single_layers(features, pooling),
+        "kept": [{"name": column.name, "kind": column.type} for column in features.kept],
+    }
+
+
+def _single_layers(features: FeatureSet, pooling: Pooling) -> list[dict[str, object]]:
+    stored = {column.recipe: column.name for column in features.columns if column.pooling is pooling}
+    layers: list[dict[str, object]] = []
+    for layer in range(features.header.model.num_layers + 1):
+        try:
+            found = features.find(str(layer), pooling)
+        except NotDerivableError:
+            continue
+        layers.append({"layer": layer, "column": stored.get(found.recipe, found.name)})
+    return layers

@@ -60,6 +60,11 @@ class Kind(Enum):
         return self.value[0]
 
 
+def is_openai_path(path: str) -> bool:
+    """Whether errors on a path have OpenAI's form."""
+    return path.startswith("/v1/")
+
+
 @dataclass
 class Problem(Exception):
     """A request that cannot be answered."""
@@ -73,25 +78,16 @@ class Problem(Exception):
     def __str__(self) -> str:
         return self.message
 
-    def openai_status(self) -> int:
-        """The status as OpenAI has it, which knows wrong requests as 400 only."""
-        return 400 if self.kind in (Kind.WRONG_VALUE, Kind.TOO_LARGE) else self.kind.status
-
-    def openai_body(self) -> dict[str, Any]:
-        """The body as the openai library reads it."""
-        _, _, name = self.kind.value
-        return {"error": {"message": self._shown, "type": name, "param": self.param, "code": self.code}}
-
-    def tei_body(self) -> dict[str, Any]:
-        """The body as clients of text-embeddings-inference read it: never a list."""
-        _, name, _ = self.kind.value
-        return {"error": self._shown, "error_type": name}
-
-    @property
-    def _shown(self) -> str:
-        """The message, not too long, and without halves of surrogate pairs, which JSON cannot hold."""
-        whole = self.message.encode("utf-8", "replace").decode()
-        return whole if len(whole) <= _MOST_MESSAGE else f"{whole[: _MOST_MESSAGE - 1]}…"
+    def answer(self, path: str) -> tuple[int, dict[str, Any]]:
+        """The status and the body of the answer to a request for a path."""
+        message = self.message.encode("utf-8", "replace").decode()  # JSON cannot hold halves of surrogate pairs
+        message = message if len(message) <= _MOST_MESSAGE else f"{message[: _MOST_MESSAGE - 1]}…"
+        status, tei_name, openai_name = self.kind.value
+        if not is_openai_path(path):  # as clients of text-embeddings-inference read it: never a list
+            return status, {"error": message, "error_type": tei_name}
+        told = {"message": message, "type": openai_name, "param": self.param, "code": self.code}
+        # OpenAI knows wrong requests as 400 only
+        return 400 if self.kind in (Kind.WRONG_VALUE, Kind.TOO_LARGE) else status, {"error": told}
 
 
 def problem_of(error: Exception) -> Problem:

@@ -1,25 +1,30 @@
-"""The service behind the routes: one encoder, and the index, feature sets and tagger that the server was given."""
+"""The service behind the routes: one encoder, and the index, feature sets and tagger that the server was given.
+
+It is opened from folders and names, answers requests within their limits, and counts and times them.
+"""
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import Request
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import MAX_TEXT, Document
+from bertfeat.errors import UsageError, parameter
 from bertfeat.extraction import Embedder, Extractor
 from bertfeat.features import FeatureSet
-from bertfeat.io import ContextPool
+from bertfeat.io import Address, ContextPool, ResultKind, as_location, result_kind
 from bertfeat.learning import Tagger
-from bertfeat.search import Index
-from bertfeat.server.batching import Batcher, QueueFullError
-from bertfeat.server.encoder import SharedEncoder
-from bertfeat.server.metrics import Metrics
+from bertfeat.search import Index, open_query_encoder
+from bertfeat.server.batching import Batcher, QueueFullError, RequestFeatures, SharedEncoder, Wanted
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.settings import ServerSettings
-from bertfeat.server.text_request import RequestFeatures, Wanted
 from bertfeat.server.wanted import WantedReader
 from bertfeat.words import count_words
 
@@ -44,8 +49,8 @@ class Service:
         self.features: tuple[FeatureSet, ...] = ()
         self.tagger: Tagger | None = None
         self._encoders: dict[object, SharedEncoder] = {}
-        self.wanted = WantedReader(extractor)
-        self.metrics = Metrics()
+        self.wanted = WantedReader(extractor, accept_token_ids=settings.accept_token_ids)
+        self.metrics = _Metrics()
         self.batcher = Batcher(extractor, most_tokens=settings.most_waiting_tokens)
         self.is_ready = False
         self._searches = 0  # that wait, or are at work
@@ -149,11 +154,7 @@ class Service:
         return size
 
     async def check_size(self, texts: Sequence[str], wanted: Wanted | None = None) -> None:
-        """Refuse more texts, tokens, or values of the answer than a request may have.
-
-        Raises:
-            Problem: there are more.
-        """
+        """Refuse more texts, tokens, or values of the answer than a request may have."""
         limits = self.settings
         if len(texts) > limits.most_texts:
             problem = f"{len(texts):,} texts are more than the {limits.most_texts:,} of a request"
@@ -199,6 +200,10 @@ def _slices(texts: Sequence[str]) -> Iterator[list[str]]:
     yield some
 
 
+class ClientGoneError(Exception):
+    """Nobody waits for the answer any more."""
+
+
 async def _unless_gone(request: Request, result: asyncio.Future[_T]) -> _T:
     """Wait for a result, or for the end of the connection."""
     gone = asyncio.ensure_future(_until_gone(request))
@@ -218,5 +223,153 @@ async def _until_gone(request: Request) -> None:
         pass
 
 
-class ClientGoneError(Exception):
-    """Nobody waits for the answer any more."""
+@checked
+def open_service(
+    folders: Sequence[str | Path | Address],
+    settings: ServerSettings,
+    *,
+    model: str | Path | None = None,
+    tagger: str | Path | None = None,
+    layers: str | Sequence[str] | None = None,
+    pooling: str | Sequence[str] | None = None,
+    precision: str | None = None,
+    device: str | None = None,
+) -> Service:
+    """Open an index, feature sets of words and a tagger, all of one model, or a model alone.
+
+    Raises:
+        UsageError: folders of other kinds, or several indexes.
+        IndexFolderError, FeatureSetError, HeadError: a folder is not sound, or of another model.
+    """
+    kinds = {folder: result_kind(folder) for folder in map(as_location, folders)}
+    indexes = [folder for folder, kind in kinds.items() if kind is ResultKind.INDEX]
+    sets = [folder for folder, kind in kinds.items() if kind is ResultKind.FEATURES]
+    for folder, kind in kinds.items():
+        if kind not in (ResultKind.INDEX, ResultKind.FEATURES):
+            raise UsageError("is neither an index nor a feature set", where=folder)
+    if len(indexes) > 1:
+        raise UsageError("a server has one index", where=indexes[1], remedy="start another server for it")
+    features = [FeatureSet(folder) for folder in sets]
+    index: Index | None = None
+    recorded: Extractor | None = None
+    if indexes:
+        index = Index(indexes[0], model=model, device=device)
+        opened = open_query_encoder(index.vectors.folder, index.settings, model, device)
+        assert isinstance(opened, Extractor)
+        recorded = opened
+    elif features:
+        header = features[0].header
+        recorded = Extractor.from_record(
+            header.model, header.settings, header.columns, name=model, device=device, where=features[0].folder
+        )
+    extractor = _own_extractor(recorded, model, layers, pooling, precision, device)
+    for each in features:
+        if each.header.model.fingerprint != extractor.model.fingerprint:
+            raise UsageError(
+                f"was made by {each.header.model.name}, and this server has {extractor.model.name}",
+                where=each.folder,
+                remedy="start another server for it",
+            )
+    service = Service(extractor, settings)
+    service.features = tuple(features)
+    if index is not None and recorded is not None:
+        index.encoder = SharedEncoder(recorded, service.batcher, settings.request_seconds)
+        service.index = index
+    if tagger is not None:
+        service.tagger = Tagger(tagger, model=model or extractor.location, device=device)
+    return service
+
+
+def _own_extractor(
+    recorded: Extractor | None,
+    model: str | Path | None,
+    layers: str | Sequence[str] | None,
+    pooling: str | Sequence[str] | None,
+    precision: str | None,
+    device: str | None,
+) -> Extractor:
+    """The extractor of requests that say nothing of layers and pooling."""
+    if recorded is None:
+        return Extractor(
+            model,
+            layers=layers or "last",
+            pooling=pooling,
+            precision=precision or "auto",
+            device=device,
+            dtype="float32",
+        )
+    if precision is not None and precision != recorded.precision.value:
+        raise UsageError(
+            f"the index or features were made with {recorded.precision.value}", where=parameter("precision", precision)
+        )
+    extractor = Extractor(
+        recorded.location,
+        layers=layers or "last",
+        pooling=pooling,
+        precision=recorded.precision.value,
+        device=device,
+        dtype="float32",
+    )
+    if not layers and pooling is None:  # as recorded, and so named
+        documents = [column for column in recorded.columns if column.pooling.per_document]
+        extractor.columns = tuple(documents[:1]) or extractor.columns
+    return extractor
+
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_TOKENS = tuple(2**power for power in range(2, 20))
+
+
+class _Metrics:
+    """Counts and times of requests, under the names that text-embeddings-inference has given them.
+
+    Counts are gauges to prometheus_client, which else would have their names end in ``_total``.
+    """
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()
+        self._count = Gauge("te_request_count", "Requests.", ["method"], registry=registry)
+        self._success = Gauge("te_request_success", "Requests that were answered.", ["method"], registry=registry)
+        self._failure = Gauge("te_request_failure", "Requests that were not.", ["err"], registry=registry)
+        self._duration = self._histogram("te_request_duration", "Seconds of requests.")
+        self._tokenization = self._histogram("te_request_tokenization_duration", "Seconds of tokenizing.")
+        self._queue = self._histogram("te_request_queue_duration", "Seconds of waiting.")
+        self._inference = self._histogram("te_request_inference_duration", "Seconds of computing.")
+        self._length = Histogram("te_request_input_length", "Tokens of inputs.", registry=registry, buckets=_TOKENS)
+        self._queue_size = Gauge("te_queue_size", "Requests that wait or are computed.", registry=registry)
+        self._waiting = Gauge("bertfeat_waiting_tokens", "Tokens that wait.", registry=registry)
+        self._batch_size = Gauge("te_batch_next_size", "Texts of the last round.", registry=registry)
+        self._batch_tokens = Gauge("te_batch_next_tokens", "Tokens of the last round.", registry=registry)
+
+    def _histogram(self, name: str, about: str) -> Histogram:
+        return Histogram(name, about, registry=self._registry, buckets=_SECONDS)
+
+    @contextmanager
+    def request(self, method: str) -> Iterator[None]:
+        """Count and time a request."""
+        self._count.labels(method).inc()
+        began = time.perf_counter()
+        yield
+        self._success.labels(method).inc()
+        self._duration.observe(time.perf_counter() - began)
+
+    def failed(self, kind: str) -> None:
+        """Count a request that was refused or failed."""
+        self._failure.labels(kind).inc()
+
+    def computed(self, features: RequestFeatures) -> None:
+        """Note what the batcher did for a request."""
+        self._tokenization.observe(features.seconds_tokenizing)
+        self._queue.observe(features.seconds_waiting)
+        self._inference.observe(features.seconds_computing)
+        for tokens in features.n_tokens.tolist():
+            self._length.observe(tokens)
+
+    def text(self, batcher: Batcher) -> bytes:
+        """All metrics, in the form that Prometheus reads."""
+        self._queue_size.set(batcher.requests)
+        self._waiting.set(batcher.waiting_tokens)
+        texts, tokens = batcher.last_round
+        self._batch_size.set(texts)
+        self._batch_tokens.set(tokens)
+        return generate_latest(self._registry)

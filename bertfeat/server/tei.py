@@ -20,11 +20,10 @@ from bertfeat.server.answers import (
     text_vectors,
     truncation_headers,
 )
+from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
-from bertfeat.server.text_request import RequestFeatures, Wanted
-from bertfeat.server.token_ids import TextInput, Texts, TokenIds, texts_of_input
-from bertfeat.server.wanted import Body, Name, documents_of
+from bertfeat.server.wanted import Body, Name, TextInput, Texts, TokenIds, documents_of
 
 
 class TeiBody(Body):
@@ -183,7 +182,7 @@ async def _decode(service: Service, body: DecodeBody, request: Request) -> list[
 
 
 async def _embed(service: Service, request: Request, body: TeiBody, wanted: Wanted) -> RequestFeatures:
-    texts = texts_of_input(body.inputs, service, "inputs")
+    texts = service.wanted.read_texts(body.inputs, "inputs")
     features = await service.embed(request, documents_of(texts, param="inputs"), wanted)
     refuse_failed_texts(features, "inputs")
     return features
@@ -197,11 +196,7 @@ def _wanted(service: Service, body: TeiBody) -> Wanted:
 
 
 def _column_of_texts(wanted: Wanted, *, within: str = "") -> str:
-    """The one column of a vector a text that is wanted; ``within`` is where a request chooses another.
-
-    Raises:
-        Problem: several columns could be meant, or none has one vector a text.
-    """
+    """The one column of a vector a text that is wanted; ``within`` is where a request chooses another."""
     if len(wanted.columns) == 1 and not wanted.has_pieces:
         return wanted.columns[0].name
     names = ", ".join(column.name for column in wanted.columns)

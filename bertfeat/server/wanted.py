@@ -1,4 +1,7 @@
-"""Layers, pooling and long texts as a request names them → columns and a reading of texts."""
+"""The JSON of requests → texts, the columns that are wanted of them, and a reading of long ones.
+
+Inputs that are token ids are refused, unless whoever started the server says that clients send this model's own.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,16 +15,20 @@ from pydantic_core import CoreSchema
 from bertfeat.corpus import MAX_TEXT, Document
 from bertfeat.extraction import Embedder
 from bertfeat.recipe import FeatureColumn, feature_columns, parse_poolings
+from bertfeat.server.batching import Wanted
 from bertfeat.server.problems import Kind, Problem
-from bertfeat.server.text_request import Wanted
 from bertfeat.tokens import LongTextPolicy
-
-_KNOWN = 256  # combinations that are kept
 
 Name = Annotated[str, Field(max_length=1000)]
 """A string that is looked up or parsed, and no text."""
 
-Specs = Annotated[
+Texts = Annotated[list[str], Field(fail_fast=True)]
+"""The first wrong one is told: there may be millions."""
+
+TokenIds = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(fail_fast=True)]
+TextInput = str | Texts | TokenIds | Annotated[list[TokenIds], Field(fail_fast=True)]
+
+_Specs = Annotated[
     Name | Annotated[list[Name], Field(max_length=64, fail_fast=True)],
     Field(examples=["concat4"]),
 ]
@@ -63,8 +70,8 @@ _NULL = {"type": "null"}
 class WantedBody(Body):
     """The fields of a request that choose layers, pooling and the reading of long texts."""
 
-    layers: Specs | None = None
-    pooling: Specs | None = None
+    layers: _Specs | None = None
+    pooling: _Specs | None = None
     truncate: bool = Field(False, description="Cut long texts; by default they are read in overlapping windows.")
     max_length: int | None = None
     prompt: str | None = None
@@ -74,9 +81,9 @@ class WantedBody(Body):
 class WantedReader:
     """Reads what requests want of one model."""
 
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._columns = lru_cache(_KNOWN)(self._parse)
+    def __init__(self, embedder: Embedder, *, accept_token_ids: bool = False) -> None:
+        self._embedder, self._accept_token_ids = embedder, accept_token_ids
+        self._columns = lru_cache(256)(self._parse)  # combinations that are kept
 
     def read(
         self,
@@ -88,16 +95,11 @@ class WantedReader:
         prompt: str | None = None,
         prompt_name: str | None = None,
     ) -> Wanted:
-        """The columns and the reading; what is not given is as the server was started.
-
-        Raises:
-            UsageError: layers or pooling that the model does not have.
-            Problem: a prompt that it does not have.
-        """
+        """The columns and the reading; what is not given is as the server was started."""
         given = layers is not None or pooling is not None
         columns = self._columns(_key(layers), _key(pooling)) if given else self._embedder.columns
         settings = self._embedder.token_settings
-        most = self._embedder.token_settings.max_length
+        most = settings.max_length
         if max_length is not None and not 8 <= max_length <= most:
             raise Problem(Kind.WRONG_VALUE, f"the model reads 8 to {most} tokens at once", param="max_length")
         return Wanted(
@@ -121,6 +123,34 @@ class WantedReader:
             prompt_name=body.prompt_name,
         )
 
+    def read_texts(self, given: TextInput, param: str) -> list[str]:
+        """The texts of an input; it must have some, and no ids that are not taken, or not those of a text."""
+        is_single = isinstance(given, str) or (given and isinstance(given[0], int))  # one text, or its ids
+        items: list[str | list[int]] = [given] if is_single else list(given)  # type: ignore[list-item, arg-type]
+        if not items:
+            raise Problem(Kind.EMPTY, "the input has no texts", param)
+        return [item if isinstance(item, str) else self._text_of_ids(item, param) for item in items]
+
+    def _text_of_ids(self, ids: list[int], param: str) -> str:
+        if not self._accept_token_ids:
+            raise Problem(
+                Kind.TOKEN_IDS,
+                "the input has token ids, which are numbers of OpenAI's vocabulary or another one, and mean something "
+                "else to this model; send texts (LangChain: check_embedding_ctx_length=False)",
+                param,
+                "token_ids",
+            )
+        tokenizer = self._embedder.tokenizer
+        special = set(tokenizer.single.ids)
+        own = [number for number in ids if number not in special]
+        text = tokenizer.decode(own, skip_special=False)
+        (pieces,) = tokenizer.pieces([text], offsets=False)
+        if pieces.ids.tolist() != own:
+            raise Problem(
+                Kind.TOKEN_IDS, "these ids are not what the model's tokenizer makes of a text", param, "token_ids"
+            )
+        return text
+
     def _parse(self, layers: tuple[str, ...] | None, pooling: tuple[str, ...] | None) -> tuple[FeatureColumn, ...]:
         embedder, model = self._embedder, self._embedder.model
         recipes = layers if layers is not None else [column.recipe.spec for column in embedder.columns]
@@ -143,11 +173,7 @@ class WantedReader:
 
 
 def documents_of(texts: Sequence[str], *, param: str) -> list[Document]:
-    """Texts as documents.
-
-    Raises:
-        Problem: one is empty, too long, or no text at all.
-    """
+    """Texts as documents, none of which may be empty, too long, or no text at all."""
     documents = []
     for number, text in enumerate(texts):
         if not text.strip():

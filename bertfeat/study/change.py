@@ -1,11 +1,13 @@
 """Changes in the meaning of words over a kept column, measured by stored word vectors.
 
 APD and JSD over senses as in Giulianelli, Del Tredici and Fernández 2020 (arXiv:2004.14118), PRT as in Kutuzov and
-Giulianelli 2020 (arXiv:2005.00050).
+Giulianelli 2020 (arXiv:2005.00050), each with its interval.
+
+Shapes: n usages of a slice, W width of their vectors, K senses, R rows: the sample itself, then the resamples of it.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,18 +15,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
+from bertfeat.display import Cells, displayed
 from bertfeat.errors import UsageError, parameter
 from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress, telling
-from bertfeat.study.change_measures import mean_usages, measure_distance
-from bertfeat.study.change_results import ChangeReport, UnmeasuredWord, WordChange
+from bertfeat.search import Interval as Interval  # exported from here
 from bertfeat.study.change_sample import EqualSample, WordReader, WordSample
 from bertfeat.study.settings import ChangeMeasure, ChangeSettings
 from bertfeat.usages import Usage, cluster_labels, find_usage_column
 from bertfeat.where import Slice, cut_slices
 
-_TOLD = 5  # reasons that the error gives where no word was measured
+
+@dataclass(frozen=True, slots=True)
+class SliceDistance:
+    """The distance between the usages of a word in two slices, by every measure."""
+
+    first: str  # names of the slices
+    last: str
+    prt: Interval
+    apd: Interval
+    jsd: Interval
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class WordChange:
+    """The change in the meaning of a word, with the usages that show it."""
+
+    word: str
+    counts: Mapping[str, int]  # usages with a vector, by slice
+    compared: int  # of each slice
+    overall: SliceDistance  # first slice against last
+    steps: tuple[SliceDistance, ...]  # each slice against the next one
+    senses: Mapping[str, tuple[int, ...]]  # of the compared usages those of each sense, by slice
+    before: tuple[Usage, ...]  # of the first slice, farthest from the last one's prototype; scores are cosines to it
+    after: tuple[Usage, ...]  # of the last slice, farthest from the first one's prototype
+
+    def cells(self) -> Cells:
+        """The row of a table that shows the word."""
+        overall = {"prt": self.overall.prt, "apd": self.overall.apd, "jsd": self.overall.jsd}
+        return {"word": self.word, **overall, "compared": self.compared, "usages": self.counts}
+
+
+@dataclass(frozen=True, slots=True)
+class UnmeasuredWord:
+    """A word that could not be measured."""
+
+    word: str
+    counts: Mapping[str, int]  # usages with a vector, by slice
+    reason: str
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class ChangeReport:
+    """The changes of words over a kept column, the most changed first."""
+
+    features: str
+    by: str
+    column: str  # the feature column whose vectors were compared
+    measure: ChangeMeasure  # that ranks the words
+    slices: tuple[Slice, ...]
+    outside: int  # documents in no slice: their value lies outside, or they have none
+    words: tuple[WordChange, ...]
+    unmeasured: tuple[UnmeasuredWord, ...]
 
 
 @checked
@@ -64,7 +119,7 @@ def measure_change(
     unmeasured = [result for result in results if isinstance(result, UnmeasuredWord)]
     if not measured:
         few = f"no word has {settings.least} usages in every slice of {by}"
-        problem = "; ".join(word.reason for word in unmeasured[:_TOLD]) or few
+        problem = "; ".join(word.reason for word in unmeasured[:5]) or few
         raise UsageError(problem, where=features.folder, remedy=f"give a smaller {parameter('least')}, or other slices")
     measured.sort(key=lambda change: (-getattr(change.overall, settings.measure).value, change.word))
     return ChangeReport(
@@ -117,3 +172,86 @@ def _farthest(compared: EqualSample, of: int, to: int, number: int) -> tuple[Usa
     scores = np.round((compared.units[of] @ prototype).astype(np.float64), 6)
     order = np.argsort(scores, kind="stable")[:number].tolist()
     return tuple(replace(compared.usages[of][at], score=float(scores[at])) for at in order)
+
+
+# ── the distance between two slices ─────────────────────────────────────────────────────────────────────────
+
+
+_Reals = NDArray[np.float64]
+
+_RESAMPLES = 1000
+_TAILS = (97.5, 2.5)  # percentiles of the resamples, for an interval of 95 %
+_LEAST_COSINE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class _SliceMeans:
+    """The means of a slice and of its resamples, from which the measures are computed."""
+
+    name: str
+    vectors: _Reals  # [R, W] mean of the usages' vectors of length 1
+    senses: _Reals  # [R, K] share of the usages that each sense has
+
+
+def mean_usages(
+    name: str, units: NDArray[np.float32], labels: NDArray[np.integer], senses: int, random: np.random.Generator
+) -> _SliceMeans:
+    """The means of a slice and of resamples of it, from ``units [n, W]`` of length 1 and their senses ``labels [n]``.
+
+    A resample draws n of the n usages with replacement; the usages keep their senses.
+    """
+    number = len(units)
+    drawn = random.multinomial(number, np.full(number, 1 / number), _RESAMPLES)
+    weights = np.concatenate([np.ones((1, number)), drawn]) / number
+    return _SliceMeans(name, weights @ units.astype(np.float64), weights @ np.eye(senses)[labels])
+
+
+def measure_distance(one: _SliceMeans, other: _SliceMeans) -> SliceDistance:
+    """The measures between two slices."""
+    return SliceDistance(
+        one.name,
+        other.name,
+        prt=_interval(_inverted_similarity(one.vectors, other.vectors), 1.0, 1 / _LEAST_COSINE),
+        apd=_interval(_average_pairwise_distance(one.vectors, other.vectors), 0.0, 2.0),
+        jsd=_interval(sense_divergence(one.senses, other.senses), 0.0, 1.0),
+    )
+
+
+def _average_pairwise_distance(one: _Reals, other: _Reals) -> _Reals:
+    """APD with cosine distance (Giulianelli, Del Tredici and Fernández 2020, arXiv:2004.14118): ``[R]``, 0 to 2.
+
+    The mean cosine over all pairs of usages is the dot product of the means of their vectors of length 1.
+    """
+    distance: _Reals = 1 - (one * other).sum(axis=1)
+    return distance
+
+
+def _inverted_similarity(one: _Reals, other: _Reals) -> _Reals:
+    """PRT, 1 / cosine of the prototypes (Kutuzov and Giulianelli 2020, arXiv:2005.00050): ``[R]``, from 1 on.
+
+    Cosines below 0.001 count as 0.001.
+    """
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    cosines = np.divide((one * other).sum(axis=1), lengths, out=np.zeros(len(one)), where=lengths > 0)
+    inverted: _Reals = 1 / np.clip(cosines, _LEAST_COSINE, 1)
+    return inverted
+
+
+def sense_divergence(one: _Reals, other: _Reals) -> _Reals:
+    """JSD of the senses' shares, base 2 (Giulianelli, Del Tredici and Fernández 2020): ``[R]``, 0 to 1."""
+    return _entropy((one + other) / 2) - (_entropy(one) + _entropy(other)) / 2
+
+
+def _entropy(shares: _Reals) -> _Reals:
+    logarithms = np.log2(shares, out=np.zeros_like(shares), where=shares > 0)
+    entropy: _Reals = -(shares * logarithms).sum(axis=1)
+    return entropy
+
+
+def _interval(values: _Reals, least: float, greatest: float) -> Interval:
+    """The basic bootstrap interval (Davison and Hinkley 1997, equation 5.6), within the bounds of the measure.
+
+    Resamples lie further apart than the samples that they are drawn from; the basic interval corrects for that.
+    """
+    low, high = np.clip(2 * values[0] - np.percentile(values[1:], _TAILS), least, greatest)
+    return Interval(*(round(float(value), 6) for value in (np.clip(values[0], least, greatest), low, high)))

@@ -89,11 +89,7 @@ class WordReader:
     settings: ChangeSettings
 
     def sample_word(self, word: str) -> WordSample:
-        """Draw the usages of one word; the vectors are read only where it occurs.
-
-        Raises:
-            UsageError: there is no word.
-        """
+        """Draw the usages of one word; the vectors are read only where it occurs."""
         sample = self._begin(word)
         for group in scan_features(self.features, parse_word(word), self.column, vectors=True):
             for site, unit in zip(group.sites, group.matrix, strict=True):

@@ -1,21 +1,87 @@
 """Compare two feature sets over the same rows, layer by layer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.errors import NotDerivableError, UsageError, errors_within, parameter
 from bertfeat.features import FeatureSet, ReadableColumn, single_layer_columns
 from bertfeat.io import Address
-from bertfeat.progress import ProgressOption, StepProgress, telling
+from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.recipe import Pooling, parse_recipes
-from bertfeat.study.comparison import ComparedSet, ComparisonReport
-from bertfeat.study.layer_pairs import compare_layers, layer_name
-from bertfeat.study.matched_items import ItemCounts, MatchedItems
+from bertfeat.study.likeness import CkaSums, CosineSums, Matrix64, find_similarity_structure
+from bertfeat.study.matched_items import ItemCounts, MatchedItems, Vectors
 from bertfeat.study.settings import ComparisonSettings
+
+Measure = Literal["cka", "rsa", "neighbors", "cosine", "least_cosine"]
+"""The name of a measure of two layers; see :class:`LayerPair`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSet:
+    """One of the two feature sets, and what of it was left out."""
+
+    features: str
+    model: str
+    precision: str
+    layers: tuple[str, ...]  # the compared columns, without their pooling: layer3, concat4
+    failed: int  # rows that failed here and are documents of the other set
+    without_vector: int  # tokens of no characters, which are special ones and white space; words that were not embedded
+    unmatched: int  # tokens or words whose characters are none's of the other set
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPair:
+    """The similarity of two layers, one of each set; None where a measure is undefined.
+
+    CKA, RSA and neighbors are undefined where a layer has equal vectors everywhere, as has the embedding of ``[CLS]``,
+    and cosines where the layers differ in width.
+    """
+
+    first: str
+    second: str
+    cka: float | None  # linear centerd kernel alignment, 0 to 1: Kornblith et al. 2019, section 3
+    rsa: float | None  # Spearman correlation of the cosines within each set: Kriegeskorte et al. 2008
+    neighbors: float | None  # share of common ones among the k nearest by cosine
+    cosine: float | None  # mean over all items
+    least_cosine: float | None
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class ComparisonReport:
+    """Two feature sets over the same rows, layer by layer."""
+
+    first: ComparedSet
+    second: ComparedSet
+    pooling: str
+    by_text: bool  # whether texts were compared; where a set stores none, rows are matched by number and id
+    documents: int  # that both sets have
+    items: int  # documents, tokens or words that were compared
+    sample: int  # of them, for RSA and neighbors
+    k: int
+    seed: int
+    pairs: tuple[LayerPair, ...]  # every layer of the first with every layer of the second, in this order
+
+    @property
+    def partners(self) -> tuple[LayerPair, ...]:
+        """For each layer of the first set a layer of the second: of the same place, or else the likest by CKA."""
+        wide, high = len(self.second.layers), len(self.first.layers)
+        rows = [self.pairs[at * wide : (at + 1) * wide] for at in range(high)]
+        if wide == high:
+            return tuple(row[at] for at, row in enumerate(rows))
+        return tuple(max(row, key=lambda pair: -1.0 if pair.cka is None else pair.cka) for row in rows)
+
+    def matrix(self, measure: Measure = "cka") -> NDArray[np.float64]:
+        """A measure of every pair, ``[layers of the first, layers of the second]``; NaN where it is undefined."""
+        values = np.array([getattr(pair, measure) for pair in self.pairs], np.float64)
+        return values.reshape(len(self.first.layers), len(self.second.layers))
 
 
 @checked
@@ -44,7 +110,7 @@ def compare_features(
     counts = items.counts
     chosen = _choose_sample(counts.items, settings)
     with telling(progress) as tell:
-        pairs = tuple(compare_layers(items, ours, theirs, chosen, settings.k, tell))
+        pairs = tuple(_compare_layers(items, ours, theirs, chosen, settings.k, tell))
     return ComparisonReport(
         first=_describe_set(sets[0], ours, counts, 0),
         second=_describe_set(sets[1], theirs, counts, 1),
@@ -113,8 +179,99 @@ def _describe_set(
         features=str(features.folder),
         model=features.header.model.name,
         precision=features.header.settings.precision,
-        layers=tuple(layer_name(column) for column in columns),
+        layers=tuple(_layer_name(column) for column in columns),
         failed=counts.failed[number],
         without_vector=counts.without_vector[number],
         unmatched=counts.unmatched[number],
     )
+
+
+def _layer_name(column: ReadableColumn) -> str:
+    """The recipe of a column: ``layer12`` rather than ``last``, ``concat4``."""
+    single = len(column.recipe.layers) == 1
+    return f"layer{column.recipe.layers[0]}" if single else column.recipe.name
+
+
+# ── every layer with every other, in one reading of both sets ───────────────────────────────────────────────
+
+
+_MOST_BYTES = 1 << 30  # of the sums of CKA; both sets are read again for the layers that are left
+
+
+def _compare_layers(
+    items: MatchedItems,
+    first: Sequence[ReadableColumn],
+    second: Sequence[ReadableColumn],
+    chosen: NDArray[np.int64],
+    k: int,
+    tell: OnStep,
+) -> Iterator[LayerPair]:
+    """Compare columns of the first set with those of the second, in this order.
+
+    ``chosen`` are the numbers of the items whose similarities are taken. Both sets are read as often as the sums of CKA
+    need to fit into a GiB.
+    """
+    widest = max(column.width for column in first)
+    size = max(1, _MOST_BYTES // (8 * widest * sum(column.width for column in second)))
+    groups, count = [first[at : at + size] for at in range(0, len(first), size)], items.counts.items
+    for number, group in enumerate(groups):
+        vectors = _counted(items.vectors(group, second), tell, number * count, len(groups) * count)
+        yield from _compare_group(vectors, group, second, chosen, k)
+
+
+def _counted(
+    pairs: Iterator[tuple[Vectors, Vectors]], tell: OnStep, done: int, total: int
+) -> Iterator[tuple[Vectors, Vectors]]:
+    for pair in pairs:
+        yield pair
+        done += len(pair[0][0])
+        tell(StepProgress("", done, total, "vectors of each layer"))
+
+
+def _compare_group(
+    pairs: Iterator[tuple[Vectors, Vectors]],
+    first: Sequence[ReadableColumn],
+    second: Sequence[ReadableColumn],
+    chosen: NDArray[np.int64],
+    k: int,
+) -> Iterator[LayerPair]:
+    widths = [[column.width for column in columns] for columns in (first, second)]
+    alignments, cosines = CkaSums(*widths), CosineSums(*widths)
+    samples = [_SampledVectors(chosen), _SampledVectors(chosen)]
+    for pair in pairs:
+        alignments.add(*pair)
+        cosines.add(*pair)
+        for sample, vectors in zip(samples, pair, strict=True):
+            sample.add(vectors)
+    cka, means, least = alignments.matrix(), cosines.means, cosines.least
+    structures = [find_similarity_structure(matrix, k) for matrix in samples[1].layers()]
+    for at, (column, matrix) in enumerate(zip(first, samples[0].layers(), strict=True)):
+        ours = find_similarity_structure(matrix, k)
+        for to, (other, theirs) in enumerate(zip(second, structures, strict=True)):
+            # in a layer that does not vary, ranks and neighbors would be noise
+            varies = not np.isnan(cka[at, to])
+            structure = (ours.correlate(theirs), ours.overlap(theirs)) if varies else (np.nan, np.nan)
+            numbers = (cka[at, to], *structure, means[at, to], least[at, to])
+            defined = (None if np.isnan(number) else float(number) for number in numbers)
+            yield LayerPair(_layer_name(column), _layer_name(other), *defined)
+
+
+class _SampledVectors:
+    """Collects the vectors of chosen items, by their numbers, as the vectors of all items pass."""
+
+    def __init__(self, chosen: NDArray[np.int64]) -> None:
+        self._chosen, self._seen = chosen, 0
+        self._taken: list[Vectors] = []
+
+    def add(self, vectors: Vectors) -> None:
+        """Take the chosen ones of the next n items: ``[n, W]`` of each layer."""
+        stop = self._seen + len(vectors[0])
+        begin, end = np.searchsorted(self._chosen, [self._seen, stop])
+        places = self._chosen[begin:end] - self._seen
+        self._taken.append([matrix[places] for matrix in vectors])
+        self._seen = stop
+
+    def layers(self) -> Iterator[Matrix64]:
+        """The chosen vectors of each layer, ``[m, W]``."""
+        for chunks in zip(*self._taken, strict=True):
+            yield np.concatenate(chunks, dtype=np.float64)

@@ -1,4 +1,7 @@
-"""The documents, tokens or words that two feature sets have in common, and their vectors."""
+"""The documents, tokens or words that two feature sets over the same rows have in common, and their vectors.
+
+Rows are read side by side; in those that both have, items are matched by the characters that they stand for.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,15 +23,113 @@ from bertfeat.features import (
     stored_matrices,
 )
 from bertfeat.recipe import FeatureColumn, Pooling, Unit
-from bertfeat.study.matched_rows import DAMAGE_REMEDY, MatchedRows
 
-_AT_ONCE = 1024  # vectors of each layer
-
-Vectors = list[NDArray[np.float32]]
-"""The vectors of n items: ``[n, W]`` of each column."""
+# ── rows side by side ───────────────────────────────────────────────────────────────────────────────────────
 
 
-_TEXTS = ("text", "pair")  # by segment
+_DAMAGE_REMEDY = "bertfeat verify says what else is damaged"
+_SHOWN = 40  # characters of a text in a message
+_CONTENT = ("id", "text", "pair")  # what makes two rows the same, as far as both sets store it
+
+
+class _MatchedRows:
+    """The rows that two feature sets have in common, which have to be all but those that failed in one of them."""
+
+    def __init__(self, first: FeatureSet, second: FeatureSet) -> None:
+        self.sets = (first, second)
+        self.failed = [0, 0]
+        """Documents of the other set that failed in this one, among the rows that were read last."""
+        self._content = [name for name in _CONTENT if all(name in features.names for features in self.sets)]
+        self._failures = [
+            np.fromiter((failure.row for failure in features.failures()), np.int64) for features in self.sets
+        ]
+
+    @property
+    def by_text(self) -> bool:
+        """Whether both sets hold texts, which are then compared."""
+        return "text" in self._content
+
+    def batches(self, first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[RecordBatch, RecordBatch]]:
+        """The common rows in their order, with columns of the first and of the second set, a row group at a time.
+
+        The first row that is in one set only, or has another id or text there, is refused by its number.
+        """
+        self.failed = [0, 0]
+        names = (list(dict.fromkeys(["row", *self._content, *wanted])) for wanted in (first, second))
+        streams = (_ascending(features, columns) for features, columns in zip(self.sets, names, strict=True))
+        for pair in _stretches(*streams):
+            rows = [batch.column("row").to_numpy() for batch in pair]
+            _, *places = np.intersect1d(rows[0], rows[1], assume_unique=True, return_indices=True)
+            common = [
+                batch if len(kept) == len(batch) else batch.take(kept) for batch, kept in zip(pair, places, strict=True)
+            ]
+            if problems := [*self._lone_rows(rows), *self._other_contents(*common)]:
+                row, problem = min(problems)
+                raise FeatureSetError(
+                    f"not of the same rows as {self.sets[0].folder}: row {row:,} {problem}",
+                    where=self.sets[1].folder,
+                    remedy="extract both from the same corpus, read in the same way",
+                )
+            for lacking, having in ((0, 1), (1, 0)):
+                self.failed[lacking] += len(rows[having]) - len(common[having])
+            if len(common[0]):
+                yield common[0], common[1]
+
+    def _lone_rows(self, rows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[int, str]]:
+        """The first row of each set that the other one lacks, though it did not fail there."""
+        for lacking, having in ((0, 1), (1, 0)):
+            missing = np.setdiff1d(rows[having], rows[lacking], assume_unique=True)
+            for row in np.setdiff1d(missing, self._failures[lacking])[:1].tolist():
+                yield row, f"is in {self.sets[having].folder} only"
+
+    def _other_contents(self, first: RecordBatch, second: RecordBatch) -> Iterator[tuple[int, str]]:
+        """The first row whose id, and the first one whose text, is not the same in both."""
+        for name in self._content if len(first) else ():
+            ours, theirs = first.column(name), second.column(name)
+            if not ours.equals(theirs):
+                values = zip(first.column("row").to_pylist(), ours.to_pylist(), theirs.to_pylist(), strict=True)
+                row, *differing = next(value for value in values if value[1] != value[2])
+                shown = " and ".join(repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…") for text in differing)
+                yield row, f"has another {name} in each: {shown}"
+
+
+def _ascending(features: FeatureSet, names: Sequence[str]) -> Iterator[RecordBatch]:
+    """The rows of a set, refused where they are in another order, as in a damaged part."""
+    last = -1
+    for batch in features.stream(names):
+        rows = batch.column("row").to_numpy()
+        if np.any(np.diff(rows, prepend=last) <= 0):
+            raise DamagedError("its rows are not in their order", where=features.folder, remedy=_DAMAGE_REMEDY)
+        if len(rows):
+            last = int(rows[-1])
+            yield batch
+
+
+def _stretches(
+    first: Iterator[RecordBatch], second: Iterator[RecordBatch]
+) -> Iterator[tuple[RecordBatch, RecordBatch]]:
+    """Batches of two sets cut so that each pair is of the same range of rows."""
+    ours, theirs = next(first, None), next(second, None)
+    while ours is not None and theirs is not None:
+        stop = min(batch.column("row")[-1].as_py() for batch in (ours, theirs)) + 1
+        (our_head, our_rest), (their_head, their_rest) = _cut_at_row(ours, stop), _cut_at_row(theirs, stop)
+        yield our_head, their_head
+        ours, theirs = our_rest or next(first, None), their_rest or next(second, None)
+    while ours is not None:
+        yield ours, ours.slice(0, 0)
+        ours = next(first, None)
+    while theirs is not None:
+        yield theirs.slice(0, 0), theirs
+        theirs = next(second, None)
+
+
+def _cut_at_row(batch: RecordBatch, stop: int) -> tuple[RecordBatch, RecordBatch | None]:
+    """The rows below ``stop``, and the others, if there are any."""
+    at = int(np.searchsorted(batch.column("row").to_numpy(), stop))
+    return batch.slice(0, at), batch.slice(at) if at < len(batch) else None
+
+
+# ── pieces of the same characters ───────────────────────────────────────────────────────────────────────────
 
 
 def without_blanks(batch: RecordBatch, tokens: PiecePositions) -> PiecePositions:
@@ -37,7 +138,7 @@ def without_blanks(batch: RecordBatch, tokens: PiecePositions) -> PiecePositions
     Without texts in the batch, tokens stay as they are.
     """
     segment, start = _segments(tokens), tokens.start.copy()
-    for number, name in enumerate(name for name in _TEXTS if name in batch.schema.names):
+    for number, name in enumerate(name for name in ("text", "pair") if name in batch.schema.names):
         texts = batch.column(name).to_pylist()
         begins = np.cumsum([0, *map(len, texts)])
         own = segment == number
@@ -74,31 +175,36 @@ def _segments(positions: PiecePositions) -> NDArray[np.int8]:
     return np.zeros(len(positions.start), np.int8) if positions.segment is None else positions.segment
 
 
+# ── matched items ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+_AT_ONCE = 1024  # vectors of each layer
+
+Vectors = list[NDArray[np.float32]]
+"""The vectors of n items: ``[n, W]`` of each column."""
+
+
 @dataclass(frozen=True, slots=True)
 class ItemCounts:
     """The numbers of documents and items that two sets have in common, and of those left out of each."""
 
     documents: int
     items: int
-    failed: tuple[int, int]
-    without_vector: tuple[int, int]
-    unmatched: tuple[int, int]
+    failed: tuple[int, ...]  # of each set
+    without_vector: tuple[int, ...]
+    unmatched: tuple[int, ...]
 
 
 class MatchedItems:
     """The documents, tokens or words that have vectors of the same pooling in two sets over the same rows."""
 
     def __init__(self, first: FeatureSet, second: FeatureSet, pooling: Pooling) -> None:
-        self._rows, self._pooling = MatchedRows(first, second), pooling
+        self._rows, self._pooling = _MatchedRows(first, second), pooling
         self.by_text = self._rows.by_text
 
     @cached_property
     def counts(self) -> ItemCounts:
-        """The counts of what the sets have in common; both are read through, without their vectors.
-
-        Raises:
-            FeatureSetError: the sets are not of the same rows.
-        """
+        """The counts of what the sets have in common; both are read through, without their vectors."""
         documents = items = 0
         without_vector, unmatched = [0, 0], [0, 0]
         for batches in self._rows.batches(*self._position_names()):
@@ -109,17 +215,12 @@ class MatchedItems:
             for number, each in enumerate(usable):
                 without_vector[number] += int((~each).sum())
                 unmatched[number] += int(each.sum()) - len(places[0])
-        return ItemCounts(documents, items, *(_two(each) for each in (self._rows.failed, without_vector, unmatched)))
+        return ItemCounts(documents, items, tuple(self._rows.failed), tuple(without_vector), tuple(unmatched))
 
     def vectors(
         self, first: Sequence[ReadableColumn], second: Sequence[ReadableColumn]
     ) -> Iterator[tuple[Vectors, Vectors]]:
-        """The vectors of the matched items in their order, at most 1,024 at a time, under columns of both sets.
-
-        Raises:
-            FeatureSetError: the sets are not of the same rows, or values are not finite.
-            DamagedError: a token or word lacks its place or a vector.
-        """
+        """The vectors of the matched items in their order, at most 1,024 at a time, under columns of both sets."""
         columns = (first, second)
         names = [
             [*positions, *(name for column in wanted for name in column.derivation.columns)]
@@ -163,7 +264,7 @@ class MatchedItems:
             offsets += [piece_offsets(batch, column) for column in _stored_columns(features, wanted)]
             if any(not np.array_equal(offsets[0], other) for other in offsets[1:]):
                 raise DamagedError(
-                    f"not every {unit} has a place and a vector", where=features.folder, remedy=DAMAGE_REMEDY
+                    f"not every {unit} has a place and a vector", where=features.folder, remedy=_DAMAGE_REMEDY
                 )
 
     def _read(
@@ -185,7 +286,3 @@ def _stored_columns(features: FeatureSet, columns: Sequence[ReadableColumn]) -> 
     """The stored columns that these are read from."""
     needed = {name for column in columns for name in column.derivation.columns}
     return [column for column in features.columns if column.name in needed]
-
-
-def _two(counts: Sequence[int]) -> tuple[int, int]:
-    return counts[0], counts[1]

@@ -5,12 +5,12 @@ from .batches import (
     groups_in_batch as groups_in_batch,
     split_groups as split_groups,
 )
-from .flat_tokens import ranges as ranges
 from .layout import (
     Layout as Layout,
     TokenGroups as TokenGroups,
     TokenizedDocuments as TokenizedDocuments,
     TokenSpans as TokenSpans,
+    ranges as ranges,
     tokenize as tokenize,
 )
 from .long_texts import split_texts as split_texts

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.tokens.flat_tokens import Int64s, ranges
-from bertfeat.tokens.layout import Layout, TokenGroups
+from bertfeat.tokens.layout import Int64s, Layout, TokenGroups, ranges
 
 
 @dataclass(frozen=True, slots=True)

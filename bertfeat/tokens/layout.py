@@ -4,27 +4,32 @@ Shapes: ``D`` documents, ``W`` windows, ``M`` tokens of all documents (each once
 (``N > M`` where windows overlap or repeat a pair's first text), ``P`` tokens in groups.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Document
-from bertfeat.tokens.flat_tokens import FlatTokens, Int64s, concatenate, ranges
-from bertfeat.tokens.sequences import Subword, TokenSequence, TokenSettings, build_sequences
+from bertfeat.tokens.long_texts import split_texts
+from bertfeat.tokens.sequences import NO_TOKENS, Subword, TokenSequence, TokenSettings, build_sequences, too_long_reason
 from bertfeat.tokens.tokenizer import Tokenizer
+from bertfeat.tokens.windows import LongTextPolicy, TextWindow, cut_windows
 from bertfeat.words import CharSpans, align_words, locate_words, split_words
 
-Int32s = NDArray[np.int32]  # positions of tokens: half the memory of int64, and a part has fewer than 2³¹
+Int64s = NDArray[np.int64]
+_Int32s = NDArray[np.int32]  # positions of tokens: half the memory of int64, and a part has fewer than 2³¹
+_Masks = NDArray[np.bool_]
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenGroups:
     """The tokens of the windows that go into each row of a result: one group of tokens a row."""
 
-    tokens: Int32s  # [P] positions in N, ascending
-    targets: Int32s  # [P] result row of each token, non-decreasing
+    tokens: _Int32s  # [P] positions in N, ascending
+    targets: _Int32s  # [P] result row of each token, non-decreasing
     size: int  # rows of the result
 
     def counts(self) -> Int64s:
@@ -81,10 +86,10 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
     """
     sequences: Sequence[TokenSequence] = ()
     if _are_plain(documents, settings):
-        flat = FlatTokens.of_plain_texts([document.text for document in documents], tokenizer, settings)
+        flat = _FlatTokens.of_plain_texts([document.text for document in documents], tokenizer, settings)
     else:
         sequences = build_sequences(documents, tokenizer, settings)
-        flat = FlatTokens.of_sequences(sequences)
+        flat = _FlatTokens.of_sequences(sequences)
     windows = _WindowLayout(flat)
     eligible = ~flat.special | settings.special_tokens
     pooled, stored = eligible & flat.counted, eligible & flat.own
@@ -123,12 +128,176 @@ def _are_plain(documents: Sequence[Document], settings: TokenSettings) -> bool:
     return not any(document.pair is not None or document.before or document.after for document in documents)
 
 
-def _count(flat: FlatTokens, marked: NDArray[np.bool_]) -> NDArray[np.int32]:
+# ── all documents' tokens, each once ────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowTable:
+    """The windows over the bodies of all documents, in order; a body begins after its document's head."""
+
+    document: Int64s  # [W]
+    start: Int64s  # [W] first token of the body that is read
+    stop: Int64s  # [W]
+    take_start: Int64s  # [W] first token of the body whose features are taken from this window
+    take_stop: Int64s  # [W]
+
+    @classmethod
+    def of_sequences(cls, sequences: Sequence[TokenSequence]) -> Self:
+        """The windows of documents that were laid out one by one."""
+        return cls(*_window_rows(enumerate(sequence.windows for sequence in sequences)).T)
+
+    @classmethod
+    def over_bodies(cls, documents: Int64s, bodies: Int64s, capacity: int) -> Self:
+        """Cut the bodies of some documents, of ``bodies`` tokens each, into windows of at most ``capacity``."""
+        long = bodies > capacity
+        none = np.zeros(len(bodies), np.int64)
+        one_each = np.stack([documents, none, bodies, none, bodies], axis=1)[~long]
+        numbered = zip(documents[long].tolist(), bodies[long].tolist(), strict=True)
+        several = _window_rows((document, cut_windows(body, capacity)) for document, body in numbered)
+        rows = np.concatenate([one_each, several])
+        return cls(*rows[np.argsort(rows[:, 0], kind="stable")].T)
+
+
+@dataclass(frozen=True, slots=True)
+class _FlatTokens:
+    """All documents' tokens, each once."""
+
+    ids: NDArray[np.int32]  # [M]
+    types: NDArray[np.int8]  # [M] segment ids
+    special: _Masks  # [M]
+    segment: NDArray[np.int8]  # [M] 0 first text, 1 second
+    own: _Masks  # [M] not a prompt's or a neighbor's
+    counted: _Masks  # [M] own, or the prompt's, which counts for documents
+    spans: CharSpans | None  # [M] character offsets, where they are needed
+    lengths: Int64s  # [D]
+    heads: Int64s  # [D] tokens before the body, which windows run over
+    tails: Int64s  # [D] tokens after it
+    windows: _WindowTable
+    truncated: NDArray[np.int32]  # [D] pieces cut off
+    rejected: Mapping[int, str]  # document → why it cannot be embedded; it has neither tokens nor windows
+
+    @property
+    def offsets(self) -> Int64s:
+        """The first token of each document, and the number of all. Shape: ``[D+1]``."""
+        return np.concatenate([[0], np.cumsum(self.lengths)])
+
+    @property
+    def document(self) -> NDArray[np.int32]:
+        """The document of each token. Shape: ``[M]``."""
+        return np.repeat(np.arange(len(self.lengths), dtype=np.int32), self.lengths)
+
+    @classmethod
+    def of_sequences(cls, sequences: Sequence[TokenSequence]) -> Self:
+        """Lay documents side by side that were made one by one."""
+        chunks = [chunk for sequence in sequences for chunk in sequence.chunks]
+        sizes = np.array([len(chunk.ids) for chunk in chunks], np.int64)
+        return cls(
+            ids=_concatenate([chunk.ids for chunk in chunks], np.int32),
+            types=_concatenate([chunk.types for chunk in chunks], np.int8),
+            special=np.repeat(np.array([chunk.special for chunk in chunks], bool), sizes),
+            segment=np.repeat(np.array([chunk.segment for chunk in chunks], np.int8), sizes),
+            own=_concatenate_masks([chunk.own for chunk in chunks], sizes),
+            counted=_concatenate_masks([chunk.counted for chunk in chunks], sizes),
+            spans=_concatenate_spans([chunk.spans for chunk in chunks]),
+            lengths=np.array([sum(len(chunk.ids) for chunk in each.chunks) for each in sequences], np.int64),
+            heads=np.array([each.head for each in sequences], np.int64),
+            tails=np.array([len(each.chunks[-1].ids) if each.chunks else 0 for each in sequences], np.int64),
+            windows=_WindowTable.of_sequences(sequences),
+            truncated=np.array([sequence.truncated for sequence in sequences], np.int32),
+            rejected={at: sequence.rejected for at, sequence in enumerate(sequences) if sequence.rejected},
+        )
+
+    @classmethod
+    def of_plain_texts(cls, texts: Sequence[str], tokenizer: Tokenizer, settings: TokenSettings) -> Self:
+        """Lay out single texts all at once: without a prompt, neighbors, and offsets, so for document vectors only."""
+        pieces, template = split_texts(tokenizer, texts, offsets=False), tokenizer.single
+        capacity = settings.max_length - template.size
+        sizes = np.fromiter((len(each.ids) for each in pieces), np.int64, len(pieces))
+        excess = np.maximum(0, sizes - capacity)
+        rejected = {} if template.size else dict.fromkeys(np.flatnonzero(sizes == 0).tolist(), NO_TOKENS)
+        if settings.long is LongTextPolicy.ERROR:
+            too_long = np.flatnonzero(excess).tolist()
+            rejected |= {at: too_long_reason(int(sizes[at]) + template.size, settings.max_length) for at in too_long}
+        truncated = excess if settings.long is LongTextPolicy.TRUNCATE else np.zeros_like(excess)
+        read = np.ones(len(sizes), bool)
+        read[list(rejected)] = False
+        lengths = np.where(read, sizes - truncated + template.size, 0)
+        bodies, stops = lengths[read] - template.size, np.cumsum(lengths)[read]
+        head, tail = len(template.before), len(template.after)
+        own_texts = ranges(stops - tail - bodies, bodies)
+        ids, special = np.empty(int(lengths.sum()), np.int32), np.ones(int(lengths.sum()), bool)
+        types = np.full(len(ids), template.text_types[0], np.int8)
+        special[own_texts] = False
+        ids[own_texts] = _concatenate([each.ids for each in pieces], np.int32)[
+            ranges((np.cumsum(sizes) - sizes)[read], bodies)
+        ]
+        for begins, tokens, kinds in (
+            (stops - bodies - template.size, template.before, template.before_types),
+            (stops - tail, template.after, template.after_types),
+        ):
+            places = begins[:, None] + np.arange(len(tokens))
+            ids[places], types[places] = tokens, kinds
+        return cls(
+            ids=ids,
+            types=types,
+            special=special,
+            segment=np.zeros(len(ids), np.int8),
+            own=np.ones(len(ids), bool),
+            counted=np.ones(len(ids), bool),
+            spans=None,
+            lengths=lengths,
+            heads=np.full(len(lengths), head),
+            tails=np.full(len(lengths), tail),
+            windows=_WindowTable.over_bodies(np.flatnonzero(read), bodies, capacity),
+            truncated=truncated.astype(np.int32),
+            rejected=rejected,
+        )
+
+
+def ranges(starts: Int64s, lengths: Int64s) -> Int64s:
+    """Concatenate ranges of numbers. Shape: ``[R]``, ``[R]`` → ``[sum of lengths]``."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    shifts: Int64s = np.repeat(starts - (ends - lengths), lengths)
+    return np.arange(total) + shifts
+
+
+def _concatenate(arrays: Sequence[NDArray[np.generic]], dtype: type[_Scalar]) -> NDArray[_Scalar]:
+    """Concatenate arrays, none included, as of a type."""
+    return np.concatenate(arrays).astype(dtype, copy=False) if arrays else np.zeros(0, dtype)
+
+
+def _concatenate_masks(masks: Sequence[_Masks | None], sizes: Int64s) -> _Masks:
+    """Concatenate masks, where None means that all are marked."""
+    if all(mask is None for mask in masks):
+        return np.ones(int(sizes.sum()), bool)
+    return np.concatenate([np.ones(n, bool) if m is None else m for m, n in zip(masks, sizes.tolist(), strict=True)])
+
+
+def _concatenate_spans(spans: Sequence[CharSpans | None]) -> CharSpans | None:
+    """Concatenate offsets, if all have them."""
+    known = [each for each in spans if each is not None]
+    if len(known) < len(spans):
+        return None
+    start, end = [each.start for each in known], [each.end for each in known]
+    return CharSpans(_concatenate(start, np.int32), _concatenate(end, np.int32))
+
+
+def _window_rows(windows: Iterable[tuple[int, Sequence[TextWindow]]]) -> Int64s:
+    """The windows of numbered documents. Shape: ``[W, 5]``."""
+    rows = [(at, w.start, w.stop, w.take_start, w.take_stop) for at, some in windows for w in some]
+    return np.array(rows, np.int64).reshape(-1, 5)
+
+
+# ── tokens and words in windows ─────────────────────────────────────────────────────────────────────────────
+
+
+def _count(flat: _FlatTokens, marked: NDArray[np.bool_]) -> NDArray[np.int32]:
     """Count the marked tokens of each document. Shape: ``[M]`` → ``[D]``."""
     return np.bincount(flat.document[marked], minlength=len(flat.lengths)).astype(np.int32)
 
 
-def _token_spans(flat: FlatTokens, stored: NDArray[np.bool_], tokenizer: Tokenizer) -> TokenSpans:
+def _token_spans(flat: _FlatTokens, stored: NDArray[np.bool_], tokenizer: Tokenizer) -> TokenSpans:
     """The stored tokens with their offsets."""
     assert flat.spans is not None
     return TokenSpans(
@@ -143,7 +312,7 @@ def _token_spans(flat: FlatTokens, stored: NDArray[np.bool_], tokenizer: Tokeniz
 class _WindowLayout:
     """The windows over all documents, and from which window each token is taken."""
 
-    def __init__(self, flat: FlatTokens) -> None:
+    def __init__(self, flat: _FlatTokens) -> None:
         windows, of = flat.windows, flat.windows.document
         heads, tails, ends = flat.heads[of], flat.tails[of], flat.offsets[1:][of]
         bodies = flat.offsets[:-1][of] + heads
@@ -161,7 +330,7 @@ class _WindowLayout:
         taken = np.stack([heads * first, windows.take_stop - windows.take_start, tails * last], axis=1)
         self._taken = ranges(places.ravel(), taken.ravel()).astype(np.int32)  # [M] in N
 
-    def place(self, tokens: Int64s) -> Int32s:
+    def place(self, tokens: Int64s) -> _Int32s:
         """Find the position among all windows from which each token is taken. Shape: ``[n]`` in M → ``[n]`` in N."""
         return self._taken[tokens]
 
@@ -175,27 +344,27 @@ class _WordLayout:
     """The words of all documents and the tokens that give their vectors."""
 
     def __init__(
-        self, documents: Sequence[Document], sequences: Sequence[TokenSequence], flat: FlatTokens, subword: Subword
+        self, documents: Sequence[Document], sequences: Sequence[TokenSequence], flat: _FlatTokens, subword: Subword
     ) -> None:
         by_document = [_words_of(document, sequence) for document, sequence in zip(documents, sequences, strict=True)]
         counts = np.array([sum(len(text.spans) for text in texts) for texts in by_document], np.int64)
         texts = [text for texts in by_document for text in texts]
         shift = np.repeat(flat.offsets[:-1], counts)
-        first = concatenate([text.first for text in texts], np.int64) + shift
-        stop = concatenate([text.stop for text in texts], np.int64) + shift
-        aligned = concatenate([text.aligned for text in texts], np.bool_)
+        first = _concatenate([text.first for text in texts], np.int64) + shift
+        stop = _concatenate([text.stop for text in texts], np.int64) + shift
+        aligned = _concatenate([text.aligned for text in texts], np.bool_)
         self.spans = TokenSpans(
             offsets=np.concatenate([[0], np.cumsum(counts)]),
             strings=[string for text in texts for string in text.strings],
-            start=concatenate([text.spans.start for text in texts], np.int32),
-            end=concatenate([text.spans.end for text in texts], np.int32),
+            start=_concatenate([text.spans.start for text in texts], np.int32),
+            end=_concatenate([text.spans.end for text in texts], np.int32),
             segment=np.repeat(np.array([t.segment for t in texts], np.int8), [len(t.spans) for t in texts]),
             aligned=aligned,
         )
         at = np.flatnonzero(aligned)
         if subword is Subword.MEAN:
             self.tokens: Int64s = ranges(first[at], stop[at] - first[at])
-            self.targets: Int32s = np.repeat(at.astype(np.int32), stop[at] - first[at])
+            self.targets: _Int32s = np.repeat(at.astype(np.int32), stop[at] - first[at])
         else:
             self.tokens = first[at] if subword is Subword.FIRST else stop[at] - 1
             self.targets = at.astype(np.int32)

@@ -16,7 +16,6 @@ from bertfeat.tokens.windows import LongTextPolicy, TextWindow, cut_left_windows
 from bertfeat.words import CharSpans, align_words, locate_words, split_words
 
 NO_TOKENS = "it has no tokens, and the model's tokenizer sets none around texts"
-LEAST_ROOM = 16  # pieces of a pair's second text that a window must have room for
 
 
 class Subword(StrEnum):
@@ -128,10 +127,11 @@ class _Text:
 def build_sequences(
     documents: Sequence[Document], tokenizer: Tokenizer, settings: TokenSettings
 ) -> list[TokenSequence]:
-    """Tokenize documents and lay out each one's tokens, windows."""
+    """Tokenize documents and lay out each one's tokens and windows."""
     context = bool(settings.prompt) or any(document.before or document.after for document in documents)
     offsets = settings.with_tokens or settings.with_words or context or settings.left_words is not None
-    firsts = split_texts(tokenizer, [_embedded(document, settings.prompt) for document in documents], offsets=offsets)
+    embedded = [_lead(d, settings.prompt) + d.text + (f" {d.after}" if d.after else "") for d in documents]
+    firsts = split_texts(tokenizer, embedded, offsets=offsets)
     seconds = iter(split_texts(tokenizer, [d.pair for d in documents if d.pair is not None], offsets=offsets))
     result = []
     for document, pieces in zip(documents, firsts, strict=True):
@@ -158,10 +158,6 @@ def _refuse_nothing(sequence: TokenSequence) -> TokenSequence:
 
 def _lead(document: Document, prompt: str) -> str:
     return prompt + (f"{document.before} " if document.before else "")
-
-
-def _embedded(document: Document, prompt: str) -> str:
-    return _lead(document, prompt) + document.text + (f" {document.after}" if document.after else "")
 
 
 def _single_sequence(text: _Text, template: Template, settings: TokenSettings, *, context: bool) -> TokenSequence:
@@ -210,13 +206,16 @@ def _fit_neighbors(text: _Text, capacity: int) -> tuple[int, int]:
     return first - left, after + right
 
 
+_LEAST_ROOM = 16  # pieces of a pair's second text that a window must have room for
+
+
 def _pair_sequence(first: _Text, second: _Text, template: Template, settings: TokenSettings) -> TokenSequence:
     capacity = settings.max_length - template.size
     excess = max(0, first.size + second.size - capacity)
     room = capacity - first.size
     if excess and settings.long is LongTextPolicy.ERROR:
         return TokenSequence(rejected=too_long_reason(first.size + second.size + template.size, settings.max_length))
-    if excess and settings.long is LongTextPolicy.WINDOW and room < min(second.size, LEAST_ROOM):
+    if excess and settings.long is LongTextPolicy.WINDOW and room < min(second.size, _LEAST_ROOM):
         return TokenSequence(
             rejected=f"the pair's first text has {first.size} tokens and leaves no room for its second within "
             f"{settings.max_length}; shorten it, swap the two, or use {shell_spelling('long', 'truncate')}"

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Encoding, Tokenizer as FastTokenizer, normalizers
+from tokenizers import (
+    AddedToken,
+    Encoding,
+    Regex,
+    Tokenizer as FastTokenizer,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
 
 from bertfeat.errors import ModelError
 from bertfeat.io import storage_errors
@@ -23,7 +32,6 @@ if TYPE_CHECKING:
 
 _UNREADABLE = "transformers cannot load its tokenizer, so its files are damaged or others"
 _MOST_SPECIAL = 7  # less than the least length of a window
-_MOST_SEGMENT = 127  # what a byte holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +127,8 @@ class Tokenizer:
     def _template(self, model: Model, *, pair: bool) -> Template:
         """Find the template from an example: special tokens are those that belong to no text."""
         encoding = self._fast.encode("a", "a" if pair else None)
-        sequence = [None if special else own for special, own in _token_origins(encoding)]
+        origins = zip(encoding.special_tokens_mask, encoding.sequence_ids, strict=True)
+        sequence = [None if special else own for special, own in origins]
         firsts = [at for at, own in enumerate(sequence) if own == 0]
         seconds = [at for at, own in enumerate(sequence) if own == 1]
         gaps = [at for at, own in enumerate(sequence) if own is None]
@@ -138,7 +147,7 @@ class Tokenizer:
             [at for at in gaps if at > end],
         )
         ids, types = encoding.ids, encoding.type_ids
-        if max(types) > _MOST_SEGMENT:
+        if max(types) > 127:  # more than a byte holds
             problem = f"its tokenizer marks tokens as of segment {max(types)}, and there are two segments"
             raise ModelError(problem, where=model.name)
         before, between, after = (tuple(ids[at] for at in group) for group in groups)
@@ -171,10 +180,6 @@ def save_tokenizer(model: Model, folder: Path) -> None:
             tokenizer_object=fast, model_max_length=own.model_max_length, **own.special_tokens_map
         )
         whole.save_pretrained(folder)
-
-
-def _token_origins(encoding: Encoding) -> list[tuple[bool, int | None]]:
-    return [(bool(s), own) for s, own in zip(encoding.special_tokens_mask, encoding.sequence_ids, strict=True)]
 
 
 def _load(model: Model) -> LoadedTokenizer:
@@ -216,10 +221,8 @@ def _load_by_transformers(model: Model) -> LoadedTokenizer:
     loaded = open_library_tokenizer(model.folder, model.name, model.library_config)
     fast = getattr(loaded, "backend_tokenizer", None)
     if type(loaded).__name__ == "EsmTokenizer":
-        from bertfeat.tokens.residue_tokenizer import make_residue_tokenizer
-
         with wrap_library_errors(_UNREADABLE, where=model.name):
-            fast = make_residue_tokenizer(loaded)
+            fast = _make_residue_tokenizer(loaded)
     if not isinstance(fast, FastTokenizer):
         raise ModelError(
             "it has no fast tokenizer (tokenizer.json), and words and tokens need its offsets", where=model.name
@@ -236,3 +239,27 @@ def _check_ids(model: Model, vocabulary: Iterable[int]) -> None:
             f"(vocab_size, counted from 0): the two do not belong together",
             where=model.name,
         )
+
+
+def _make_residue_tokenizer(loaded: "PreTrainedTokenizerBase") -> FastTokenizer:
+    """Make the fast form of an ``EsmTokenizer``: a piece for each character but white space, between <cls> and <eos>.
+
+    transformers has this tokenizer of ESM's protein models in Python only, without offsets. Where it makes one unknown
+    token of neighboring characters that it does not know, each has its own here.
+    """
+    vocabulary = loaded.get_vocab()
+    fast = FastTokenizer(models.WordLevel(vocabulary, unk_token=loaded.unk_token))
+    fast.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex("."), "isolated")]
+    )
+    # as in transformers, every entry of more than a character is one piece wherever it stands
+    fast.add_tokens([AddedToken(token, normalized=False) for token in vocabulary if len(token) > 1])
+    special = ("cls_token", "pad_token", "eos_token", "unk_token", "mask_token")
+    fast.add_special_tokens([AddedToken(getattr(loaded, name), normalized=False) for name in special])
+    begin, end = loaded.cls_token, loaded.eos_token
+    fast.post_processor = processors.TemplateProcessing(
+        single=f"{begin} $A {end}",
+        pair=f"{begin} $A {end} $B {end}",
+        special_tokens=[(begin, vocabulary[begin]), (end, vocabulary[end])],
+    )
+    return fast

@@ -1,4 +1,3 @@
-from .by_slice import find_usages_by as find_usages_by
 from .match import Match as Match, fold_case as fold_case, parse_word as parse_word
 from .query import find_usage_column as find_usage_column, parse_condition_on as parse_condition_on
 from .results import (
@@ -11,5 +10,9 @@ from .results import (
     Usages as Usages,
 )
 from .scan import scan_features as scan_features
-from .search import find_usages as find_usages, find_usages_in_index as find_usages_in_index
+from .search import (
+    find_usages as find_usages,
+    find_usages_by as find_usages_by,
+    find_usages_in_index as find_usages_in_index,
+)
 from .senses import cluster_labels as cluster_labels, find_senses as find_senses

@@ -1,4 +1,4 @@
-"""The query of a usage search: the column to compare in, and the word's vector in an example sentence.
+"""The query of a usage search: its condition, the column to compare in, and the word's vector in an example sentence.
 
 Shapes: W width of the feature column.
 """
@@ -20,8 +20,6 @@ from bertfeat.usages.match import Match, Occurrence, WordQuery, combine_vectors,
 from bertfeat.usages.scan import ScannedGroup, scan_features, subword_rule
 from bertfeat.where import Condition
 
-_INTEGERS = ("row", "n_tokens", "n_unk", "n_truncated")
-_STRINGS = ("id", "text", "pair")
 _DOCUMENT_POOLINGS = [pooling.value for pooling in Pooling if pooling.per_document]
 _PIECE_POOLINGS = [pooling for pooling in Pooling if not pooling.per_document]
 
@@ -111,6 +109,14 @@ def open_usage_search(
     return UsageSearch(features, query, like, readable, condition, vector)
 
 
+def check_numbers(k: int, context: int) -> None:
+    """Refuse a ``k`` below 1 and a negative ``context``."""
+    if k < 1:
+        raise UsageError(f"k is {k}, but at least one usage must be asked for")
+    if context < 0:
+        raise UsageError(f"a context of {context} characters cannot be", remedy="0 keeps none")
+
+
 def parse_condition_on(features: FeatureSet, where: str | None) -> Condition | None:
     """A condition on the columns of a feature set.
 
@@ -119,7 +125,8 @@ def parse_condition_on(features: FeatureSet, where: str | None) -> Condition | N
     """
     if where is None:
         return None
-    own = {**dict.fromkeys(_INTEGERS, "int64"), **dict.fromkeys(_STRINGS, "string")}
+    integers, strings = ("row", "n_tokens", "n_unk", "n_truncated"), ("id", "text", "pair")
+    own = {**dict.fromkeys(integers, "int64"), **dict.fromkeys(strings, "string")}
     kinds = {**own, **{column.name: column.type for column in features.kept}}
     return Condition(where, {name: kinds[name] for name in features.names if name in kinds})
 
@@ -141,10 +148,6 @@ def open_word_encoder(
     """Open the model that a feature set records, with the recipe, pooling, precision and subword rule of its column.
 
     ``model`` says where the model is now, if not where it was.
-
-    Raises:
-        ModelError: the model cannot be found.
-        FeatureSetError: it is another one.
     """
     from bertfeat.extraction import Extractor  # torch: seconds
 
@@ -166,9 +169,6 @@ def embed_word(
     """Embed a sentence and take the vector of the word in it: the one marked ``*so*``, else its first occurrence.
 
     Shape: ``[W]``, of length 1.
-
-    Raises:
-        UsageError: the word is not in the sentence, or has no vector there; or several words are marked.
     """
     text, marks = unmark_words(like)
     if len(marks) > 1:
@@ -204,12 +204,9 @@ def _find_in_sentence(
                 return occurrence
     if mark:
         raise UsageError("mark a whole word, or several: the *river* bank", where=parameter("like", like))
-    hint = f"; {parameter('match', 'prefix')} finds words that begin so" if _may_be_prefix(query, text) else ""
+    may_be_prefix = query.match is Match.EXACT and query.needle in fold_case(text)
+    hint = f"; {parameter('match', 'prefix')} finds words that begin so" if may_be_prefix else ""
     raise UsageError(
         f"the word {shorten(query.word)!r} is not in {parameter('like', like)}",
         remedy=f"use it in the sentence, or mark the one that is meant: He sat on the *banks* of the river{hint}",
     )
-
-
-def _may_be_prefix(query: WordQuery, text: str) -> bool:
-    return query.match is Match.EXACT and query.needle in fold_case(text)

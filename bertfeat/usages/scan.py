@@ -3,7 +3,7 @@
 Shapes: n occurrences, W width of the feature column.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ from bertfeat.features import (
 )
 from bertfeat.usages.match import VectorPicks, WordQuery, combine_vectors, find_occurrences
 from bertfeat.usages.results import Site
-from bertfeat.where import Condition
+from bertfeat.where import Condition, Slice, slice_number
 
 _WHOLE_GROUP = 1 << 40
 _NO_VECTORS = np.empty((0, 0), np.float32)
@@ -43,14 +43,23 @@ class ScannedGroup:
         """The row of each occurrence's document, ``[n]``."""
         return np.fromiter((site.row for site in self.sites), np.int64, len(self.sites))
 
-    def only(self, keep: Callable[[Site], bool]) -> "ScannedGroup":
-        """The occurrences for which ``keep`` is true."""
-        chosen = [at for at, site in enumerate(self.sites) if keep(site)]
+    def first_of_documents(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The first occurrence of each document among those of an order, by their numbers."""
+        _, first = np.unique(self.rows[order], return_index=True)
+        return order[np.sort(first)]
+
+    def within(self, by: str, slices: Sequence[Slice]) -> "ScannedGroup":
+        """The occurrences whose documents are in one of the slices of a kept column."""
+
+        def is_inside(site: Site) -> bool:
+            return slice_number(slices, site.values[by]) is not None
+
+        chosen = [at for at, site in enumerate(self.sites) if is_inside(site)]
         return ScannedGroup(
             self.documents,
             [self.sites[at] for at in chosen],
             self.matrix[chosen] if len(self.matrix) else self.matrix,
-            [site for site in self.skipped if keep(site)],
+            [site for site in self.skipped if is_inside(site)],
         )
 
 
@@ -128,7 +137,7 @@ def _scan_documents(
     sites: list[Site] = []
     picks: list[VectorPicks] = []
     numbers: list[int] = []
-    rows = _rows_of(documents, batch)
+    rows = np.searchsorted(batch.column("row").to_numpy(), [document.row for document in documents]).tolist()
     for document, at, values in zip(documents, rows, _kept_values(batch, kept, rows), strict=True):
         for occurrence in find_occurrences(query, document.texts, pieces.of_document(at), unit, subword):
             text = document.texts[occurrence.in_pair]
@@ -156,12 +165,6 @@ def _scan_documents(
 def subword_rule(settings: FeatureSettings) -> str:
     """The rule for the tokens that represent a word; where the set has no words, the default of an extraction."""
     return settings.subword or "first"
-
-
-def _rows_of(documents: Sequence[_TextDocument], batch: RecordBatch) -> list[int]:
-    """The rows of the documents in the batch."""
-    rows: list[int] = np.searchsorted(batch.column("row").to_numpy(), [document.row for document in documents]).tolist()
-    return rows
 
 
 def _kept_values(batch: RecordBatch, kept: Sequence[str], rows: Sequence[int]) -> Iterator[dict[str, Value]]:

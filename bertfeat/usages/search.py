@@ -1,7 +1,13 @@
-"""The usages of a word: in the order of the corpus, or nearest in meaning to a sentence; by a scan or by an index."""
+"""The usages of a word: in the order of the corpus, or nearest in meaning to a sentence; by a scan or by an index.
+
+Shape: W width of the feature column.
+"""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
 from bertfeat.errors import IndexFolderError, parameter
@@ -9,12 +15,10 @@ from bertfeat.features import FeatureSet
 from bertfeat.io import Address
 from bertfeat.search import Hit, Index, QueryEncoder, query_text
 from bertfeat.usages.match import Match, is_word, parse_word
-from bertfeat.usages.query import embed_word, open_usage_search
-from bertfeat.usages.ranking import UsageRanking, check_numbers
-from bertfeat.usages.results import CONTEXT, Site, Usage, Usages
-from bertfeat.usages.scan import ScanCounts
-
-_FETCH = 4  # hits asked for at first, for each usage wanted: punctuation is left out
+from bertfeat.usages.query import check_numbers, embed_word, open_usage_search, parse_condition_on
+from bertfeat.usages.results import CONTEXT, Site, SlicedUsages, SliceUsages, Usage, Usages
+from bertfeat.usages.scan import ScanCounts, ScannedGroup
+from bertfeat.where import cut_slices
 
 
 @checked
@@ -52,12 +56,109 @@ def find_usages(
     """
     check_numbers(k, context)
     search = open_usage_search(features, word, like, match, column, where, model, device, encoder)
-    ranking = UsageRanking(search.vector, k, one_per_document, context)
+    ranking = _UsageRanking(search.vector, k, one_per_document, context)
     counts = ScanCounts()
     for group in counts.count(search.groups()):
         ranking.add(group)
     found = (search.column.name, counts.documents, counts.found, counts.skipped, ranking.usages)
     return Usages(word, search.like, *found)
+
+
+@checked
+def find_usages_by(
+    features: FeatureSet | str | Path | Address,
+    word: str,
+    by: str,
+    slices: str | int | None = None,
+    *,
+    like: str | None = None,
+    match: Match | str = Match.EXACT,
+    k: int = 5,
+    column: str | None = None,
+    where: str | None = None,
+    one_per_document: bool = False,
+    context: int = CONTEXT,
+    model: str | Path | None = None,
+    device: str | None = None,
+    encoder: QueryEncoder | None = None,
+) -> SlicedUsages:
+    """Find the ``k`` usages of a word in each slice of the kept column ``by``, such as years.
+
+    They are the first ones, or the nearest in meaning to the word in the sentence ``like``, with the mean cosine of all
+    usages of the slice. ``slices`` are ranges (``"1839-1895,1896-1937"``), values or a number of slices, as
+    :func:`bertfeat.measure_change` has them. See :func:`bertfeat.find_usages` for the rest.
+
+    Raises:
+        UsageError: slices that cannot be; and see :func:`bertfeat.find_usages`.
+        FeatureSetError: no texts, or no vectors of tokens or words, in the set; or the model is another one.
+        NotDerivableError: the column cannot be derived from the stored ones.
+    """
+    check_numbers(k, context)
+    if not isinstance(features, FeatureSet):
+        features = FeatureSet(features)
+    cut = cut_slices(features, by, slices, parse_condition_on(features, where))  # before the model is loaded
+    search = open_usage_search(features, word, like, match, column, where, model, device, encoder)
+    rankings = [_UsageRanking(search.vector, k, one_per_document, context) for _ in cut]
+    counts, all_counts = [ScanCounts() for _ in cut], ScanCounts()
+    for group in all_counts.count(search.groups()):
+        for one, ranking, count in zip(cut, rankings, counts, strict=True):
+            part = group.within(by, [one])
+            count.add(part)
+            ranking.add(part)
+    found = tuple(
+        SliceUsages(one, count.found, count.skipped, ranking.score, ranking.usages)
+        for one, ranking, count in zip(cut, rankings, counts, strict=True)
+    )
+    outside = all_counts.found - sum(one.found for one in found)
+    return SlicedUsages(word, search.like, search.column.name, by, all_counts.documents, outside, found)
+
+
+class _UsageRanking:
+    """The ``k`` usages that come first, or that are nearest to ``vector`` ``[W]``, of groups in the corpus's order."""
+
+    def __init__(self, vector: NDArray[np.float32] | None, k: int, one_per_document: bool, context: int) -> None:
+        self._vector, self._k, self._one_per_document, self._context = vector, k, one_per_document, context
+        self._sum, self._compared = 0.0, 0
+        self._best: list[tuple[float, Usage]] = []
+
+    @property
+    def usages(self) -> tuple[Usage, ...]:
+        """The usages chosen from the groups so far."""
+        return tuple(usage for _, usage in self._best)
+
+    @property
+    def score(self) -> float | None:
+        """The mean cosine of all usages to the vector; None where there is no vector or no usage."""
+        return round(self._sum / self._compared, 6) if self._compared else None
+
+    def add(self, group: ScannedGroup) -> None:
+        """Take the usages of a group, or not."""
+        if not len(group.sites):
+            return
+        if self._vector is None:
+            order = np.arange(len(group.sites))
+            if self._one_per_document:
+                order = group.first_of_documents(order)
+            chosen = order[: self._k - len(self._best)].tolist()
+            self._best.extend((0.0, group.sites[number].usage(self._context)) for number in chosen)
+            return
+        scores = group.matrix @ self._vector
+        self._sum += float(scores.sum(dtype=np.float64))
+        self._compared += len(scores)
+        order = np.argsort(-scores, kind="stable")  # of equal ones the earlier in the corpus
+        if self._one_per_document:
+            order = group.first_of_documents(order)
+        self._best.extend(
+            (scores[number], group.sites[number].usage(self._context, scores[number]))
+            for number in order[: self._k].tolist()
+        )
+        self._best = sorted(self._best, key=lambda scored: -scored[0])[: self._k]
+
+
+# ── by an index ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_FETCH = 4  # hits asked for at first, for each usage wanted: punctuation is left out
 
 
 @checked

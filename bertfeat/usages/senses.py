@@ -14,10 +14,8 @@ from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, needed_library, parameter
 from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import Address
-from bertfeat.usages.by_slice import within_slices
 from bertfeat.usages.match import Match, parse_word
-from bertfeat.usages.query import find_usage_column, parse_condition_on
-from bertfeat.usages.ranking import check_numbers, first_of_each
+from bertfeat.usages.query import check_numbers, find_usage_column, parse_condition_on
 from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
 from bertfeat.usages.scan import ScanCounts, ScannedGroup, scan_features
 from bertfeat.where import cut_slices, slice_number
@@ -76,7 +74,7 @@ def find_senses(
     scanned, counts = ScanCounts(), ScanCounts()
     sample = _UsageSample(context)
     for group in scanned.count(scan_features(features, query, readable, condition, vectors=True)):
-        part = group if by is None else within_slices(group, by, cut)
+        part = group if by is None else group.within(by, cut)
         counts.add(part)
         sample.add(part, one_per_document)
     sample.trim()
@@ -105,7 +103,7 @@ class _UsageSample:
     def add(self, group: ScannedGroup, one_per_document: bool) -> None:
         order = np.arange(len(group.sites))
         if one_per_document:
-            order = first_of_each(order, group.rows)
+            order = group.first_of_documents(order)
         if len(order):
             self._draws.append(self._random.random(len(order)))
             self._blocks.append(group.matrix[order])

@@ -7,8 +7,8 @@
 - :func:`describe_ranges` says which numbers there are, where no row meets a condition.
 - :func:`cut_slices` cuts a feature set by the values of a kept column, such as years; a :class:`Slice` holds a range.
 
-A condition goes through two modules: ``lexer`` (text → lexemes) and ``parse`` (→ ``tree``). The nodes of the tree say
-whether they fit the columns, and compute themselves on Arrow columns.
+``lexer`` splits the text of a condition and ``condition`` parses it. The nodes of the ``tree`` say whether they fit the
+columns, and compute themselves on Arrow columns.
 
 A name is imported when it is first used, so that what is not used costs nothing.
 """

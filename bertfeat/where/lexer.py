@@ -8,7 +8,7 @@ import regex
 
 from bertfeat.errors import UsageError, parameter
 
-MAX_LENGTH = 100_000
+_MAX_LENGTH = 100_000
 """Characters that a condition may have."""
 
 HELP = (
@@ -29,7 +29,6 @@ _LEXEME = regex.compile(
     """,
     regex.VERBOSE | regex.DOTALL,
 )
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _WHOLE = re.compile(r"[0-9]+(?:_[0-9]+)*")
 _REAL = re.compile(r"(?:[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _KNOWN = frozenset(("=", "==", "!=", "<>", "<", "<=", ">", ">=", "(", ")", "[", "]", "{", "}", ",", "+", "-"))
@@ -43,7 +42,6 @@ _WRONG_SIGNS = {
     **dict.fromkeys("*/%^", "there is no arithmetic in conditions"),
 }
 _ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t"}
-_DIGITS = 40  # of a whole number; more than any that could fit
 _AROUND = 40  # characters that an error shows on either side of its place
 
 LiteralValue = str | int | float | bool | None
@@ -94,17 +92,13 @@ class Lexeme:
 
 
 def read_lexemes(condition: str) -> list[Lexeme]:
-    """Split a condition into lexemes, the last of which is its end.
-
-    Raises:
-        UsageError: it is too long, or a part of it is no lexeme.
-    """
-    if len(condition) > MAX_LENGTH:
+    """Split a condition into lexemes, the last of which is its end."""
+    if len(condition) > _MAX_LENGTH:
         raise UsageError(
-            f"a condition of {len(condition):,} characters is too long; {MAX_LENGTH:,} are allowed",
+            f"a condition of {len(condition):,} characters is too long; {_MAX_LENGTH:,} are allowed",
             where=parameter("where"),
         )
-    if surrogate := _SURROGATE.search(condition):
+    if surrogate := re.search("[\ud800-\udfff]", condition):
         place = SourceRange(condition, *surrogate.span())
         raise place.refused("this is no character, but a byte that is not UTF-8 or half of a pair")
     lexemes = [
@@ -142,7 +136,7 @@ def _read_lexeme(kind: str, span: SourceRange) -> Lexeme:
 
 def _read_number(span: SourceRange) -> int | float:
     if _WHOLE.fullmatch(span.text):
-        if len(span.text) > _DIGITS:
+        if len(span.text) > 40:  # more than any that could fit
             raise span.refused("this number has too many digits")
         return int(span.text)
     if not _REAL.fullmatch(span.text):

@@ -14,15 +14,10 @@ from bertfeat.errors import UsageError, did_you_mean, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.where.condition import Condition
 
-NUMBER_OF_SLICES = 2
-"""Slices that numbers are cut into by default."""
-
 _MOST_CATEGORIES = 50
 _MOST_VALUES = 100_000
 _SCAN = 8192
 _NUMBER = r"-?\d+(?:\.\d+)?"
-_COUNT = re.compile(r"[0-9]{1,9}")
-_WHOLE_NUMBER = re.compile(r"-?\d+")
 _RANGE = re.compile(rf"({_NUMBER})(?:\s*[-–]\s*({_NUMBER}))?")  # with a hyphen, or as it is printed
 
 
@@ -63,8 +58,8 @@ def cut_slices(
         )
     given = "" if spec is None else str(spec).strip()
     if types[by] in ("int64", "float64"):
-        whole = not given or _COUNT.fullmatch(given)
-        slices = _equal_slices(features, by, int(given or NUMBER_OF_SLICES)) if whole else _parse_ranges(by, given)
+        whole = not given or re.fullmatch(r"[0-9]{1,9}", given)
+        slices = _equal_slices(features, by, int(given or 2)) if whole else _parse_ranges(by, given)
     else:
         slices = _name_categories(features, by, given)
     if len(slices) < 2:
@@ -112,7 +107,7 @@ def _parse_ranges(by: str, spec: str) -> list[Slice]:
 
 def _number(text: str) -> int | float:
     """The number that a text is; whole ones of 64 bits stay exact."""
-    return int(text) if _WHOLE_NUMBER.fullmatch(text) else float(text)
+    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
 def _equal_slices(features: FeatureSet, by: str, number: int) -> list[Slice]:
@@ -150,7 +145,7 @@ def _name_categories(features: FeatureSet, by: str, spec: str) -> list[Slice]:
         found.update(value for value in batch.column(by).to_pylist() if value not in (None, ""))
         if len(found) > _MOST_VALUES:
             raise UsageError(f"{by!r} has more than {_MOST_VALUES:,} different values, which are no slices")
-    values = {_category_name(value): value for value in sorted(found)}
+    values = {str(value).lower() if isinstance(value, bool) else value: value for value in sorted(found)}
     names = [name.strip() for name in spec.split(",")] if spec else list(values)
     if len(names) > _MOST_CATEGORIES:
         problem = f"{by!r} has {len(names):,} different values, and at most {_MOST_CATEGORIES} are compared"
@@ -161,10 +156,6 @@ def _name_categories(features: FeatureSet, by: str, spec: str) -> list[Slice]:
             f"{by!r} does not hold numbers but names, and no document has {missing[0]!r}", remedy=f"there are: {shown}"
         )
     return [Slice(name, values[name], values[name]) for name in names]
-
-
-def _category_name(value: str | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _example(by: str) -> str:

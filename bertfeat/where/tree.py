@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from bertfeat.errors import UsageError
 from bertfeat.where.lexer import LiteralValue, SourceRange, spell_column
 
-MAX_PATTERN = 1_000
+_MAX_PATTERN = 1_000
 """Characters of a text that like, ilike, contains, starts with and ends with look for."""
 
 Values: TypeAlias = "pa.Array | pa.Scalar"
@@ -57,11 +57,7 @@ class Node(Protocol):
     """A condition, or a part of one."""
 
     def check(self, columns: NamedColumns) -> None:
-        """Check that it is true or false, that its columns exist, and that it compares values of one kind.
-
-        Raises:
-            UsageError: it does not fit the columns.
-        """
+        """Check that it is true or false, that its columns exist, and that it compares values of one kind."""
         ...
 
     def compute(self, arrays: Arrays) -> Values:
@@ -245,8 +241,8 @@ class TextTest:
             raise column.span.refused(f"{problem}; compare it by =, <, > or between")
         if not isinstance(self.pattern, Constant) or not isinstance(self.pattern.value, str | None):
             raise self.pattern.span.refused(f"{self.test} takes a text between quotes: like 'The %'")
-        if len(self.pattern.value or "") > MAX_PATTERN:
-            raise self.pattern.span.refused(f"{self.test} takes at most {MAX_PATTERN:,} characters")
+        if len(self.pattern.value or "") > _MAX_PATTERN:
+            raise self.pattern.span.refused(f"{self.test} takes at most {_MAX_PATTERN:,} characters")
 
     def compute(self, arrays: Arrays) -> pa.BooleanArray:
         """Test whether the text has the pattern in each row; null where either is null."""

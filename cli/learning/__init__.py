@@ -1,4 +1,4 @@
-"""The commands ``classify``, ``answer`` and ``choose``: a group each, with the same verbs."""
+"""The commands ``tag``, ``classify``, ``answer`` and ``choose``: a group for each kind of head, with the same verbs."""
 
 import click
 
@@ -9,9 +9,14 @@ from .table7 import table7_command
 from .train import train_command
 
 
-def head_group(kind: str, summary: str) -> click.Group:
-    """The group of a kind of head."""
+def _head_group(kind: str, summary: str) -> click.Group:
     group = CommandGroup(name=kind, help=summary)
     for make in (train_command, evaluate_command, predict_command, table7_command):
         group.add_command(make(kind))
     return group
+
+
+tag = _head_group("tag", "Learn tags of words from their features, and tag texts.")
+classify = _head_group("classify", "Learn labels, or numbers, of texts and of pairs from their features.")
+answer = _head_group("answer", "Learn to find the answers to questions in passages, from the features of their tokens.")
+choose = _head_group("choose", "Learn which of several continuations is the right one, from features.")

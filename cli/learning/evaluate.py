@@ -97,7 +97,7 @@ def _run_evaluation(
     if report.unknown:
         labels, noun = ", ".join(map(single_line, report.unknown[:MOST_COLUMNS])), "tags" if kind == "tag" else "labels"
         console.warn(f"{source} has {noun} that the head never learned: {labels}")
-    console.result(report.scores, head_score_lines(report.scores))
+    console.result(report.scores, _head_score_lines(report.scores))
     if report.failures:
         rows, first = pluralize(len(report.failures), "row"), report.failures[0].reason
         console.warn(f"{rows} failed and could not be scored; the first: {first}")
@@ -114,18 +114,17 @@ def _score_file(predictions: Path, others: tuple[object, ...], reading: "CorpusS
     report = evaluate_predictions(predictions, encoding=reading.encoding)
     for warning in report.warnings:
         console.warn(warning)
-    console.result(report.scores, tag_score_lines(report.scores))
+    console.result(report.scores, _tag_score_lines(report.scores))
 
 
-def head_score_lines(scores: "HeadScores") -> Iterator[str]:
+def _head_score_lines(scores: "HeadScores") -> Iterator[str]:
     """Scores for people: single numbers, then one line a label; of tags what was taken for what, too."""
     from bertfeat.learning import TagScores
 
     if isinstance(scores, TagScores):
-        yield from tag_score_lines(scores)
+        yield from _tag_score_lines(scores)
         return
-    values = asdict(scores)
-    single = [(name.replace("_", " "), _score_text(value)) for name, value in values.items() if not _is_mapping(value)]
+    single = [(name.replace("_", " "), _score_text(value)) for name, value in asdict(scores).items()]
     yield from two_columns([(name, shown) for name, shown in single if shown])
     by_label = getattr(scores, "by_label", {})
     if by_label:
@@ -137,29 +136,28 @@ def head_score_lines(scores: "HeadScores") -> Iterator[str]:
             yield f"{name:<{wide}}  {shares}  {counts.gold:7,}  {counts.predicted:9,}"
 
 
-def _is_mapping(value: object) -> bool:
-    return isinstance(value, dict) and set(value) != {"score", "threshold"}
-
-
 def _score_text(value: object) -> str:
+    """A single number, or a score at its threshold; an empty text for everything else."""
     if value is None:
         return ""
     if isinstance(value, dict):
-        return f"{value['score']:.4f} at {value['threshold']:.4f}"
+        return f"{value['score']:.4f} at {value['threshold']:.4f}" if set(value) == {"score", "threshold"} else ""
     return f"{value:.4f}" if isinstance(value, float) else f"{value:,}"
 
 
 # ── scores of tags ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def tag_score_lines(scores: "TagScores") -> Iterator[str]:
+def _tag_score_lines(scores: "TagScores") -> Iterator[str]:
     """Scores of tags for people: by label, over all, and what was taken for what."""
     yield from _label_lines(scores)
     yield ""
     words = f"{pluralize(scores.words, 'word')} in {pluralize(scores.sentences, 'sentence')}"
     yield f"accuracy  {scores.accuracy:.4f} of {words}"
     yield ""
-    yield from _confusion_lines(scores.confusion)
+    confusion = scores.confusion
+    names = sorted({*confusion, *(name for row in confusion.values() for name in row)})
+    yield from _confusion_table(confusion, names) if len(names) <= MOST_COLUMNS else _mistake_lines(confusion)
 
 
 def _label_lines(scores: "TagScores") -> Iterator[str]:
@@ -171,11 +169,6 @@ def _label_lines(scores: "TagScores") -> Iterator[str]:
     for name, counts in rows:
         shares = f"{counts.precision:9.4f}  {counts.recall:6.4f}  {counts.f1:6.4f}"
         yield f"{name:<{wide}}  {shares}  {counts.gold:7,}  {counts.predicted:9,}  {counts.correct:7,}"
-
-
-def _confusion_lines(confusion: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    names = sorted({*confusion, *(name for row in confusion.values() for name in row)})
-    yield from _confusion_table(confusion, names) if len(names) <= MOST_COLUMNS else _mistake_lines(confusion)
 
 
 def _confusion_table(confusion: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> Iterator[str]:

@@ -12,10 +12,9 @@ from bertfeat.learning import HeadSettings
 from bertfeat.recipe import list_poolings
 
 from ..app import Callback, Command, CommandOption, Decorator, option
-from ..bundles import bundle, leave_out, set_aside
+from ..bundles import bundle, leave_out, set_aside, settings_options
 from ..option_types import CommaList, listed_option
 from ..options import ModelOptions, model_options, reading_options
-from ..settings_options import settings_options
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings

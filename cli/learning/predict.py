@@ -11,8 +11,7 @@ from bertfeat.errors import ROWS_FAILED, pluralize
 from ..app import option
 from ..bundles import leave_out
 from ..console import Console
-from ..options import output_options, reading_options, recorded_device_option, recorded_model_option
-from ..paths import STDIN
+from ..options import STDIN, output_options, reading_options, recorded_device_option, recorded_model_option
 from ..terminal import has_color
 from .options import choices_option, head_command
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from bertfeat.learning import PredictionForm
 
 COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan")
-SHOWN_FAILURES = 5
 
 _OPTIONS = (
     click.argument("folder", metavar="HEAD", type=click.Path(path_type=Path)),
@@ -111,7 +109,7 @@ def _predict_head(
     if report.empty and form == "conll":
         console.say(f"{pluralize(report.empty, 'text')} without words left out")
     if report.failures:
-        reasons = "".join(f"\n  {failure.reason}" for failure in report.failures[:SHOWN_FAILURES])
+        reasons = "".join(f"\n  {failure.reason}" for failure in report.failures[:5])
         rows = pluralize(len(report.failures), "row")
         console.warn(f"{rows} failed and got no prediction; the first are:{reasons}")
         raise click.exceptions.Exit(ROWS_FAILED)

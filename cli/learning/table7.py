@@ -13,10 +13,9 @@ from bertfeat.errors import pluralize
 from ..app import option
 from ..console import Console, two_columns
 from ..option_types import listed_option
-from ..options import output_options
-from ..paths import default_output
+from ..options import default_output, output_options
 from .options import folder_option, grid_option, head_command, learning_options, source_option
-from .training_display import exit_for_failed_rows, training_display
+from .train import exit_for_failed_rows, training_display
 
 if TYPE_CHECKING:
     from bertfeat.learning import HeadTableEstimate, LearningArguments
@@ -128,12 +127,12 @@ def _estimate_lines(estimate: "HeadTableEstimate", seeds: int) -> Iterator[str]:
             ("linear heads", f"about {format_duration(estimate.solving)}, once a row" if estimate.solving else None),
             ("fine-tuning", f"about {format_duration(tuning)}" if tuning else None),
             ("together", f"about {estimate.hours:.1f} hours"),
-            ("for less", cheaper_ways(estimate, seeds)),
+            ("for less", _cheaper_ways(estimate, seeds)),
         ]
     )
 
 
-def cheaper_ways(estimate: "HeadTableEstimate", seeds: int) -> str:
+def _cheaper_ways(estimate: "HeadTableEstimate", seeds: int) -> str:
     """The options that make a table cheaper, with the time of training that is left."""
     ways = []
     if seeds > 1:

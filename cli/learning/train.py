@@ -1,23 +1,27 @@
-"""``bertfeat classify train``, and the same of other heads: labeled examples become a head."""
+"""``bertfeat classify train``, and the same of other heads: labeled examples become a head.
 
+The display of a training and its exit code, which ``table7`` shares, stand here too.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bertfeat.display import format_duration
+from bertfeat.errors import ROWS_FAILED, pluralize
+from bertfeat.progress import AnyProgress
 
 from ..app import option
-from ..console import Console, fields_of, two_columns
-from ..info_output import kept_line
-from ..options import output_options
-from ..paths import default_output
+from ..console import Console, fields_of, progress_display, two_columns
+from ..info import kept_line
+from ..options import default_output, output_options
 from .options import folder_option, grid_option, head_command, learning_options, source_option
-from .training_display import exit_for_failed_rows, training_display
 
 if TYPE_CHECKING:
     from bertfeat.learning import GridPoint, HeadReport, LearningArguments
-
 
 _OPTIONS = (
     source_option("--train", "Examples to learn from: a corpus with labels or tags, or features.", required=True),
@@ -132,3 +136,26 @@ def _print_head(report: "HeadReport", console: Console) -> None:
     scores = {} if report.scores is None else {"dev": fields_of(report.scores)}
     console.result({**result, "seconds": report.seconds, **scores}, two_columns(rows))
     exit_for_failed_rows(report.failed, console)
+
+
+@contextmanager
+def training_display(console: Console) -> Iterator[Callable[[AnyProgress], None]]:
+    """Yield a function to call with the progress of a training, which warns of rows that could not be extracted."""
+    from bertfeat.learning import DatasetReport
+
+    with progress_display(console) as show:
+
+        def display(progress: AnyProgress) -> None:
+            show(progress)
+            if isinstance(progress, DatasetReport) and progress.extraction.failed:
+                failed = pluralize(progress.extraction.failed, progress.noun)
+                console.warn(f"{failed} of {progress.source} failed; see {progress.extraction.failure_list}")
+
+        yield display
+
+
+def exit_for_failed_rows(failed: int, console: Console) -> None:
+    """End a training with its exit code where rows of its corpora failed; everything else is printed already."""
+    if failed:
+        console.warn(f"{pluralize(failed, 'row')} of the corpora failed, and nothing was learned of them")
+        raise click.exceptions.Exit(ROWS_FAILED)

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.cli.option_types import LOCATION
-from bertfeat.cli.paths import default_output
+from bertfeat.cli.options import default_output
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address, ResultKind, claim_folder, list_files, put_file, read_file
 from tests.cli.test_search import KEPT

@@ -19,8 +19,7 @@ from bertfeat.cli.app import Command, Program, option
 from bertfeat.cli.console import Console, two_columns
 from bertfeat.cli.errors import reported_errors
 from bertfeat.cli.option_types import listed_option
-from bertfeat.cli.options import output_options
-from bertfeat.cli.paths import default_output
+from bertfeat.cli.options import default_output, output_options
 from bertfeat.display import format_duration, format_size
 from bertfeat.errors import DamagedError, RecipeError
 from tests.support.commands import COMMANDS, find_command

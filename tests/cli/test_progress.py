@@ -9,12 +9,12 @@ from tests.support.terminal import on_a_terminal
 
 SHOW = """
 import time
-from bertfeat.cli import progress
+from bertfeat.cli import console
 from bertfeat.cli.console import Console
 from bertfeat.progress import StepProgress
-progress.SECONDS_BETWEEN_LINES = 0.5
+console.SECONDS_BETWEEN_LINES = 0.5
 begun = time.monotonic()
-with progress.progress_display(Console(False, False)) as show:
+with console.progress_display(Console(False, False)) as show:
     for at in range(300):
         show(StepProgress("step", at, 300, "words"))
         time.sleep(0.005)

@@ -20,7 +20,7 @@ from bertfeat import (
 )
 from bertfeat.arguments import checked
 from bertfeat.cli.app import Command
-from bertfeat.cli.settings_options import settings_options
+from bertfeat.cli.bundles import settings_options
 from bertfeat.errors import UsageError, shell_spelling, spell_parameters
 from bertfeat.options import Option, check_bounds, described_settings
 from bertfeat.search import BuildOptions

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, open_corpus
-from bertfeat.corpus.context import REACH
+from bertfeat.corpus.conll import REACH
 from bertfeat.errors import CorpusError, UsageError
 from tests.support.corpus_writers import documents_of, failures_of, rows_of
 

@@ -23,9 +23,8 @@ from bertfeat.corpus import (
     Position,
     Row,
     blocks,
-    compression,
-    context,
-    line_reader,
+    conll,
+    lines,
     open_corpus,
 )
 from tests.support.corpus_writers import COMPRESS, write_squad
@@ -137,15 +136,15 @@ PACKED = [case for case in CASES if case.name.partition(".")[0] in ("bad", "byte
 
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_reader, "MAX_LINE", LIMIT)
-    monkeypatch.setattr(context, "REACH", REACH)
+    monkeypatch.setattr(lines, "MAX_LINE", LIMIT)
+    monkeypatch.setattr(conll, "REACH", REACH)
 
 
 def in_pieces(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Let files be read so many bytes at a time."""
     monkeypatch.setattr(blocks, "_CHUNK", size)
     monkeypatch.setattr(blocks, "_HELD", size)
-    monkeypatch.setattr(compression, "_BLOCK", size)
+    monkeypatch.setattr(blocks, "_BLOCK", size)
 
 
 def file_of(path: Path, settings: CorpusSettings | None = None) -> CorpusFile:

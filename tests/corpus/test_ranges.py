@@ -15,9 +15,9 @@ from bertfeat.corpus import (
     Meter,
     Position,
     blocks,
-    context,
+    conll,
     open_corpus,
-    tables,
+    records,
 )
 from bertfeat.errors import CorpusError
 from tests.support.corpus_writers import COMPRESS, write_jsonl, write_parquet, write_text
@@ -59,7 +59,7 @@ def test_an_unpickled_file_is_not_looked_into_again(tmp_path: Path, monkeypatch:
     def look_again(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(tables, "sample_columns", look_again)
+    monkeypatch.setattr(records, "sample_columns", look_again)
     assert [row.kept for row in file.read(0) if isinstance(row, Document)] == [(n,) for n in range(6)]
 
 
@@ -68,7 +68,7 @@ def test_context_is_read_from_near_by(tmp_path: Path, monkeypatch: pytest.Monkey
     content = "-DOCSTART- O\n\n" + "".join(f"word{n} O\n\n" for n in range(2000))
     (tmp_path / "a.conll").write_text(content)
     monkeypatch.setattr(blocks, "_CHUNK", 100)
-    monkeypatch.setattr(context, "REACH", 25)
+    monkeypatch.setattr(conll, "REACH", 25)
     file = file_of(tmp_path / "a.conll", CorpusSettings(document_context=True))
     reading = file.read(0, rows=1000)
     assert len(list(reading)) == 1000

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from bertfeat.distributed import Join, joined_folder, joining
-from bertfeat.distributed.run_record import RunRecord, read_run_record, write_run_record
+from bertfeat.distributed.joined_folder import RunRecord, read_run_record, write_run_record
 from bertfeat.errors import (
     AnotherCorpusError,
     BertfeatError,
@@ -477,7 +477,7 @@ def test_an_error_of_the_last_write_is_told(
         return write(folder, header, *more, **others)
 
     with monkeypatch.context() as patch:
-        patch.setattr("bertfeat.extraction.part_writer.write_part", fail_at_the_last)
+        patch.setattr("bertfeat.extraction.worker.write_part", fail_at_the_last)
         with pytest.raises(OSError, match="No space left"):
             join(bert, alone / "c", tmp_path / "out")
     assert not claims_of(tmp_path / "out")

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from bertfeat.distributed import RayCluster, ray_cluster, ray_connection
+from bertfeat.distributed import RayCluster, ray_cluster
 from bertfeat.distributed.dispatch import Dispatch
 from bertfeat.errors import BertfeatError, CorpusError, UsageError, python_spelling
 from bertfeat.extraction.agenda import ScanningAgenda
@@ -367,7 +367,7 @@ def test_an_actor_that_dies_at_each_start_is_given_up(
     monkeypatch.setattr(ray_cluster, "wait_a_moment", lambda: None)
     module, agenda, job = DyingAtStart(dead), Numbers(), SimpleNamespace()
     crew: Any = ray_cluster._Crew(module, job, 2, 1.0, 0.0)
-    work = (Dispatch(job, agenda), threading.Event(), ray_connection.HeadWatch(None))
+    work = (Dispatch(job, agenda), threading.Event(), ray_cluster.HeadWatch(None))
     if dead == {0}:
         crew.work(*work)
         assert sorted(agenda.results) == [0, 1, 2]
@@ -383,9 +383,9 @@ def test_an_actor_that_dies_at_each_start_is_given_up(
 
 def test_a_head_out_of_reach_for_a_while_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("bertfeat.distributed.ray_connection.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("bertfeat.distributed.ray_cluster.time.monotonic", lambda: now[0])
     with socket.create_server(("127.0.0.1", 0)) as server:
-        watch = ray_connection.HeadWatch(f"127.0.0.1:{server.getsockname()[1]}")
+        watch = ray_cluster.HeadWatch(f"127.0.0.1:{server.getsockname()[1]}")
         now[0] = 100.0
         watch.check()
     for now[0] in (110.0, 120.0, 139.0):
@@ -395,4 +395,4 @@ def test_a_head_out_of_reach_for_a_while_is_waited_for(monkeypatch: pytest.Monke
         BertfeatError, match=r"the head of the Ray cluster at 127.* is gone: .*; start the cluster again"
     ):
         watch.check()
-    ray_connection.HeadWatch(None).check()  # ray:// tells no address
+    ray_cluster.HeadWatch(None).check()  # ray:// tells no address

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from bertfeat.encoder import Precision, load_encoder, precision as precision_module, resolve_precision
 from bertfeat.encoder.blocks import TorchPostAttention
-from bertfeat.encoder.calibration import BlockInputs, calibration_batch, largest_inputs
 from bertfeat.encoder.int8 import (
     SEVEN_BITS,
     WHOLE_BYTES,
+    BlockInputs,
     ByteForm,
     Int8Block,
     Int8Kernels,
@@ -25,14 +25,16 @@ from bertfeat.encoder.int8 import (
     KernelInt8Product,
     QuantizedProduct,
     TorchInt8Product,
+    calibration_batch,
     find_int8_kernels,
+    largest_inputs,
     quantize_product,
 )
 from bertfeat.encoder.kernels import find_kernels
 from bertfeat.encoder.packed import PackedEncoder
 from bertfeat.encoder.weights import Affine, BlockWeights, read_weights
 from bertfeat.errors import ModelError, UsageError
-from bertfeat.extraction.settings import INT8_VERSION
+from bertfeat.extraction.records import INT8_VERSION
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import TokenBatch

@@ -18,22 +18,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertfeat.encoder import Precision, kernels
-from bertfeat.encoder.attention import Attention, GroupedAttention, make_attention
+from bertfeat.encoder.attention import Attention, GroupedAttention, KernelAttention, make_attention
 from bertfeat.encoder.kernels import (
-    KernelAttention,
-    Kernels,
-    find_attention_kernels,
-    find_kernels,
-    kernels_in_use,
-    kernels_problem,
-)
-from bertfeat.encoder.native import (
     JOBS,
     AttentionStruct,
     Int8PostAttentionStruct,
     Int8ProjectionStruct,
+    Kernels,
     PostAttentionStruct,
     StackStruct,
+    find_attention_kernels,
+    find_kernels,
+    kernels_in_use,
+    kernels_problem,
 )
 from bertfeat.encoder.packed import PackedEncoder
 from bertfeat.encoder.transfer import usual_size

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertfeat.encoder.architectures import ACTIVATIONS, WEIGHT_NAMES
 from bertfeat.encoder.linear import ACTIVATION_FUNCTIONS
 from bertfeat.encoder.packed import PackedEncoder
+from bertfeat.encoder.path import ACTIVATIONS, WEIGHT_NAMES
 from bertfeat.models import PACKED_FAMILIES
 from bertfeat.recipe import Pooling
 from tests.support.tiny_architectures import ARCHITECTURES

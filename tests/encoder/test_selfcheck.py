@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from bertfeat.encoder import BatchForm, Precision, load as loading, load_encoder, padded, path as paths
 from bertfeat.encoder.forward import TransformersForward
-from bertfeat.encoder.module import load_module
-from bertfeat.encoder.padded import TransformersEncoder
+from bertfeat.encoder.padded import TransformersEncoder, load_module
 from bertfeat.errors import ModelError
 from bertfeat.models import Model, families
 from bertfeat.recipe import Pooling

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertfeat.encoder.kernels import Kernels
-from bertfeat.encoder.registered import NotPackable, find_reach
-from bertfeat.encoder.text_attention import AttentionTerms, TextAttention
+from bertfeat.encoder.text_attention import AttentionTerms, NotPackable, TextAttention, find_reach
 from tests.encoder.support import BF16, FP32, HALF_STEP, KINDS, random
 from tests.support.tiny_models import CPU
 

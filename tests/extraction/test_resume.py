@@ -581,7 +581,7 @@ def test_an_error_of_the_writing_thread_arrives_as_it_is(
             raise FeatureSetError("the disk is full")
         return write(folder, header, content, **options)
 
-    monkeypatch.setattr("bertfeat.extraction.part_writer.write_part", write_part)
+    monkeypatch.setattr("bertfeat.extraction.worker.write_part", write_part)
     with pytest.raises(FeatureSetError, match="the disk is full"):
         run(bert, corpus, tmp_path / "out")
     monkeypatch.undo()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bertfeat.corpus import RESERVED_COLUMNS
-from bertfeat.features.header import PartHeader
+from bertfeat.features.part import PartHeader
 
 TEXT = (Path(__file__).parents[2] / "docs" / "storage-format.md").read_text(encoding="utf-8")
 

@@ -20,11 +20,11 @@ from bertfeat.features import (
     part as part_module,
     read_header,
     schema as schema_module,
-    seal as seal_module,
+    sealed_file as seal_module,
     write_part,
 )
-from bertfeat.features.header import decode_header, encode_header
-from bertfeat.features.seal import SEAL_KEY, write_seal
+from bertfeat.features.part import decode_header, encode_header
+from bertfeat.features.sealed_file import SEAL_KEY, write_seal
 from tests.support.features_toy import KEPT, Toy, toy_part
 
 VARIANTS: dict[str, dict[str, Any]] = {

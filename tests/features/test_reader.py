@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError
 from bertfeat.features import FeatureSet, Pieces, content_documents, find_column, part as part_module
-from bertfeat.features.row_groups import PartReader
+from bertfeat.features.open_parts import PartReader
 from bertfeat.io import write_json
 from bertfeat.recipe import Operation, Pooling, feature_columns, parse_recipes
 from bertfeat.usages import find_usages

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bertfeat.features import part as part_module, write_part
+from bertfeat.features.open_parts import PartReader
 from bertfeat.features.part import read_footer
-from bertfeat.features.row_groups import PartReader
 from tests.support.features_toy import toy_part
 
 

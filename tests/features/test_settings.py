@@ -10,7 +10,7 @@ import pytest
 
 from bertfeat.errors import DamagedError
 from bertfeat.features import FORMAT_VERSION, FeatureSet, FeatureSettings
-from bertfeat.features.header import PartHeader, decode_header, encode_header
+from bertfeat.features.part import PartHeader, decode_header, encode_header
 from bertfeat.io import JsonError, canonical_json, decode_json, from_plain
 from bertfeat.recipe import Pooling
 from tests.support.features_toy import toy_part

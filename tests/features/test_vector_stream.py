@@ -18,8 +18,8 @@ from scipy.stats import chi2
 
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError
 from bertfeat.features import FeatureSet, StreamBatch, StreamSettings, VectorStream, part as part_module
-from bertfeat.features.block_reader import BlockReader
-from bertfeat.features.row_groups import PartReader
+from bertfeat.features.open_parts import PartReader
+from bertfeat.features.vector_blocks import BlockReader
 from tests.support.features_toy import H, Toy, toy_part, toy_parts, toy_set
 
 WIDE = 4 * H * 2  # bytes of a vector of concat4 in float16

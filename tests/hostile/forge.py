@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from bertfeat.features.part import HEADER_KEY, read_footer
 from bertfeat.features.parts import part_entry
-from bertfeat.features.seal import EMPTY_SEAL, SEAL_KEY, check_footer, write_seal
+from bertfeat.features.sealed_file import EMPTY_SEAL, SEAL_KEY, check_footer, write_seal
 from bertfeat.io import digest_file, write_json
 
 Header = dict[str, Any]

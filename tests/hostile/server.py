@@ -25,7 +25,8 @@ from tests.support.steps import Stop, install, lazy_modules
 CLOSED, BROKEN = "closed", "broken"
 IDLE = 25.0  # seconds in which a process that waits for nothing that comes does nothing
 _IMPORTED = (
-    *("bertfeat.cli.tag", "bertfeat.cli.plot", "bertfeat.extraction", "bertfeat.learning", "bertfeat.search.index"),
+    *("bertfeat.cli.learning", "bertfeat.cli.plot", "bertfeat.extraction", "bertfeat.learning"),
+    "bertfeat.search.index",
     *("bertfeat.search.building.build", "bertfeat.search.building.update"),
     *("bertfeat.search.verify", "bertfeat.search.evaluation.recall"),
     *("bertfeat.usages.search", "bertfeat.usages.senses"),
@@ -53,7 +54,7 @@ def main() -> None:
         for name in (package, *lazy_modules(package)):
             importlib.import_module(name)
     for verb in bertfeat.cli.main.list_commands(None):
-        importlib.import_module(f"bertfeat.cli.{verb}")
+        bertfeat.cli.main.get_command(None, verb)
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     requests = os.fdopen(os.dup(0), "r")

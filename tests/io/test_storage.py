@@ -3,7 +3,6 @@
 import hashlib
 import os
 import stat
-import sys
 import threading
 from io import SEEK_END
 from itertools import count
@@ -29,7 +28,6 @@ from bertfeat.io import (
 )
 from bertfeat.io.storage import local as local_store
 
-ATOMIC = sys.modules["bertfeat.io.atomic"]  # the package's attribute of that name is a function
 NUMBERS = count()
 NAMES = ["a", "with space", "über/日本語/😀.txt", "50%", "a%20b", "x#y?z&k=v+1", "[*]{'\"}", ".hidden", "a~b;c,d@e:f"]
 
@@ -320,7 +318,7 @@ def test_a_file_system_without_links_knows_one_winner_too(tmp_path: Path, monkey
     def refuse(one: Path, other: Path) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(ATOMIC.os, "link", refuse)
+    monkeypatch.setattr("bertfeat.io.output.os.link", refuse)
     assert put_file(tmp_path / "claim", b"mine", if_absent=True)
     assert put_file(tmp_path / "claim", b"ours", if_absent=True) is None
     assert names(tmp_path) == ["claim"]
@@ -331,7 +329,7 @@ def test_a_file_system_without_locks_replaces_all_the_same(tmp_path: Path, monke
     def refuse(handle: int, how: int) -> None:
         raise OSError(9, "Bad file descriptor")  # as NFS says it
 
-    monkeypatch.setattr(ATOMIC.fcntl, "flock", refuse)
+    monkeypatch.setattr("bertfeat.io.output.fcntl.flock", refuse)
     stamp = put_file(tmp_path / "claim", b"one")
     assert stamp
     assert replace_file(tmp_path / "claim", b"two", stamp)

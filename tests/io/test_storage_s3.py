@@ -173,7 +173,7 @@ def test_a_storage_that_comes_back_is_waited_for(
     bucket: Address, s3: S3Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bertfeat.io.storage.opening._RETRIED_SECONDS", 0.2)
-    monkeypatch.setattr("bertfeat.io.storage.waiting._SILENT", 0.1)
+    monkeypatch.setattr("bertfeat.io.storage.request._SILENT", 0.1)
     monkeypatch.setenv("BERTFEAT_STORAGE_TIMEOUT", "28")
     s3.harm(Faults(down=True))
 

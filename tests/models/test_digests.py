@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bertfeat.models import digests
-from bertfeat.models.digests import file_digest
+from bertfeat.models import fingerprint
+from bertfeat.models.fingerprint import file_digest
 
 OLD = time.time_ns() - 3_600_000_000_000
 
@@ -20,8 +20,8 @@ OLD = time.time_ns() - 3_600_000_000_000
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give the folder of a cache of one's own, in which small files count too."""
     monkeypatch.setenv("BERTFEAT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(digests, "_LEAST_BYTES", 0)
-    monkeypatch.setattr(digests, "_SETTLED", -1)  # what was just written can be kept
+    monkeypatch.setattr(fingerprint, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(fingerprint, "_SETTLED", -1)  # what was just written can be kept
     return tmp_path / "cache"
 
 
@@ -47,7 +47,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def in_a_new_process(file: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(digests, "_known_digests", {})
+    monkeypatch.setattr(fingerprint, "_known_digests", {})
     return file_digest(file)
 
 
@@ -130,7 +130,7 @@ def test_every_field_of_an_entry_counts(
 def test_a_file_that_was_written_just_now_is_not_kept(
     file: Path, cache: Path, hashed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(digests, "_SETTLED", 2_000_000_000)
+    monkeypatch.setattr(fingerprint, "_SETTLED", 2_000_000_000)
     for _ in range(2):
         assert in_a_new_process(file, monkeypatch) == sha256(file)
     assert len(hashed) == 2
@@ -138,7 +138,7 @@ def test_a_file_that_was_written_just_now_is_not_kept(
 
 
 def test_small_files_are_not_kept(file: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digests, "_LEAST_BYTES", 1 << 20)
+    monkeypatch.setattr(fingerprint, "_LEAST_BYTES", 1 << 20)
     in_a_new_process(file, monkeypatch)
     assert not cache.exists()
 
@@ -207,7 +207,7 @@ def test_where_the_cache_lies(file: Path, tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_cache_keeps_the_latest_files(
     file: Path, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(digests, "_MOST_ENTRIES", 3)
+    monkeypatch.setattr(fingerprint, "_MOST_ENTRIES", 3)
     for number in range(5):
         in_a_new_process(Path(shutil.copy(file, tmp_path / str(number))), monkeypatch)
     paths = [entry["state"]["path"] for entry in json.loads((cache / "digests.json").read_text())["entries"]]

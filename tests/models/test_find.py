@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from bertfeat import models
 from bertfeat.cli import main
 from bertfeat.errors import ModelError
-from bertfeat.models import DEFAULT_MODEL, Model, digests, find, find_model
+from bertfeat.models import DEFAULT_MODEL, Model, find, find_model, fingerprint
 from bertfeat.recipe import Pooling
 from tests.support.tiny_models import rewrite
 
@@ -155,7 +155,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return whole(stream, kind)
 
     monkeypatch.setattr(hashlib, "file_digest", spy)
-    monkeypatch.setattr(digests, "_known_digests", {})
+    monkeypatch.setattr(fingerprint, "_known_digests", {})
     return names
 
 

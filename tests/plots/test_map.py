@@ -13,8 +13,8 @@ from bertfeat.corpus import KeptColumn
 from bertfeat.errors import BertfeatError, FeatureSetError, NotDerivableError, UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.plots import draw_map, map_documents, write_map_page
+from bertfeat.plots.map import METHODS
 from bertfeat.plots.palette import NAMED, NO_VALUE, OTHERS, SCALE
-from bertfeat.plots.projection import METHODS
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, vector_set
 from tests.support.plots_toy import COUNT, Page, kept, plotted, svg_fills, svg_texts
@@ -179,7 +179,7 @@ def test_ids_have_colors_only_where_they_are_few(features: FeatureSet, tmp_path:
 def test_countless_values_are_not_counted(
     features: FeatureSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertfeat.plots.coloring.MOST_VALUES", 50)
+    monkeypatch.setattr("bertfeat.plots.map_content.MOST_VALUES", 50)
     with pytest.raises(UsageError, match="many has more than 50 different values"):
         draw_map(features, tmp_path / "map.png", color="many")
 

@@ -11,9 +11,8 @@ import pytest
 from bertfeat.errors import UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.plots import draw_curves, draw_layers, draw_map, draw_table7
-from bertfeat.plots.font_choice import choose_fonts
 from bertfeat.plots.palette import NAMED
-from bertfeat.plots.texts import number_labels, one_line
+from bertfeat.plots.texts import choose_fonts, number_labels, one_line
 from tests.support.drawn_reports import head_table_of, history_of, probed
 from tests.support.plots_toy import LONG, drawn_texts, inside, plotted, svg_texts
 

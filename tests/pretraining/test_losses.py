@@ -11,15 +11,11 @@ from torch.nn.functional import cosine_similarity
 
 from bertfeat.errors import ModelError, UsageError
 from bertfeat.models import Model
-from bertfeat.pretraining.evaluation import score_examples, unigram_logs
-from bertfeat.pretraining.examples import Collator, SequenceExamples
-from bertfeat.pretraining.losses import Anchor, batch_loss, pool
-from bertfeat.pretraining.masking import UNPREDICTED
+from bertfeat.pretraining.corpus import CorpusSplit, CorpusText, TokenStore, split_corpus, write_tokens
+from bertfeat.pretraining.examples import UNPREDICTED, Collator, SequenceExamples
+from bertfeat.pretraining.losses import Anchor, batch_loss, pool, score_examples, unigram_logs
 from bertfeat.pretraining.networks import continued_network, start_from_frequencies
-from bertfeat.pretraining.ranges import CorpusSplit, split_corpus
 from bertfeat.pretraining.settings import Objective, PretrainingSettings
-from bertfeat.pretraining.texts import CorpusText
-from bertfeat.pretraining.token_store import TokenStore, write_tokens
 from bertfeat.pretraining.vocabulary import PretrainingTokenizer, open_tokenizer
 from bertfeat.recipe import Pooling
 from tests.support.tiny_models import Tiny

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from bertfeat.pretraining.masking import UNPREDICTED, Masker
+from bertfeat.pretraining.examples import UNPREDICTED, Masker
 from bertfeat.pretraining.settings import MaskShares
 
 VOCABULARY, SPECIAL, MASK = 1000, 5, 4

@@ -27,8 +27,8 @@ from bertfeat.extraction import Extractor
 from bertfeat.io import ResultKind, folder_lock, result_kind
 from bertfeat.models import find_model
 from bertfeat.pretraining import Objective, PretrainingProgress, PretrainingReport, verify_pretrained
+from bertfeat.pretraining.corpus import TokenStore
 from bertfeat.pretraining.losses import BatchLoss, batch_loss
-from bertfeat.pretraining.token_store import TokenStore
 from tests.support.pretraining_toy import write_corpus
 from tests.support.sentence_models import sentence_folder, with_encoder_apart
 from tests.support.tiny_models import Tiny

@@ -7,10 +7,9 @@ import pytest
 from scipy.stats import binom
 
 from bertfeat.errors import CorpusError
-from bertfeat.pretraining.ranges import DocumentRanges, split_corpus
-from bertfeat.pretraining.sequences import SHORTER, SegmentDrawer, Segments
+from bertfeat.pretraining.corpus import DocumentRanges, TokenStore, split_corpus
+from bertfeat.pretraining.examples import SHORTER, SegmentDrawer, Segments
 from bertfeat.pretraining.settings import Objective
-from bertfeat.pretraining.token_store import TokenStore
 from tests.support.pretraining_toy import numbered_store
 
 LENGTH = 64

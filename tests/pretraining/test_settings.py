@@ -7,8 +7,7 @@ import pytest
 
 from bertfeat.errors import UsageError
 from bertfeat.pretraining import SHAPES, ModelShape, Objective, PretrainingSettings
-from bertfeat.pretraining.settings import MaskShares, default_rate, parse_mask
-from bertfeat.pretraining.shapes import parse_shape
+from bertfeat.pretraining.settings import MaskShares, default_rate, parse_mask, parse_shape
 
 
 def test_a_new_model_is_mini_and_learns_both() -> None:

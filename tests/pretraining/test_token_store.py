@@ -9,8 +9,7 @@ from tokenizers import Tokenizer as FastTokenizer
 
 from bertfeat.corpus import CorpusSettings
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.pretraining.texts import CorpusText, CorpusTexts
-from bertfeat.pretraining.token_store import SentenceCutter, TokenStore, write_tokens
+from bertfeat.pretraining.corpus import CorpusText, CorpusTexts, SentenceCutter, TokenStore, write_tokens
 from tests.support.tiny_tokenizers import BERT_NAMES, ROBERTA_NAMES, SENTENCES, byte_level, word_piece
 
 TEXTS = [

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bertfeat.errors import BertfeatError, NotDerivableError, UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.search import export_to_lance, export_to_qdrant
-from bertfeat.search.databases.database_recall import ExactRows, judge_database, sample_queries
 from bertfeat.search.databases.database_rows import DatabaseRows
+from bertfeat.search.databases.export import ExactRows, judge_database, sample_queries
 from bertfeat.search.vectors.faiss_search import EMPTY
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, neighbors, vector_set
@@ -80,7 +80,7 @@ def exact_of(rows: DatabaseRows) -> ExactRows:
 
 
 def test_exact_search_is_brute_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertfeat.search.databases.database_recall._SCORED_ROWS", 70)
+    monkeypatch.setattr("bertfeat.search.databases.export._SCORED_ROWS", 70)
     monkeypatch.setattr("bertfeat.search.building.feature_source._READ_ROWS", 150)
     vectors = clustered(500)
     truth = exact_of(rows_of(vector_set(tmp_path / "f", vectors))).truth()

@@ -17,7 +17,7 @@ from bertfeat.errors import BertfeatError, CorpusError, IndexFolderError, NotDer
 from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
 from bertfeat.progress import StepProgress
 from bertfeat.search import BuildOptions, LayerTable, build_index, evaluate_beir, evaluate_layers
-from bertfeat.search.evaluation.layer_scores import QueryResamples
+from bertfeat.search.evaluation.layer_table import QueryResamples
 from bertfeat.search.index import Index
 from tests.search.test_beir import beir_folder
 from tests.support.features_toy import MODEL, H, L, toy_part, toy_set

@@ -29,9 +29,9 @@ from bertfeat.search import (
     build_index,
     verify_index,
 )
-from bertfeat.search.building import shard_plan
-from bertfeat.search.building.shard_plan import SourcePart, SourceRows, plan_shards
-from bertfeat.search.building.shard_worker import ShardJob
+from bertfeat.search.building import feature_source
+from bertfeat.search.building.feature_source import SourcePart, SourceRows, plan_shards
+from bertfeat.search.building.sharded_build import ShardJob
 from bertfeat.search.document_store import IndexStoresWriter
 from tests.support.features_toy import toy_parts, toy_set
 from tests.support.index_toy import clustered, current_files, files_of, neighbors, vector_set
@@ -68,7 +68,7 @@ class Here:
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a shard have 200 vectors at least; the workers do not plan."""
-    monkeypatch.setattr(shard_plan, "LEAST_BYTES", 200 * WIDTH * 4)
+    monkeypatch.setattr(feature_source, "LEAST_BYTES", 200 * WIDTH * 4)
 
 
 @pytest.fixture
@@ -138,10 +138,10 @@ def test_a_shard_has_vectors_where_there_are_any() -> None:
 def test_the_size_of_shards_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     million = plan_shards(parts_of(*[10_000] * 100), 384)
-    assert all(shard.vectors * 384 * 4 <= shard_plan.LEAST_BYTES for shard in million)
+    assert all(shard.vectors * 384 * 4 <= feature_source.LEAST_BYTES for shard in million)
     assert len(million) == 17
     many = plan_shards(parts_of(*[16_384] * 61_036), 384)  # 10⁹ vectors
-    assert all(shard.vectors * 384 * 4 <= shard_plan.MOST_BYTES for shard in many)
+    assert all(shard.vectors * 384 * 4 <= feature_source.MOST_BYTES for shard in many)
     assert sum(shard.vectors for shard in many) == 16_384 * 61_036
     assert len(many) < 1500
 
@@ -196,7 +196,7 @@ def test_the_size_of_shards_changes_nothing(
     size: int, sets: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = build(sets, tmp_path / "one.index", engine=Here())
-    monkeypatch.setattr(shard_plan, "LEAST_BYTES", size)
+    monkeypatch.setattr(feature_source, "LEAST_BYTES", size)
     settings = build(sets, tmp_path / "other.index", engine=Here())
     check_same(tmp_path / "other.index", tmp_path / "one.index", settings, wanted)
 
@@ -206,7 +206,7 @@ def test_the_size_of_shards_changes_nothing(
 def test_tokens_words_and_derived_columns(
     column: str, keep_text: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shard_plan, "LEAST_BYTES", 1)
+    monkeypatch.setattr(feature_source, "LEAST_BYTES", 1)
     sets = [toy_set(tmp_path / "a.features"), toy_set(tmp_path / "b.features", *toy_parts(pairs=True))]
     options = BuildOptions(keep_text=keep_text)
     wanted = build_index(sets, tmp_path / "one.index", column, options=options)
@@ -272,8 +272,8 @@ BUILD = """
 import sys
 from bertfeat.distributed import Processes
 from bertfeat.search import build_index
-from bertfeat.search.building import shard_plan
-shard_plan.LEAST_BYTES = 200 * 16 * 4
+from bertfeat.search.building import feature_source
+feature_source.LEAST_BYTES = 200 * 16 * 4
 def stop(progress):
     if progress.step == "add" and progress.done:
         print("here", flush=True)

@@ -16,8 +16,8 @@ from bertfeat.search import (
     append_features,
     build_index,
     remove_documents,
-    source_sets,
 )
+from bertfeat.search.building import feature_source
 from bertfeat.search.settings import SourceSet
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import RECORD, clustered, neighbors, vector_set
@@ -176,7 +176,7 @@ def test_a_kept_column_with_the_name_of_the_stores_own(tmp_path: Path) -> None:
 def test_more_sets_than_two_bytes_can_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(tmp_path, clustered(20))
     many = tuple(SourceSet(f"/nowhere/{number}", 1, "") for number in range(40_000))
-    real = source_sets.merge_sources
+    real = feature_source.merge_sources
     monkeypatch.setattr(
         "bertfeat.search.building.update.merge_sources", lambda known, sets: real([*known, *many], sets)
     )

@@ -58,7 +58,7 @@ def test_every_flipped_byte_is_told(kind: str, copied: Callable[..., Path]) -> N
 
 
 def test_large_files_are_told_by_the_check_alone(copied: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertfeat.search.folder.check_files.__kwdefaults__", {"digest_up_to": 0})
+    monkeypatch.setattr("bertfeat.search.index_files.check_files.__kwdefaults__", {"digest_up_to": 0})
     folder = copied("flat")
     path = version_of(folder) / "index.faiss"
     data = bytearray(path.read_bytes())
@@ -75,7 +75,7 @@ def test_flipped_bytes_of_arrow_files_are_no_crash(
     name: str, copied: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in files that are too large for a digest at every opening: an error, or what was not touched."""
-    monkeypatch.setattr("bertfeat.search.folder.check_files.__kwdefaults__", {"digest_up_to": 0})
+    monkeypatch.setattr("bertfeat.search.index_files.check_files.__kwdefaults__", {"digest_up_to": 0})
     folder = copied("words")
     path = version_of(folder) / name
     sound, told = path.read_bytes(), []
@@ -95,7 +95,7 @@ def test_flipped_bytes_of_arrow_files_are_no_crash(
 
 
 def test_texts_that_are_no_text_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertfeat.search.folder.check_files.__kwdefaults__", {"digest_up_to": 0})
+    monkeypatch.setattr("bertfeat.search.index_files.check_files.__kwdefaults__", {"digest_up_to": 0})
     vector_set(tmp_path / "toy.features", clustered(5000))
     build_index(tmp_path / "toy.features", tmp_path / "toy.index", options=BuildOptions(evaluate=False))
     path = version_of(tmp_path / "toy.index") / "documents.arrow"

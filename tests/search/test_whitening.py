@@ -25,9 +25,9 @@ from bertfeat.search import (
     remove_documents,
     verify_index,
 )
-from bertfeat.search.building import shard_plan
+from bertfeat.search.building import feature_source
 from bertfeat.search.settings import read_index_settings, write_index_settings
-from bertfeat.search.vectors.whitening import fit_whitening, measure_spectrum
+from bertfeat.search.vectors.faiss_transforms import fit_whitening, measure_spectrum
 from tests.search.test_sharded_build import Here, check_same
 from tests.support.index_toy import clustered, neighbors, vector_set, version_of, whitened
 
@@ -211,7 +211,7 @@ def test_names() -> None:
 
 @pytest.mark.parametrize("kind", ["flat", "ivf", "ivf on disk"])
 def test_workers_make_the_same_index(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_plan, "LEAST_BYTES", 100 * WIDTH * 4)
+    monkeypatch.setattr(feature_source, "LEAST_BYTES", 100 * WIDTH * 4)
     memory = 10_000 if kind.endswith("on disk") else None
     options = BuildOptions(type=kind.removesuffix(" on disk"), transform=as_whitening("whiten:9"), memory=memory)
     vector_set(tmp_path / "toy.features", stored(), parts=5)

@@ -12,8 +12,7 @@ import pytest
 
 from bertfeat import Extractor
 from bertfeat.corpus import Document
-from bertfeat.server.batching import Batcher, ClosedError, EncoderError, QueueFullError
-from bertfeat.server.text_request import TextRequest
+from bertfeat.server.batching import Batcher, ClosedError, EncoderError, QueueFullError, TextRequest
 from bertfeat.server.wanted import WantedReader
 from tests.support.live_server import hold_encoder
 from tests.support.tiny_models import Tiny

@@ -91,7 +91,7 @@ def check(compared: ComparisonReport, wanted: Sequence[LayerPair]) -> None:
 @pytest.mark.parametrize("sums", [1 << 30, 1], ids=["read once", "read again for each layer"])
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str, sums: int) -> None:
-    monkeypatch.setattr("bertfeat.study.layer_pairs._MOST_BYTES", sums)
+    monkeypatch.setattr("bertfeat.study.compare._MOST_BYTES", sums)
     first, second = first_parts(poolings=[pooling]), second_parts(poolings=[pooling])
     steps: list[StepProgress] = []
     compared = compare_features(

@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import rankdata
 
 from bertfeat.features import RunningMean
-from bertfeat.study.cosines import average_ranks, find_similarity_structure
-from bertfeat.study.moments import CkaSums
+from bertfeat.study.likeness import CkaSums, average_ranks, find_similarity_structure
 
 
 @pytest.mark.parametrize("cuts", [[], [1], [5, 6, 30], list(range(1, 50))], ids=len)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertfeat.pretraining.token_store import CONTINUES, TokenStore
+from bertfeat.pretraining.corpus import CONTINUES, TokenStore
 
 _TEXT = """
 the a river bank money water ran fast old mill stood near town people went to market day night sun moon star

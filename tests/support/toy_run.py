@@ -81,7 +81,7 @@ def _do_little() -> None:
     rate = _module("bertfeat.encoder").product_rate
     _module("bertfeat.encoder").product_rate = lambda *shape, rows: rate(*shape, rows=min(rows, 64), repeats=1)
     _module("bertfeat.search.evaluation.recall").SECONDS_TIMED = 0.0
-    _module("bertfeat.pretraining.estimate").SECONDS_MEASURED = 0.0
+    _module("bertfeat.pretraining.calls").SECONDS_MEASURED = 0.0
     _module("bertfeat.learning.loop").is_over = lambda history, _settings: bool(history)
     _module("_machine").digest_of_room = lambda _room: "not looked at"
     _module("os").fsync = lambda _file: None

@@ -15,12 +15,10 @@ import obstore
 from obstore import exceptions
 
 from bertfeat.errors import StorageError, UsageError
-from bertfeat.io.regular import MOST_BYTES
-from bertfeat.io.storage.object_errors import ANSWERS, explain_error, is_passing
 from bertfeat.io.storage.object_file import READ_AHEAD, ObjectFile
 from bertfeat.io.storage.opening import Clients, needs_boto3, open_clients
-from bertfeat.io.storage.store import Stamp, StoredFile
-from bertfeat.io.storage.waiting import ask_storage, patience
+from bertfeat.io.storage.request import ANSWERS, ask_storage, explain_error, is_passing, patience
+from bertfeat.io.storage.store import MOST_BYTES, Stamp, StoredFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,10 +26,10 @@ if TYPE_CHECKING:
     from obstore import Bytes, GetOptions, ObjectMeta, PutMode, UpdateVersion
 
 MOST_OBJECT = 5 * 10**9
+"""Bytes of the largest object that is brought in one request: S3 takes no more."""
+
 _PIECE = 64 << 20  # bytes of a request that brings a piece of a larger object
 _MOST_PIECES = 9_000  # of the 10,000 that an object may be made of
-"""Bytes of the largest object: what one request may bring to S3."""
-
 _TAIL = 1 << 16  # bytes at the end of a file that come with its size: most footers fit into them
 _LARGE = 1 << 20  # bytes from which on an upload is waited for as long as a request is tried
 _COMPARED = 1 << 23  # bytes of two files that are compared at once
@@ -49,12 +47,7 @@ class Bucket:
 
     @classmethod
     def open_bucket(cls, scheme: str, bucket: str) -> "Bucket":
-        """Open a bucket with the credentials of the environment; nothing is asked of it yet.
-
-        Raises:
-            UsageError: a setting in the environment that cannot be right.
-            StorageError: credentials that are missing, or a profile that cannot be used.
-        """
+        """Open a bucket with the credentials of the environment; nothing is asked of it yet."""
         address, seconds = f"{scheme}://{bucket}", patience()
         try:
             return cls(open_clients(scheme, bucket, seconds), address, seconds)

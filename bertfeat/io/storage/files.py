@@ -11,9 +11,9 @@ from itertools import islice
 from pathlib import Path
 
 from bertfeat.errors import errors_within, needed_library
-from bertfeat.io.atomic import atomic, refuse_folder_path, storage_errors
+from bertfeat.io.output import atomic, refuse_folder_path, storage_errors, unique_sibling
 from bertfeat.io.storage.address import Address, Location
-from bertfeat.io.storage.local import LocalStore, unique_sibling
+from bertfeat.io.storage.local import LocalStore
 from bertfeat.io.storage.object_file import ObjectFile
 from bertfeat.io.storage.store import Stamp, Store, StoredFile
 from bertfeat.io.threads import ContextPool

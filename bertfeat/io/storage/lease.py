@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from bertfeat.errors import StorageError, UsageError
-from bertfeat.io.json_codec import JsonError, canonical_json, decode_json
+from bertfeat.io.json_file import JsonError, canonical_json, decode_json
 from bertfeat.io.lock_owner import LockOwner
 from bertfeat.io.storage.address import Location
 from bertfeat.io.storage.files import file_stamp, list_files, put_file, read_file, remove_stored, replace_file
@@ -94,7 +94,7 @@ class Lease:
         Raises:
             StorageError: the storage cannot be written.
         """
-        claim = new_claim(seconds, owner)
+        claim = _new_claim(seconds, owner)
         since = time.monotonic()
         stamp = put_file(place, canonical_json(claim), if_absent=True)
         return cls(place, claim, stamp, since) if stamp else None
@@ -226,19 +226,18 @@ class LeaseWatch:
             return None  # given up at this moment: it is to be had at the next attempt
         claim, stamp = found
         over = self._unchanged(place) >= max(self.seconds, claim.seconds if claim else 0.0)
-        return self._take_over(place, stamp) if over or (claim and claim.owner.is_surely_gone) else None
-
-    def _take_over(self, place: Location, stamp: Stamp) -> Lease | None:
-        claim, since = new_claim(self.seconds, self._owner), time.monotonic()
-        taken = replace_file(place, canonical_json(claim), stamp)
+        if not over and not (claim and claim.owner.is_surely_gone):
+            return None
+        own, since = _new_claim(self.seconds, self._owner), time.monotonic()
+        taken = replace_file(place, canonical_json(own), stamp)
         self._seen.pop(place, None)
-        return Lease(place, claim, taken, since) if taken else None
+        return Lease(place, own, taken, since) if taken else None
 
     def _unchanged(self, place: Location) -> float:
         seen = self._seen.get(place)
         return time.monotonic() - seen[1] if seen else 0.0
 
 
-def new_claim(seconds: float, owner: LockOwner | None) -> Claim:
+def _new_claim(seconds: float, owner: LockOwner | None) -> Claim:
     """A claim of this process."""
     return Claim(owner or LockOwner.current(), secrets.token_hex(16), seconds)

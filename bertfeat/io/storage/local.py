@@ -1,17 +1,18 @@
-"""Local folders as a store."""
+"""Files of this machine, opened only if they are regular ones, and its folders as a store.
+
+Reading a pipe in the place of a regular file could wait for ever.
+"""
 
 import filecmp
 import os
-import secrets
 import shutil
-import stat as modes
+import stat
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 
-from bertfeat.io.atomic import lock_file, put_in_place, remove_file, storage_errors
-from bertfeat.io.regular import open_regular, read_regular
-from bertfeat.io.storage.store import Stamp, StoredFile
+from bertfeat.io.output import lock_file, put_in_place, remove_file, storage_errors, unique_sibling
+from bertfeat.io.storage.store import MOST_BYTES, Stamp, StoredFile
 
 _ATTEMPTS = 5  # to write into a folder that others clear and remove
 
@@ -30,16 +31,12 @@ class LocalStore:
     def stamp(self, name: str) -> Stamp:
         """Size and time of change of a regular file."""
         status = os.stat(name)
-        if not modes.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise FileNotFoundError(2, "not a regular file", name)
         return _status_stamp(status)
 
     def list(self, folder: str, prefix: str = "") -> Iterator[StoredFile]:
-        """The files below a folder; none where there is no folder. Links to folders are not followed.
-
-        Raises:
-            OSError: a folder that cannot be read.
-        """
+        """The files below a folder; none where there is no folder. Links to folders are not followed."""
         head, slash, start = prefix.rpartition("/")
         yield from _walk(os.path.join(folder, head) if head else folder, head + slash, start)
 
@@ -96,9 +93,41 @@ class LocalStore:
             return None
 
 
-def unique_sibling(path: Path) -> Path:
-    """A hidden name in the folder of a file that no other writer takes."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+def real_path(path: str | Path) -> Path:
+    """The absolute path without links; where links lead in a circle, as far as they lead.
+
+    ``Path.resolve`` raises an error in that case.
+    """
+    return Path(os.path.realpath(path))
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a regular file for reading.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe is opened without waiting for a writer
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(f"not a regular file: {path}")
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_regular(path: Path) -> bytes:
+    """Read a whole regular file.
+
+    Raises:
+        OSError: it cannot be opened, is no regular file, or is larger than any that is read whole.
+    """
+    with open_regular(path) as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise OSError(f"{path} has more than {MOST_BYTES:,} bytes, which is no file of this kind")
+    return data
 
 
 def _status_stamp(status: os.stat_result) -> Stamp:
@@ -119,7 +148,7 @@ def _walk(folder: str, above: str, start: str = "") -> Iterator[StoredFile]:
             status = entry.stat()
         except FileNotFoundError:
             continue  # removed since, or a link that leads nowhere
-        if modes.S_ISREG(status.st_mode):
+        if stat.S_ISREG(status.st_mode):
             yield StoredFile(above + entry.name, _status_stamp(status))
 
 

@@ -42,12 +42,7 @@ class Clients:
 
 
 def open_clients(scheme: str, bucket: str, seconds: float) -> Clients:
-    """Open a bucket; nothing is asked of it yet. A request is tried for so many seconds.
-
-    Raises:
-        UsageError: a setting in the environment that cannot be right.
-        StorageError: a profile of AWS that cannot be used.
-    """
+    """Open a bucket; nothing is asked of it yet. A request is tried for so many seconds."""
     if scheme == "memory":
         memory = _open_memory(bucket)
         return Clients(memory, memory)
@@ -69,8 +64,7 @@ def open_clients(scheme: str, bucket: str, seconds: float) -> Clients:
 def _check_environment(prefix: str) -> None:
     """Refuse settings over which obstore would panic: endpoints without a host, keys that no request can carry.
 
-    Raises:
-        UsageError: names the variable; the value of a key is not shown.
+    The error names the variable, and does not show the value of a key.
     """
     for name, value in os.environ.items():
         if not name.startswith(prefix):

@@ -6,6 +6,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Protocol
 
+MOST_BYTES = 1 << 28
+"""Bytes of the largest file that is read whole: the size of a manifest of 500,000 parts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
@@ -36,7 +39,7 @@ class Store(Protocol):
         """Open a file for reading; it can be sought in."""
 
     def read(self, name: str) -> bytes:
-        """Read a whole file, of a size that fits into memory."""
+        """Read a whole file, of no more than :data:`MOST_BYTES`."""
 
     def stamp(self, name: str) -> Stamp:
         """Size and tag of a file."""

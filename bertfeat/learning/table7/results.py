@@ -1,4 +1,4 @@
-"""The runs of a table of layers, its rows, and the table as JSON and as Markdown."""
+"""The folder of a table of layers: its rows, their runs, and the table as JSON and as Markdown."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,13 +16,14 @@ from bertfeat.io import (
     JsonFormat,
     atomic,
     canonical_json,
+    read_regular,
     refuse_folder_path,
     remove_file,
     storage_errors,
     to_plain,
     write_json,
 )
-from bertfeat.learning.inputs import Extraction, parse_input
+from bertfeat.learning.inputs import Extraction, FeaturesState, features_state, parse_input
 from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.settings import GridPoint, HeadSettings, Schedule
 from bertfeat.learning.tasks import task_of
@@ -62,6 +63,10 @@ FINE_TUNED_ROW = TableRow(FINE_TUNING, "Fine-tuned", 96.4)
 """The paper's row of BERT base; BERT large came to 96.6."""
 
 
+MOST_FREQUENT, COSINE = "most-frequent", "cosine"
+"""Baselines, which have rows and no files of their own."""
+
+
 def parse_rows(rows: Iterable[str | TableRow], num_layers: int) -> tuple[TableRow, ...]:
     """The rows that are meant: ``paper`` for the paper's six, ``all`` for every single layer, or specifications.
 
@@ -89,7 +94,7 @@ def parse_rows(rows: Iterable[str | TableRow], num_layers: int) -> tuple[TableRo
 
 FORMAT_VERSION = 1
 SETTINGS_NAME = "_settings.json"
-RUNS_NAME = "runs"
+_RUNS_NAME = "runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +177,7 @@ class TableIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class TableSettings:
+class _TableSettings:
     """The content of ``_settings.json``: the identity of a table, and where its features are."""
 
     format_version: int
@@ -187,16 +192,16 @@ class HeadRuns:
         self, folder: Path, identity: TableIdentity, places: Mapping[str, tuple[str, ...]] | None = None
     ) -> None:
         self._table = folder
-        self.folder = folder / RUNS_NAME
+        self.folder = folder / _RUNS_NAME
         self.digest = identity.digest
-        existing = read_table_settings(folder)
+        existing = _read_table_settings(folder)
         if existing is not None and (differ := identity.differences(existing.identity)):
             raise HeadError(
                 f"{folder} holds a table with other {' and '.join(differ)}",
                 remedy=f"name another folder with {parameter('folder')}, or remove that one",
             )
         if places is not None and (existing is None or existing.places != places):
-            write_json(folder / SETTINGS_NAME, TableSettings(FORMAT_VERSION, identity, places))
+            write_json(folder / SETTINGS_NAME, _TableSettings(FORMAT_VERSION, identity, places))
 
     def path(self, place: str) -> Path:
         """The file of a run."""
@@ -228,7 +233,7 @@ class HeadRuns:
         write_json(path, asdict(_HeadRunFile(FORMAT_VERSION, self.digest, run)))
 
 
-def read_table_settings(folder: Path) -> TableSettings | None:
+def _read_table_settings(folder: Path) -> _TableSettings | None:
     """The settings of the table in a folder; None where there is none."""
     return _IDENTITY_FORMAT.read(folder / SETTINGS_NAME)
 
@@ -236,7 +241,7 @@ def read_table_settings(folder: Path) -> TableSettings | None:
 _REMEDY = "remove it, and that run is done again"
 _RUN_FORMAT = JsonFormat(_HeadRunFile, FORMAT_VERSION, error=HeadError, remedy=_REMEDY)
 _IDENTITY_FORMAT = JsonFormat(
-    TableSettings,
+    _TableSettings,
     FORMAT_VERSION,
     error=HeadError,
     remedy=lambda: f"name another folder with {parameter('folder')}",
@@ -246,8 +251,8 @@ _IDENTITY_FORMAT = JsonFormat(
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-RESULTS_NAME = "table7.json"
-MARKDOWN_NAME = "table7.md"
+_RESULTS_NAME = "table7.json"
+_MARKDOWN_NAME = "table7.md"
 PICTURE_NAME = "table7.png"
 
 
@@ -295,12 +300,12 @@ class HeadTable:
 
 def write_head_table(folder: Path, table: HeadTable) -> None:
     """Write ``table7.json`` and ``table7.md``; a picture of an earlier table is removed."""
-    for name in (RESULTS_NAME, MARKDOWN_NAME, PICTURE_NAME):
+    for name in (_RESULTS_NAME, _MARKDOWN_NAME, PICTURE_NAME):
         refuse_folder_path(folder / name)
-    for name in (MARKDOWN_NAME, PICTURE_NAME):  # nothing stays beside a table that it does not show
+    for name in (_MARKDOWN_NAME, PICTURE_NAME):  # nothing stays beside a table that it does not show
         remove_file(folder / name)
-    write_json(folder / RESULTS_NAME, {"format_version": FORMAT_VERSION, **asdict(table)})
-    with atomic(folder / MARKDOWN_NAME) as temporary:
+    write_json(folder / _RESULTS_NAME, {"format_version": FORMAT_VERSION, **asdict(table)})
+    with atomic(folder / _MARKDOWN_NAME) as temporary:
         temporary.write_text(format_head_table(table), encoding="utf-8", errors="backslashreplace")
 
 
@@ -358,3 +363,77 @@ def format_scores(values: Sequence[float]) -> str:
 def markdown_line(cells: Iterable[str]) -> str:
     """A line of a table."""
     return f"| {' | '.join(cells)} |"
+
+
+# ── verification ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class Table7VerifyReport:
+    """A sound Table 7."""
+
+    folder: Path
+    rows: int  # of the table; 0 while it is not finished
+    runs: int  # that are kept, those of rows that the table no longer shows, too
+    unfinished: int  # trainings that were begun
+    features: Mapping[str, FeaturesState]  # of train, dev and test
+
+
+@checked
+def verify_head_table7(folder: str | Path) -> Table7VerifyReport:
+    """Read every run of a head's table against its digest, and compare the table with them and with its Markdown.
+
+    Raises:
+        HeadError: there is no table, or something of it does not hold.
+    """
+    folder = Path(folder)
+    settings = _read_table_settings(folder)
+    if settings is None:
+        raise HeadError("there is no Table 7 in it", where=folder, remedy=_AGAIN)
+    runs = HeadRuns(folder, settings.identity)
+    kept = {path.relative_to(runs.folder).with_suffix("").as_posix() for path in runs.folder.glob("*/*.json")}
+    for place in kept:
+        runs.read(place)
+    table = _read_table(folder)
+    if table is not None:
+        _check_table(folder, table, runs)
+    return Table7VerifyReport(
+        folder=folder,
+        rows=0 if table is None else len(table.rows),
+        runs=len(kept),
+        unfinished=len(list(runs.folder.glob("*/*.head"))),
+        features={
+            name: features_state(folder, settings.places.get(name, ()), digest)
+            for name, digest in settings.identity.data.items()
+        },
+    )
+
+
+def _read_table(folder: Path) -> HeadTable | None:
+    table = _TABLE_FORMAT.read(folder / _RESULTS_NAME)
+    if table is None and (folder / _MARKDOWN_NAME).exists():  # which is written after it
+        raise HeadError("it is missing", where=folder / _RESULTS_NAME, remedy=_AGAIN)
+    return table
+
+
+def _check_table(folder: Path, table: HeadTable, runs: HeadRuns) -> None:
+    """Compare a table with the runs that are kept (baselines are not), and with its Markdown."""
+    for run in (run for row in table.rows if row.name not in (MOST_FREQUENT, COSINE) for run in row.runs):
+        kept = runs.read(run.place)
+        if kept != run:
+            problem = f"the run {run.place} is {'not there' if kept is None else 'another one'}"
+            raise HeadError(problem, where=folder / _RESULTS_NAME, remedy=_AGAIN)
+    path = folder / _MARKDOWN_NAME
+    try:
+        text = read_regular(path)
+    except FileNotFoundError as error:
+        raise HeadError("it is missing", where=path, remedy=_AGAIN) from error
+    except OSError as error:
+        raise HeadError(f"cannot be read ({error})", where=path, remedy=_AGAIN) from error
+    if text != format_head_table(table).encode("utf-8", "backslashreplace"):
+        raise HeadError(f"it does not show what {_RESULTS_NAME} says", where=path, remedy=_AGAIN)
+
+
+_AGAIN = "run the same table7 command again: what is done is not done again"
+_TABLE_FORMAT = JsonFormat(HeadTable, FORMAT_VERSION, error=HeadError, remedy=_AGAIN)

@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from itertools import islice
@@ -16,7 +16,6 @@ from bertfeat.display import displayed
 from bertfeat.errors import TrainingError, UsageError, errors_within
 from bertfeat.features import FeatureSet
 from bertfeat.io import ResultKind, hold_result_folder, storage_errors
-from bertfeat.learning.checkpoint import STATE_NAME, remove_checkpoint
 from bertfeat.learning.datasets import (
     ALL_LAYERS,
     HeadOptions,
@@ -27,8 +26,9 @@ from bertfeat.learning.datasets import (
     open_request,
     recorded_model,
 )
-from bertfeat.learning.examples import HeadExamples, OpenSources
+from bertfeat.learning.examples import HeadExamples, OpenSources, extracted_sets, open_sources
 from bertfeat.learning.fine_tuning import fine_tuned_head
+from bertfeat.learning.head_files import STATE_NAME, remove_checkpoint
 from bertfeat.learning.inputs import count_failed_rows, record_place
 from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.loop import HeadLoop, SolvedHeads, store_guesses
@@ -36,8 +36,10 @@ from bertfeat.learning.schedule import Epoch, Pace
 from bertfeat.learning.scores import SpanScores
 from bertfeat.learning.settings import PAPER_GRID, GridPoint, HeadSettings
 from bertfeat.learning.table7.results import (
+    COSINE,
     FINE_TUNED_ROW,
     FINE_TUNING,
+    MOST_FREQUENT,
     PAPER_ROWS,
     PICTURE_NAME,
     HeadRow,
@@ -53,7 +55,6 @@ from bertfeat.learning.table7.results import (
 from bertfeat.learning.task import Guess, HeadScores, HeadTexts, Task
 from bertfeat.learning.tasks.labels import merged_labels_warnings
 from bertfeat.learning.trainer import check_tuning, find_tuned_model
-from bertfeat.learning.training import extracted_sets, open_sources
 from bertfeat.models import Model, find_model
 from bertfeat.plots import draw_if_possible, draw_table7
 from bertfeat.progress import AnyProgress, ProgressOption, telling
@@ -69,10 +70,10 @@ _MANY_CAPITALS = 0.01  # share of the words, above which a model that lower-case
 _log = logging.getLogger("bertfeat")
 
 
-def warn_of_lower_case(name: str | Path | None, revision: str | None, features: FeatureSet) -> None:
+def _warn_of_lower_case(name: str | Path | None, revision: str | None, features: FeatureSet) -> None:
     """Warn where a model lower-cases words whose capitals may mark names."""
     model = find_model(name, revision=revision)
-    if lower_cases(model) and (share := share_of_capitals(features)) > _MANY_CAPITALS:
+    if _lower_cases(model) and (share := _share_of_capitals(features)) > _MANY_CAPITALS:
         _log.warning(
             "%s lower-cases its input, and %.0f%% of the words here have capitals, which mark names; the paper's is a "
             "cased model: google-bert/bert-base-cased",
@@ -81,14 +82,14 @@ def warn_of_lower_case(name: str | Path | None, revision: str | None, features: 
         )
 
 
-def lower_cases(model: Model) -> bool:
+def _lower_cases(model: Model) -> bool:
     """Whether a model's tokenizer makes no difference between capitals and small letters."""
     tokenizer = Tokenizer(model)
     pair = tokenizer.pieces(["Paris", "paris"], offsets=False)
     return bool(np.array_equal(pair[0].ids, pair[1].ids))
 
 
-def share_of_capitals(features: FeatureSet) -> float:
+def _share_of_capitals(features: FeatureSet) -> float:
     """The share of words with a capital letter among the first sentences; 0 where no words are stored."""
     if "words" not in features.names:
         return 0.0
@@ -145,27 +146,6 @@ def _rows_have_epochs(rows: Sequence[str | TableRow], task: Task, settings: Head
     meant = [row for given in rows for row in (PAPER_ROWS if given == "paper" else (given,))]
     names = [row if isinstance(row, str) else row.name for row in meant]
     return not names or any(task.has_epochs(settings, mixed=name.startswith("mix")) for name in names)
-
-
-# ── baselines ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-MOST_FREQUENT = "most-frequent"
-COSINE = "cosine"
-BASELINES = (MOST_FREQUENT, COSINE)
-COSINE_TITLE = "Cosine of the two vectors (last layer)"
-
-
-def cosine_guesses(examples: HeadExamples) -> list[Guess]:
-    """The cosine of the two vectors of each example."""
-    return [Guess(value) for value in _cosines(examples)]
-
-
-def _cosines(examples: HeadExamples) -> Iterator[float]:
-    for chunk in examples.store.chunks():
-        first, second = np.split(chunk.features.astype(np.float32), 2, axis=1)
-        norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-        yield from (np.einsum("nw,nw->n", first, second) / np.maximum(norms, 1e-12)).tolist()
 
 
 # ── trainings ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -268,11 +248,11 @@ class HeadTableTraining:
         if frequent is not None:
             guesses[MOST_FREQUENT] = lambda examples: [frequent] * len(examples.gold)
         if self._task.compares and len(train.sets) == 2:
-            guesses[COSINE] = cosine_guesses
+            guesses[COSINE] = _cosine_guesses
         rows = []
         for name, guess in guesses.items():
             scores = self._scores(self._last, lambda which, guess=guess: guess(self._last[which]))  # type: ignore[misc]
-            title = self._task.baseline if name == MOST_FREQUENT else COSINE_TITLE
+            title = self._task.baseline if name == MOST_FREQUENT else "Cosine of the two vectors (last layer)"
             rows.append(HeadRow.of(name, title, [_scored_run(name, 0, scores)]))
         return rows
 
@@ -302,20 +282,26 @@ class HeadTableTraining:
             self._options.tell(progress)
 
 
+def _cosine_guesses(examples: HeadExamples) -> list[Guess]:
+    """The cosine of the two vectors of each example."""
+    guesses: list[Guess] = []
+    for chunk in examples.store.chunks():
+        first, second = np.split(chunk.features.astype(np.float32), 2, axis=1)
+        norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+        guesses += map(Guess, (np.einsum("nw,nw->n", first, second) / np.maximum(norms, 1e-12)).tolist())
+    return guesses
+
+
 def _scored_run(
     row: str, seed: int, scores: Mapping[str, HeadScores], *, epochs: int = 0, seconds: float = 0.0
 ) -> HeadRun:
     test = scores.get("test")
     value = test.f1 if isinstance(test, SpanScores) else None if test is None else test.value
-    return HeadRun(row, seed, scores["dev"].value, value, _single_scores(test or scores["dev"]), epochs, seconds)
-
-
-def _single_scores(scores: HeadScores) -> dict[str, float]:
-    """The scores that are single numbers, by name."""
-    single = {name: value for name, value in asdict(scores).items() if isinstance(value, float)}
-    if isinstance(scores, SpanScores) and scores.best_exact is not None:
-        single["best_exact"] = scores.best_exact.score
-    return single
+    further = test or scores["dev"]
+    single = {name: number for name, number in asdict(further).items() if isinstance(number, float)}
+    if isinstance(further, SpanScores) and further.best_exact is not None:
+        single["best_exact"] = further.best_exact.score
+    return HeadRun(row, seed, scores["dev"].value, value, single, epochs, seconds)
 
 
 # ── the call ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -369,7 +355,7 @@ def train_head_table7(
         options = replace(request.options, tell=tell)
         sets = extracted_sets(sources, replace(options, layers=ALL_LAYERS), folder)
         if task.reads is Pooling.WORD and any(isinstance(source, Path) for source in sources.values()):
-            warn_of_lower_case(options.extractor.get("model"), options.extractor.get("revision"), sets["train"][0])
+            _warn_of_lower_case(options.extractor.get("model"), options.extractor.get("revision"), sets["train"][0])
         last = open_sources(sets, replace(options, layers="last"))  # refuses sets before anything is written
         places = {name: tuple(record_place(each.folder, folder) for each in made) for name, made in sets.items()}
         runs = HeadRuns(folder, _table_identity(last, options), places)

@@ -167,7 +167,11 @@ class Answers(Task):
 
     def lay_out(self, sets: Sequence[FeatureRows], table: ExampleTable, rows: NDArray[np.int64]) -> ExampleLayout:
         """The tokens of each question with its passage."""
-        tokens, passages = PassageTokens.read(sets[0]), _read_passages(sets[0])
+        features, tokens = sets[0], PassageTokens.read(sets[0])
+        if "pair" not in features.names:
+            problem, remedy = "it holds no texts, and answers are cut out of them", "extract it with its texts"
+            raise HeadError(problem, where=features.folder, remedy=remedy)
+        passages = tuple(text for batch in features.stream(["pair"]) for text in batch.column("pair").to_pylist())
         return ExampleLayout(ExampleRows(rows, rows + 1, np.diff(tokens.offsets).astype(np.int32)), tokens, passages)
 
     def vectors_an_example(self, texts: HeadTexts) -> int:
@@ -327,14 +331,6 @@ def _parse_answers(value: object) -> tuple[GoldAnswer, ...]:
     if not all(type(text) is str and type(start) is int for text, start in pairs):
         raise TypeError
     return tuple(GoldAnswer(text, start) for text, start in pairs)
-
-
-def _read_passages(features: FeatureRows) -> tuple[str, ...]:
-    """The passage of each question."""
-    if "pair" not in features.names:
-        problem, remedy = "it holds no texts, and answers are cut out of them", "extract it with its texts"
-        raise HeadError(problem, where=features.folder, remedy=remedy)
-    return tuple(text for batch in features.stream(["pair"]) for text in batch.column("pair").to_pylist())
 
 
 def _locate(

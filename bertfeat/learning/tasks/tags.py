@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 
 _TagLists = Sequence[tuple[str, ...]]
-_SCAN = 8192  # sentences at a time
 
 
 class Tags(Task):
@@ -120,7 +119,7 @@ class Tags(Task):
     def lay_out(self, sets: Sequence[FeatureRows], table: ExampleTable, rows: NDArray[np.int64]) -> ExampleLayout:
         """The words of each sentence that has some."""
         first, lengths = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        for batch in sets[0].stream(["row", "word_start"], batch_rows=_SCAN):
+        for batch in sets[0].stream(["row", "word_start"], batch_rows=8192):
             counts = np.diff(list_offsets(batch, "word_start"))
             first.append(batch.column("row").to_numpy()[counts > 0])
             lengths.append(counts[counts > 0].astype(np.int32))

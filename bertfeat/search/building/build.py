@@ -1,4 +1,4 @@
-"""A feature set becomes an index: a sample trains it, blocks of vectors fill it, exact search measures its recall.
+"""The build of an index from feature sets: a sample trains it, blocks fill it, exact search measures its recall.
 
 Memory is bounded by the index itself. Shapes: n vectors, W values in each.
 """
@@ -18,40 +18,41 @@ from bertfeat.errors import IndexFolderError, UsageError, parameter
 from bertfeat.io import Address, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.recipe import FeatureColumn
-from bertfeat.search.building.feature_source import FeatureSource
-from bertfeat.search.building.filling import Filling, Keep, check_complete, fill_here
-from bertfeat.search.building.shard_files import refuse_indivisible
+from bertfeat.search.building.feature_source import FeatureSets, FeatureSource, describe_source_set, open_feature_sets
+from bertfeat.search.building.filling import Filling, Keep, check_complete, fill_here, refuse_indivisible
 from bertfeat.search.building.sharded_build import Workers, fill_by_workers
 from bertfeat.search.building.token_writer import keep_tokens, plan_tokens
 from bertfeat.search.document_store import IndexStoresWriter
 from bertfeat.search.evaluation import recall
-from bertfeat.search.evaluation.recall_queries import RecallQueries, disturbed_queries, given_queries
+from bertfeat.search.evaluation.recall import RecallQueries, disturbed_queries, given_queries
 from bertfeat.search.options import BuildOptions
-from bertfeat.search.queries import query_texts
-from bertfeat.search.query_encoder import QueryEncoder, check_same_model, embed_queries, open_column_encoder
+from bertfeat.search.queries import QueryEncoder, check_same_model, embed_queries, open_column_encoder, query_texts
 from bertfeat.search.settings import FAISS_NAME, FORMAT_VERSION, REBUILD, IndexSettings, RecallReport, SearchParameter
-from bertfeat.search.source_sets import FeatureSets, describe_source_set, open_feature_sets
-from bertfeat.search.vectors.faiss_factory import create_faiss_index
 from bertfeat.search.vectors.faiss_import import faiss
 from bertfeat.search.vectors.faiss_index import (
     copy_to_gpu,
+    create_faiss_index,
     flat_storage,
     set_search_parameter,
     train_index,
     write_faiss_index,
 )
-from bertfeat.search.vectors.faiss_transforms import judged_transform
+from bertfeat.search.vectors.faiss_transforms import (
+    Whitener,
+    fit_whitening,
+    judged_transform,
+    measure_spectrum,
+    with_transform,
+)
 from bertfeat.search.vectors.index_types import IndexChoice, choose_index
-from bertfeat.search.vectors.metric import copy_as_float32
-from bertfeat.search.vectors.training_sample import (
+from bertfeat.search.vectors.metric import Whitening, copy_as_float32
+from bertfeat.search.vectors.vector_blocks import (
     QUERIES,
     prepare_vectors,
     raw_vectors,
     sample_numbers,
     sample_vectors,
 )
-from bertfeat.search.vectors.whitening import Whitener, fit_whitening, measure_spectrum, with_transform
-from bertfeat.search.vectors.whitening_names import Whitening
 from bertfeat.search.versions import hold_index_folder
 
 
@@ -123,7 +124,7 @@ def build_index(
 
 
 @dataclass(frozen=True, slots=True)
-class BuildReport:
+class _BuildReport:
     """A FAISS index that was written."""
 
     count: int
@@ -144,13 +145,8 @@ def _build_faiss_index(
     keep: Keep,
     clock: "_StepClock",
     workers: Workers | None,
-) -> BuildReport:
-    """Build ``index.faiss`` in ``folder``; every block is handed to ``keep`` too.
-
-    Raises:
-        UsageError: a description that FAISS does not know, or too few vectors for it.
-        IndexFolderError: a vector that is not finite; or the file cannot be written.
-    """
+) -> _BuildReport:
+    """Build ``index.faiss`` in ``folder``; every block is handed to ``keep`` too."""
     index = create_faiss_index(choice.factory, whitener.width if whitener else source.width, options.metric)
     if whitener is not None:
         index = with_transform(index, whitener.matrix(), options.metric)
@@ -173,7 +169,7 @@ def _build_faiss_index(
         del sample  # its memory is for the index now
         filling = Filling(source, choice, options, folder, keep, clock.done, exact)
         index, zero = fill_by_workers(workers, index, filling) if workers else fill_here(index, filling)
-        check_complete(index, source.count)
+        check_complete(index.ntotal, source.count)
     parameter, report = recall.guess_search_parameter(index), None
     if judged:
         with clock.step("evaluate", QUERIES):
@@ -186,7 +182,7 @@ def _build_faiss_index(
         write_faiss_index(index, folder / FAISS_NAME)
     zero = 0 if whitener else zero  # whitening gives them a direction
     transform_done = whitener.whitening if whitener else None
-    return BuildReport(source.count, zero, parameter, report, clock.seconds, transform_done)
+    return _BuildReport(source.count, zero, parameter, report, clock.seconds, transform_done)
 
 
 def _queries_to_tune_on(
@@ -197,12 +193,7 @@ def _queries_to_tune_on(
     encoder: QueryEncoder | None,
     clock: "_StepClock",
 ) -> RecallQueries:
-    """The queries that an index is tuned on, as they will be searched for; of very many a sample.
-
-    Raises:
-        UsageError: there are none, one does not fit the column, or the recall is not to be measured.
-        ModelError: the model cannot be found.
-    """
+    """The queries that an index is tuned on, as they will be searched for; of very many a sample."""
     if not options.evaluate:
         raise UsageError(
             "queries tune an index, and without evaluation nothing is tuned",
@@ -219,7 +210,7 @@ def _queries_to_tune_on(
         if encoder is None:
             folder = source.sets[0].folder
             encoder = open_column_encoder(
-                header.model, header.settings, column, options.query_prompt, model, where=folder
+                header.model, header.settings, [column], options.query_prompt, model, where=folder
             )
         else:
             check_same_model(source.sets[0].folder, header.model, encoder, IndexFolderError, rebuild=REBUILD)
@@ -229,12 +220,7 @@ def _queries_to_tune_on(
 
 
 def _fit_to_source(source: FeatureSource, whitening: Whitening | None, clock: "_StepClock") -> Whitener | None:
-    """Fit a whitening to all vectors of a source, in a pass of its own.
-
-    Raises:
-        UsageError: the vectors vary in fewer directions than are asked for.
-        IndexFolderError: a vector that is not finite.
-    """
+    """Fit a whitening to all vectors of a source, in a pass of its own."""
     if whitening is None:
         return None
     with clock.step("whiten", source.count):
@@ -263,13 +249,8 @@ class _StepClock:
         self.on_progress(StepProgress(self._step, count, self._total, "vectors"))
 
 
-def _library_versions() -> dict[str, str]:
-    """The versions of the libraries that an index depends on."""
-    return {"bertfeat": bertfeat.__version__, "faiss": faiss.__version__, "pyarrow": pa.__version__}
-
-
 def _new_settings(
-    source: FeatureSource, choice: IndexChoice, options: BuildOptions, report: BuildReport, documents: int
+    source: FeatureSource, choice: IndexChoice, options: BuildOptions, report: _BuildReport, documents: int
 ) -> IndexSettings:
     header, column = source.sets[0].header, source.column
     return IndexSettings(
@@ -291,7 +272,7 @@ def _new_settings(
         has_text=options.keep_text and "text" in source.schema.names,
         effort=report.search_parameter,
         evaluation=report.recall,
-        versions=_library_versions(),
+        versions={"bertfeat": bertfeat.__version__, "faiss": faiss.__version__, "pyarrow": pa.__version__},
         seconds=report.seconds,
         transform=report.transform,
     )

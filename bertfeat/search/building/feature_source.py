@@ -1,10 +1,17 @@
-"""The vectors of feature sets as blocks, with the columns that an index keeps of documents, tokens and words.
+"""The feature sets that an index is made of: its record of them, and their vectors as blocks, in shards.
 
-Shapes: n vectors of a batch, D documents whose vectors they are.
+With the vectors come the columns that an index keeps of documents, tokens and words. A shard is whole parts that follow
+one another; the shards are the same for any number of processes that add their vectors.
+
+Shapes: n vectors of a batch, D documents whose vectors they are, W values in a vector.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,18 +24,87 @@ from bertfeat.features import (
     FeatureSettings,
     ModelIdentity,
     PartHeader,
-    PiecePositions,
     ReadableColumn,
     position_columns,
     read_positions,
     stored_matrices,
 )
+from bertfeat.io import Address
 from bertfeat.recipe import FeatureColumn
-from bertfeat.search.building.shard_plan import PlannedShard, SourcePart, plan_shards
 from bertfeat.search.document_store import SOURCE, document_schema
-from bertfeat.search.vectors.vector_blocks import BlockBuilder, PieceColumns, VectorBlock, block_rows
+from bertfeat.search.settings import SourceSet
+from bertfeat.search.vectors.vector_blocks import BLOCK_BYTES, BlockBuilder, PieceColumns, VectorBlock, block_rows
 
 _READ_ROWS = 8192
+
+LEAST_BYTES = 2 * BLOCK_BYTES
+"""Vectors of a shard, but for the last one; a shard has one part at least."""
+
+MOST_BYTES = 1 << 30
+_SHARDS = 256  # as long as they are neither smaller nor larger than that
+
+FeatureSets = str | Path | Address | FeatureSet | Sequence[str | Path | Address | FeatureSet]
+"""One feature set or several, open or as folders, also at addresses."""
+
+
+def open_feature_sets(features: FeatureSets) -> list[FeatureSet]:
+    """The feature sets as a list."""
+    several = [features] if isinstance(features, str | Path | Address | FeatureSet) else features
+    return [one if isinstance(one, FeatureSet) else FeatureSet(one) for one in several]
+
+
+def describe_source_set(features: FeatureSet) -> SourceSet:
+    """The record of a feature set in an index."""
+    digest = hashlib.sha256()
+    for entry in features.entries:
+        digest.update(f"{entry.name} {entry.sha256}\n".encode())
+    return SourceSet(str(features.folder.absolute()), len(features), digest.hexdigest())
+
+
+def merge_sources(
+    known: Sequence[SourceSet], sets: Sequence[FeatureSet]
+) -> tuple[tuple[SourceSet, ...], tuple[int, ...]]:
+    """All sources, and the number of each of the sets among them; a known source is updated."""
+    sources = list(known)
+    number_of = {source.path: number for number, source in enumerate(sources)}
+    numbers = []
+    for features in sets:
+        new = describe_source_set(features)
+        number = number_of.setdefault(new.path, len(sources))
+        sources[number : number + 1] = [new]
+        numbers.append(number)
+    return tuple(sources), tuple(numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePart:
+    """A part of one of the feature sets."""
+
+    features: int  # which of the sets
+    first_row: int
+    last_row: int
+    documents: int
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRows:
+    """Rows of one of the feature sets."""
+
+    features: int  # which of the sets
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedShard:
+    """Parts that follow one another: the unit of work of a build by several processes."""
+
+    number: int
+    rows: tuple[SourceRows, ...]  # of each set
+    first_document: int
+    first_vector: int
+    vectors: int
 
 
 class FeatureSource:
@@ -42,7 +118,7 @@ class FeatureSource:
         self.width = self.column.width
         self.skipped = 0  # tokens and words without a vector of their own, known when everything was read
         self.per_document = self.column.pooling.per_document
-        self.schemas = [(features.folder, document_fields(features, keep_text)) for features in self.sets]
+        self.schemas = [(features.folder, _document_fields(features, keep_text)) for features in self.sets]
         self.schema = document_schema(self.schemas)
         self.first_document = 0  # number of the first document in the index
         self._numbers = tuple(source_numbers) or tuple(range(len(self.sets)))
@@ -122,7 +198,14 @@ class FeatureSource:
         pieces = read_positions(batch, self.column.pooling)
         usable = pieces.usable
         self.skipped += len(usable) - int(usable.sum())
-        return usable, _piece_columns(pieces, document)
+        segment = np.zeros(len(usable), np.int8) if pieces.segment is None else pieces.segment
+        return usable, PieceColumns(
+            pieces.owners[usable] + document,
+            pieces.numbers[usable].astype(np.int32),
+            pieces.start[usable],
+            pieces.end[usable],
+            segment[usable],
+        )
 
     def _document_table(self, batch: pa.RecordBatch, number: int) -> pa.Table:
         """The columns of a batch that the document store keeps."""
@@ -149,17 +232,17 @@ class FeatureSource:
         return position_columns(self.column.pooling, features.names)
 
 
-def _piece_columns(pieces: PiecePositions, first: int) -> PieceColumns:
-    """The usable pieces of documents of which the first has that number."""
-    usable = pieces.usable
-    segment = np.zeros(len(usable), np.int8) if pieces.segment is None else pieces.segment
-    return PieceColumns(
-        pieces.owners[usable] + first,
-        pieces.numbers[usable].astype(np.int32),
-        pieces.start[usable],
-        pieces.end[usable],
-        segment[usable],
-    )
+def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
+    """The columns of a set that the document store keeps; none may have the name of the store's own column."""
+    if any(column.name == SOURCE for column in features.kept):
+        raise IndexFolderError(
+            f"it keeps a column {SOURCE!r}, and an index has one of that name: the feature set of a document",
+            where=features.folder,
+            remedy=f"leave it out of {parameter('keep')}, or rename it, and extract again",
+        )
+    texts = [(name, pa.string()) for name in ("text", "pair") if keep_text and name in features.names]
+    kept = [(column.name, KEPT_TYPES[column.type]) for column in features.kept]
+    return pa.schema([("row", pa.int64()), ("id", pa.string()), *texts, *kept])
 
 
 def _one_column(sets: Sequence[FeatureSet], column: str | None) -> ReadableColumn:
@@ -183,10 +266,7 @@ def find_incomparability(
     header: PartHeader,
     other: ReadableColumn | FeatureColumn,
 ) -> str | None:
-    """Return the reason why vectors of a model, settings and column are not comparable with those of another set.
-
-    None if they can.
-    """
+    """The reason why vectors of a model, settings and column are not comparable with another set's, if they are not."""
     ours, theirs = model.fingerprint, header.model.fingerprint
     if ours != theirs:
         return f"they come from different models (fingerprints {ours[:12]} and {theirs[:12]})"
@@ -200,18 +280,30 @@ def find_incomparability(
     return None
 
 
-def document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
-    """The columns of a set that the document store keeps.
+def plan_shards(parts: Sequence[SourcePart], width: int) -> tuple[PlannedShard, ...]:
+    """Divide all parts of all sets, whose vectors are ``[n, W]``: as many as are worth while, each of bounded size."""
+    total = sum(part.vectors for part in parts) * width * 4
+    size = min(max(total // _SHARDS, LEAST_BYTES), MOST_BYTES)
+    shards: list[PlannedShard] = []
+    document = vector = 0
+    for chosen in _divide(parts, size // (width * 4)):
+        sets = (list(group) for _, group in groupby(chosen, lambda part: part.features))
+        rows = tuple(SourceRows(group[0].features, group[0].first_row, group[-1].last_row) for group in sets)
+        vectors = sum(part.vectors for part in chosen)
+        shards.append(PlannedShard(len(shards), rows, document, vector, vectors))
+        document, vector = document + sum(part.documents for part in chosen), vector + vectors
+    return tuple(shards)
 
-    Raises:
-        IndexFolderError: one has the name of the store's own column.
-    """
-    if any(column.name == SOURCE for column in features.kept):
-        raise IndexFolderError(
-            f"it keeps a column {SOURCE!r}, and an index has one of that name: the feature set of a document",
-            where=features.folder,
-            remedy=f"leave it out of {parameter('keep')}, or rename it, and extract again",
-        )
-    texts = [(name, pa.string()) for name in ("text", "pair") if keep_text and name in features.names]
-    kept = [(column.name, KEPT_TYPES[column.type]) for column in features.kept]
-    return pa.schema([("row", pa.int64()), ("id", pa.string()), *texts, *kept])
+
+def _divide(parts: Sequence[SourcePart], most: int) -> Iterator[list[SourcePart]]:
+    """Parts of at most so many vectors together, or a larger one alone; none has no vectors, unless all have none."""
+    chosen: list[SourcePart] = []
+    count = 0
+    for part in parts:
+        if count and part.vectors and count + part.vectors > most:
+            yield chosen
+            chosen, count = [], 0
+        chosen.append(part)
+        count += part.vectors
+    if chosen:
+        yield chosen

@@ -1,6 +1,7 @@
 """A build by several processes: each fills shards of the trained index, which are then put together in their order.
 
-The run's process trains, writes the documents meanwhile, puts the shards together and judges the index.
+The run's process trains, writes the documents meanwhile, puts the shards together and judges the index. A worker opens
+the same feature sets and fills shards with the vectors of whole parts.
 """
 
 import logging
@@ -8,34 +9,41 @@ import secrets
 import shutil
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from bertfeat.engine import Engine
-from bertfeat.errors import StorageError, UsageError
+from bertfeat.errors import BertfeatError, IndexFolderError, StorageError, UsageError, parameter
+from bertfeat.features import FeatureSet
 from bertfeat.io import (
     Address,
     ContextPool,
     Location,
     create_file,
     open_file,
+    prefetched,
+    read_file,
     remove_stored_folder,
     storage_errors,
 )
-from bertfeat.search.building.filling import Filling
-from bertfeat.search.building.shard_files import merge_shards
-from bertfeat.search.building.shard_plan import PlannedShard
-from bertfeat.search.building.shard_worker import TRAINED_NAME, FilledShard, ShardJob, shard_place
-from bertfeat.search.source_sets import describe_source_set
-from bertfeat.search.vectors.faiss_import import FaissIndex
-from bertfeat.search.vectors.faiss_index import copy_to_cpu, count_faiss_threads, write_faiss_index
+from bertfeat.search.building.feature_source import FeatureSource, PlannedShard, describe_source_set
+from bertfeat.search.building.filling import Filling, ShardBuilder, check_complete, fill_index, merge_shards
+from bertfeat.search.evaluation.recall import ExactSearch, RecallQueries
+from bertfeat.search.settings import REBUILD, SourceSet
+from bertfeat.search.vectors.faiss_import import FaissIndex, Scored, faiss, faiss_errors
+from bertfeat.search.vectors.faiss_index import copy_to_cpu, copy_to_gpu, count_faiss_threads, write_faiss_index
+from bertfeat.search.vectors.faiss_transforms import judged_transform
+from bertfeat.search.vectors.metric import Metric
 
 _log = logging.getLogger("bertfeat")
 _FETCHED = 16 << 20  # bytes of a file that are fetched at once
+_TRAINED = "trained"  # the file in the shards' folder that holds the index as it was trained, without vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +54,7 @@ class Workers:
     scratch: Location | None = None  # None: beside the new index
 
     def check(self, sources: Sequence[Location]) -> None:
-        """Refuse what other processes cannot see.
-
-        Raises:
-            UsageError: a feature set, or the place of the shards, is in this process's memory.
-        """
+        """Refuse feature sets and a place of the shards that other processes cannot see."""
         for place in (*sources, *filter(None, [self.scratch])):
             if isinstance(place, Address) and place.scheme == "memory":
                 raise UsageError(
@@ -60,40 +64,71 @@ class Workers:
                 )
 
 
+@dataclass(frozen=True, slots=True)
+class _FilledShard:
+    """The result of a shard, whose file is in its place."""
+
+    zero_vectors: int
+    found: Scored | None  # what exact search finds among its vectors, [Q, K]
+    thread_seconds: float  # that this took
+
+
+@dataclass(frozen=True, slots=True)
+class ShardJob:
+    """The description of a build that its workers need."""
+
+    sets: tuple[Location, ...]
+    sources: tuple[SourceSet, ...]  # the same sets as they were when the build began
+    column: str
+    metric: Metric
+    preparation: Metric  # for which vectors are prepared before FAISS gets them
+    folder: Location  # of the shards
+    count: int  # of all vectors
+    asked: RecallQueries | None  # of exact search; None where the index itself can do it
+
+    def open_worker(self, *, device: str | None, threads: int | None) -> "_ShardWorker":
+        """A worker in another process than the build's."""
+        if threads is not None:
+            faiss.omp_set_num_threads(threads)
+        return _ShardWorker(self, device)
+
+    def threads_in_use(self) -> int:
+        """Return the number of threads with which FAISS computes in this process."""
+        return count_faiss_threads()
+
+    def repeat(self, task: PlannedShard) -> PlannedShard:
+        """The shard for another worker, which fills it anew."""
+        return task
+
+    def error_of_deaths(self, task: PlannedShard, problem: str) -> BertfeatError:
+        """The error of a shard over which one worker after the other died."""
+        return BertfeatError(
+            problem, where=f"shard {task.number} of the index", remedy="if memory ran out, use fewer workers"
+        )
+
+
 def fill_by_workers(workers: Workers, index: FaissIndex, filling: Filling) -> tuple[FaissIndex, int]:
-    """Fill a trained index in shards, by other processes.
-
-    Returns:
-        It on the CPU, and how many zero vectors there are.
-
-    Raises:
-        BertfeatError: of a worker, or the engine is not to be had.
-        StorageError: the shards cannot be written.
-    """
-    source, index = filling.source, copy_to_cpu(index)
+    """Fill a trained index in shards, by other processes; returns it, on the CPU, and its number of zero vectors."""
+    source, exact, index = filling.source, filling.exact, copy_to_cpu(index)
     with _scratch_folder(workers.scratch, filling.folder) as place:
-        with create_file(place / TRAINED_NAME) as trained:
+        with create_file(place / _TRAINED) as trained:
             write_faiss_index(index, trained.path)
+        job = ShardJob(
+            sets=tuple(features.folder.absolute() for features in source.sets),
+            sources=tuple(map(describe_source_set, source.sets)),
+            column=source.column.name,
+            metric=filling.options.metric,
+            preparation=filling.options.preparation,
+            folder=place,
+            count=source.count,
+            asked=exact.asked if exact else None,
+        )
         with _documents_written(filling) as documents:
             agenda = _ShardAgenda(filling, documents)
-            workers.engine.run(_job_of(filling, place), agenda)
-        files = (_fetched(shard_place(place, shard), filling.folder) for shard in source.shards)
+            workers.engine.run(job, agenda)
+        files = (_fetched(_shard_place(place, shard), filling.folder) for shard in source.shards)
         merge_shards(index, files, filling.folder, source.count, on_disk=filling.choice.on_disk)
     return index, agenda.zero_vectors
-
-
-def _job_of(filling: Filling, place: Location) -> ShardJob:
-    source, exact = filling.source, filling.exact
-    return ShardJob(
-        sets=tuple(features.folder.absolute() for features in source.sets),
-        sources=tuple(map(describe_source_set, source.sets)),
-        column=source.column.name,
-        metric=filling.options.metric,
-        preparation=filling.options.preparation,
-        folder=place,
-        count=source.count,
-        asked=exact.asked if exact else None,
-    )
 
 
 class _ShardAgenda:
@@ -115,7 +150,7 @@ class _ShardAgenda:
             self._documents.result()  # which raises its error
         return self._left.popleft() if self._left else None
 
-    def finish(self, task: PlannedShard, result: FilledShard) -> None:
+    def finish(self, task: PlannedShard, result: _FilledShard) -> None:
         """Note a shard that is in its place."""
         self.zero_vectors += result.zero_vectors
         if self._exact is not None and result.found is not None:
@@ -159,6 +194,64 @@ def _scratch_folder(scratch: Location | None, folder: Path) -> Iterator[Location
             remove_stored_folder(place)
         except StorageError as error:  # the index is not the worse for it
             _log.warning("%s", error)
+
+
+class _ShardWorker:
+    """Fills shards, one after the other. Memory: the trained index, a shard, and three blocks of vectors."""
+
+    def __init__(self, job: ShardJob, device: str | None) -> None:
+        self._job = job
+        sets = []
+        for place, source in zip(job.sets, job.sources, strict=True):
+            sets.append(FeatureSet(place))
+            if describe_source_set(sets[-1]).digest != source.digest:
+                raise IndexFolderError(
+                    "a worker finds another feature set here than the one that the index is to be built of", where=place
+                )
+        self._source = FeatureSource(sets, job.column, keep_text=False)
+        self._index = copy_to_gpu(_read_trained(job.folder), device)
+
+    def work(self, tasks: Iterator[PlannedShard], done: Callable[[PlannedShard, _FilledShard], None]) -> None:
+        """Fill the shards; ``done`` gets the result of each once its file is in its place."""
+        for task in tasks:
+            done(task, self._fill(task))
+
+    def raise_failed_writes(self) -> None:
+        """Nothing: a shard is written before the next one begins."""
+
+    def _fill(self, shard: PlannedShard) -> _FilledShard:
+        job, exact = self._job, None
+        if job.asked is not None:
+            exact = ExactSearch(job.asked, job.metric, job.count, judged_transform(self._index))
+        self._index.reset()
+        builder = ShardBuilder(self._index, shard.first_vector)
+        blocks = prefetched(self._source.blocks(documents=False, shards=[shard]), join=True)
+        zero = fill_index(builder, blocks, job.preparation, lambda _count: None, exact, first=shard.first_vector)
+        check_complete(builder.ntotal, shard.vectors)
+        # whoever is first has written the same vectors
+        with create_file(_shard_place(job.folder, shard), if_absent=True) as new:
+            builder.write(new.path)
+        found, seconds = exact.found if exact else (None, 0.0)
+        return _FilledShard(zero, found, seconds * count_faiss_threads())
+
+
+def _read_trained(folder: Location) -> FaissIndex:
+    place = folder / _TRAINED
+    try:
+        content = np.frombuffer(read_file(place), np.uint8)
+    except OSError as error:
+        raise IndexFolderError(
+            f"a worker does not see this folder, where shards are to be written ({error.strerror or error})",
+            where=folder,
+            remedy=f"name one that all machines see, or an address, by {parameter('scratch')}",
+        ) from error
+    with faiss_errors(IndexFolderError, "FAISS cannot read this file", REBUILD, where=place):
+        index: FaissIndex = faiss.deserialize_index(content)
+        return index
+
+
+def _shard_place(folder: Location, shard: PlannedShard) -> Location:
+    return folder / f"shard-{shard.number:05d}"
 
 
 def _fetched(place: Location, folder: Path) -> Path:

@@ -15,9 +15,8 @@ from bertfeat.recipe import FeatureColumn
 from bertfeat.search.building.feature_source import FeatureSource, find_incomparability
 from bertfeat.search.document_store import ArrowStoreWriter
 from bertfeat.search.options import TokenDtype
-from bertfeat.search.reranking.kept_tokens import VOCABULARY_SCHEMA, KeptTokens, encode_directions
+from bertfeat.search.reranking.kept_tokens import VOCABULARY_SCHEMA, KeptTokens, TokenCounts, encode_directions
 from bertfeat.search.reranking.set_tokens import find_token_column, has_strings, stream_tokens
-from bertfeat.search.reranking.token_counts import TokenCounts
 from bertfeat.search.settings import (
     TOKEN_IDS_NAME,
     TOKEN_OFFSETS_NAME,
@@ -62,11 +61,7 @@ class KeptTokensWriter:
         return StoredTokens(self._column, self._count, self._with_strings)
 
     def add_sets(self, sets: Sequence[FeatureSet]) -> None:
-        """Append the documents of feature sets.
-
-        Raises:
-            IndexFolderError: a value that is not finite, or a set without the tokens that the others keep.
-        """
+        """Append the documents of feature sets."""
         for features in sets:
             column = features.find(self._column.name)
             if self._with_strings and not has_strings(features, column.pooling):
@@ -115,13 +110,7 @@ class KeptTokensWriter:
 
 
 def plan_tokens(source: FeatureSource, name: str, dtype: TokenDtype) -> FeatureColumn:
-    """The token or word column that an index of those feature sets keeps.
-
-    Raises:
-        UsageError: the index itself is one of tokens or words.
-        NotDerivableError: the sets have no such column.
-        IndexFolderError: their tokens cannot be compared with one another.
-    """
+    """The token or word column that an index of those feature sets keeps."""
     if not source.per_document:
         raise UsageError(f"{source.column.name} is of tokens or words itself, so no others are kept beside it")
     first = source.sets[0]
@@ -142,12 +131,7 @@ def keep_tokens(folder: Path, column: FeatureColumn, sets: Sequence[FeatureSet],
 def check_token_sets(
     sets: Sequence[FeatureSet], column: FeatureColumn, model: ModelIdentity, settings: FeatureSettings
 ) -> None:
-    """Check that the tokens of feature sets can be compared with those of a model and its settings.
-
-    Raises:
-        NotDerivableError: one has no such column.
-        IndexFolderError: one has other vectors in it.
-    """
+    """Check that the tokens of feature sets can be compared with those of a model and its settings."""
     for features in sets:
         theirs = features.find(column.name)
         if problem := find_incomparability(model, settings, column, features.header, theirs):

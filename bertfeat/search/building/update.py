@@ -15,12 +15,17 @@ from bertfeat.errors import IndexFolderError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
-from bertfeat.search.building.feature_source import FeatureSource, find_incomparability
+from bertfeat.search.building.feature_source import (
+    FeatureSets,
+    FeatureSource,
+    find_incomparability,
+    merge_sources,
+    open_feature_sets,
+)
 from bertfeat.search.building.filling import check_complete, fill_index, kept_blocks
 from bertfeat.search.building.token_writer import KeptTokensWriter, check_token_sets
-from bertfeat.search.document_store import ArrowStore, IndexStoresWriter, document_schema
+from bertfeat.search.document_store import IndexStoresWriter, document_schema
 from bertfeat.search.settings import FAISS_NAME, REMOVED_NAME, IndexSettings, StoredTokens
-from bertfeat.search.source_sets import FeatureSets, merge_sources, open_feature_sets
 from bertfeat.search.vector_index import VectorIndex
 from bertfeat.search.vectors.faiss_import import FaissIndex
 from bertfeat.search.vectors.faiss_index import can_remove, has_lists_on_disk, remove_vectors, write_faiss_index
@@ -108,7 +113,7 @@ def remove_documents(folder: str | Path | Address, ids: Collection[str]) -> Upda
         unique = list(dict.fromkeys(ids))
         storable = [id_ for id_ in unique if id_.isascii() or id_ == id_.encode("utf-8", "replace").decode()]
         removed = _with_ids(index, pa.array(storable, pa.string()))
-        known = _ids_of_rows(index.documents, removed)
+        known = set(index.documents.take(np.flatnonzero(removed))["id"].to_pylist()) if removed.any() else set()
         unknown = tuple(id_ for id_ in unique if id_ not in known)
         if not removed.any():
             return UpdateReport(index.settings, 0, 0, unknown)
@@ -200,7 +205,7 @@ def _extend_index(
 
     zero = fill_index(on_disk or index, kept_blocks(source, stores.write), settings.preparation, report)
     index = on_disk.merged() if on_disk else index
-    check_complete(index, before + source.count)
+    check_complete(index.ntotal, before + source.count)
     return index, 0 if settings.transform else zero  # whitening gives them a direction
 
 
@@ -218,11 +223,7 @@ def _stored_ids(sets: Sequence[FeatureSet]) -> pa.Array:
 
 
 def _refuse_numbers_as_ids(index: VectorIndex, features: FeatureSet) -> None:
-    """Refuse a set that is new to an index, whose ids are numbers of records, where they are those of other documents.
-
-    Raises:
-        IndexFolderError: it is so.
-    """
+    """Refuse a set, new to the index, whose ids are the numbers of its records and those of other documents in it."""
     for batch in features.stream(["row", "id"], batch_rows=65_536):
         if pc.add(batch.column("row"), 1).cast(pa.string()) != batch.column("id").cast(pa.string()):
             return
@@ -243,10 +244,6 @@ def _with_ids(index: VectorIndex, ids: pa.Array) -> NDArray[np.bool_]:
     if index.removed is not None:
         having[index.owners[index.removed]] = False
     return having
-
-
-def _ids_of_rows(documents: ArrowStore, chosen: NDArray[np.bool_]) -> set[str]:
-    return set(documents.take(np.flatnonzero(chosen))["id"].to_pylist()) if chosen.any() else set()
 
 
 def _count_zero_vectors(index: VectorIndex, vectors: NDArray[np.bool_]) -> int:

@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 from bertfeat.errors import UsageError, errors_within, parameter
 from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import prefetched
-from bertfeat.search.building.feature_source import FeatureSource
+from bertfeat.search.building.feature_source import FeatureSource, describe_source_set
 from bertfeat.search.document_store import SOURCE
-from bertfeat.search.source_sets import describe_source_set
 from bertfeat.search.vectors.metric import Metric
-from bertfeat.search.vectors.training_sample import prepare_vectors
-from bertfeat.search.vectors.vector_blocks import PieceColumns, VectorBlock
+from bertfeat.search.vectors.vector_blocks import VectorBlock, prepare_vectors
 
 _PIECE_FIELDS = {
     "number": pa.int64(),
@@ -43,12 +41,7 @@ class RowBlock:
 
 
 class DatabaseRows:
-    """One column of a feature set, read from the beginning as often as wanted.
-
-    Raises:
-        NotDerivableError: there is no such column.
-        UsageError: there are no vectors in it, or a kept column has the name of one that is written.
-    """
+    """One column of a feature set, read from the beginning as often as wanted."""
 
     def __init__(self, features: FeatureSet, column: str | None) -> None:
         self.folder, self.documents = features.folder, len(features)
@@ -75,11 +68,7 @@ class DatabaseRows:
         """The description and origin of the vectors; recorded in the database."""
 
     def blocks(self, *, columns: bool) -> Iterator[RowBlock]:
-        """All rows; without ``columns`` the vectors alone.
-
-        Raises:
-            IndexFolderError: a vector that is not finite.
-        """
+        """All rows; without ``columns`` the vectors alone."""
         start = document = zero = 0
         with closing(prefetched(self._source.blocks(documents=columns, rows=1), join=True)) as blocks:
             for block in blocks:
@@ -106,7 +95,11 @@ class DatabaseRows:
             "segment": block.pieces.segment,
         }
         if "string" in self.schema.names:
-            columns["string"] = pa.array(_piece_strings(documents, owners, block.pieces), pa.large_string())
+            pieces = block.pieces
+            texts = [documents[name].to_pylist() for name in ("text", "pair") if name in documents.column_names]
+            places = (pieces.segment.tolist(), owners.tolist(), pieces.start.tolist(), pieces.end.tolist())
+            strings = [texts[each][owner][first:last] for each, owner, first, last in zip(*places, strict=True)]
+            columns["string"] = pa.array(strings, pa.large_string())
         of_document = [name for name in self.schema.names if name not in _PIECE_FIELDS]
         repeated = documents.select(of_document).take(pa.array(owners))
         columns |= dict(zip(of_document, repeated.columns, strict=True))
@@ -114,11 +107,7 @@ class DatabaseRows:
 
 
 def _piece_schema(stored: pa.Schema, names: tuple[str, ...]) -> pa.Schema:
-    """The columns of tokens or words, of which the documents have the columns ``stored``.
-
-    Raises:
-        UsageError: a kept column has the name of one of them.
-    """
+    """The columns of tokens or words, of which the documents have the columns ``stored``."""
     left_out = {"segment"} if "pair" not in names else set()
     left_out |= {"string"} if "text" not in stored.names else set()
     own = [pa.field(name, kind) for name, kind in _PIECE_FIELDS.items() if name not in left_out]
@@ -129,20 +118,9 @@ def _piece_schema(stored: pa.Schema, names: tuple[str, ...]) -> pa.Schema:
 
 
 def refuse_kept_names(taken: set[str]) -> None:
-    """Refuse kept columns whose names the database needs.
-
-    Raises:
-        UsageError: names one.
-    """
+    """Refuse kept columns whose names the database needs."""
     if taken:
         raise UsageError(
             f"the kept column {min(taken)!r} has the name of a column that is written",
             remedy=f"leave it out of {parameter('keep')} or rename it, and extract again",
         )
-
-
-def _piece_strings(documents: pa.Table, owners: NDArray[np.int64], pieces: PieceColumns) -> list[str]:
-    """The characters of each token or word."""
-    texts = [documents[name].to_pylist() for name in ("text", "pair") if name in documents.column_names]
-    places = zip(pieces.segment.tolist(), owners.tolist(), pieces.start.tolist(), pieces.end.tolist(), strict=True)
-    return [texts[segment][owner][start:end] for segment, owner, start, end in places]

@@ -1,11 +1,14 @@
-"""A feature column goes into a vector database, Lance or Qdrant: streamed, counted, and its recall measured there.
+"""Export of a feature column into a vector database, Lance or Qdrant: streamed, counted, and its recall measured there.
 
 Two passes over the features: the first reads the vectors of which queries are made; the second loads, and meanwhile
-finds what is nearest to the queries. Without the evaluation there is only the second one.
+finds the nearest of the queries by exact search in NumPy, over the very vectors that go into the database. Without the
+evaluation there is only the second one.
+
+Shapes: Q queries, K nearest, n vectors of a block, W values.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Protocol
 
@@ -15,11 +18,60 @@ from numpy.typing import NDArray
 from bertfeat.arguments import SECRET, checked
 from bertfeat.display import displayed
 from bertfeat.errors import DatabaseError, UsageError, needed_library, parameter
-from bertfeat.features import FeatureSet
+from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import Address, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
-from bertfeat.search.databases.database_recall import ENOUGH, DatabaseRecall, ExactRows, judge_database, sample_queries
+from bertfeat.search.building.feature_source import open_feature_sets
 from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
+from bertfeat.search.evaluation.recall import (
+    GroundTruth,
+    RecallQueries,
+    disturb,
+    ground_truth,
+    recall_at_k,
+    without_own,
+)
+from bertfeat.search.settings import QueryKind
+from bertfeat.search.vectors.faiss_import import Scored
+from bertfeat.search.vectors.faiss_search import EMPTY, merge_neighbors
+from bertfeat.search.vectors.metric import Metric
+from bertfeat.search.vectors.vector_blocks import sample_numbers
+
+_NEAREST = 10
+_ENOUGH = 0.9  # a lower recall is warned about
+_QUERIES = 100
+_DEPTH = 100  # of exact search, so that equal vectors beyond the nearest ones are known as such
+_SCORED_ROWS = 8192  # vectors that are compared at once
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseRecall:
+    """The share of the true 10 nearest that a database finds, over some of its own vectors, disturbed, as queries."""
+
+    nearest: int  # 10, or all others where there are fewer
+    queries: int
+    of: QueryKind
+    default: float  # with the database's own parameters
+    best: float  # with these ones
+    parameters: Mapping[str, int] = field(default_factory=dict)  # empty where the database's own are enough
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class DatabaseReport:
+    """The result of an export into a database."""
+
+    place: str  # the dataset, server or folder
+    collection: str | None  # of Qdrant
+    column: str
+    documents: int
+    vectors: int
+    zero_vectors: int
+    skipped: int  # tokens and words without a vector of their own
+    resumed: int  # vectors that an interrupted export had loaded
+    index: str  # what searches them
+    recall: DatabaseRecall | None  # None: not measured
+    advice: str  # what to do about a low recall; empty where it is not low
 
 
 class VectorDatabase(Protocol):
@@ -50,26 +102,11 @@ class VectorDatabase(Protocol):
         ...
 
     def search(self, queries: NDArray[np.float32], k: int, parameters: Mapping[str, int]) -> NDArray[np.int64]:
-        """Search as its users do, by its index: see :data:`DatabaseSearch`."""
+        """Search as its users do, by its index, for queries ``[Q, W]``.
+
+        Returns the keys of the nearest rows, ``[Q, k]``, padded with EMPTY.
+        """
         ...
-
-
-@displayed
-@dataclass(frozen=True, slots=True)
-class DatabaseReport:
-    """The result of an export into a database."""
-
-    place: str  # the dataset, server or folder
-    collection: str | None  # of Qdrant
-    column: str
-    documents: int
-    vectors: int
-    zero_vectors: int
-    skipped: int  # tokens and words without a vector of their own
-    resumed: int  # vectors that an interrupted export had loaded
-    index: str  # what searches them
-    recall: DatabaseRecall | None  # None: not measured
-    advice: str  # what to do about a low recall; empty where it is not low
 
 
 @checked
@@ -98,7 +135,8 @@ def export_to_lance(
     with needed_library("the export needs Lance", "bertfeat[lance]"):
         from bertfeat.search.databases.lance_dataset import LanceTable
     place = as_location(dataset)
-    rows = DatabaseRows(_opened_set(features), column)
+    (opened,) = open_feature_sets(features)
+    rows = DatabaseRows(opened, column)
     with telling(progress) as tell:
         return _fill_database(rows, LanceTable(place, index=index), str(place), None, evaluate, overwrite, tell)
 
@@ -138,16 +176,13 @@ def export_to_qdrant(
         raise UsageError("Qdrant's local mode writes to a folder of this machine", where=folder)
     with needed_library("the export needs qdrant-client", "bertfeat[qdrant]"):
         from bertfeat.search.databases.qdrant_collection import QdrantCollection, open_qdrant
-    opened, place = _opened_set(features), str(url or folder)
+    (opened,) = open_feature_sets(features)
+    place = str(url or folder)
     name = collection or opened.folder.absolute().name.removesuffix(".features")
     with open_qdrant(url, local, api_key) as client, telling(progress) as tell:
         database = QdrantCollection(client, place, name, remote=url is not None)
         rows = DatabaseRows(opened, column)
         return _fill_database(rows, database, place, name, evaluate, overwrite, tell)
-
-
-def _opened_set(features: FeatureSet | str | Path | Address) -> FeatureSet:
-    return features if isinstance(features, FeatureSet) else FeatureSet(features)
 
 
 def _fill_database(
@@ -190,12 +225,8 @@ def _fill_database(
     )
 
 
-def _checked_blocks(rows: DatabaseRows, exact: ExactRows | None, done: Callable[[int], None]) -> Iterator[RowBlock]:
-    """All blocks, compared with the queries.
-
-    Raises:
-        DatabaseError: other vectors came than were announced; what is committed as a whole is not committed then.
-    """
+def _checked_blocks(rows: DatabaseRows, exact: "ExactRows | None", done: Callable[[int], None]) -> Iterator[RowBlock]:
+    """All blocks, compared with the queries; a wrong count is an error before a database commits them all at once."""
     count = 0
     for block in rows.blocks(columns=True):
         if exact is not None and block.columns is not None:
@@ -212,11 +243,76 @@ def _checked_blocks(rows: DatabaseRows, exact: ExactRows | None, done: Callable[
 
 
 def _advice(recall: DatabaseRecall, database: VectorDatabase) -> str:
-    if recall.default >= ENOUGH:
+    if recall.default >= _ENOUGH:
         return ""
     found = f"recall at {recall.nearest} is {recall.default:.3f} for {recall.of.noun}"
     found += ", with the database's own search parameters"
     if recall.parameters:
         chosen = ", ".join(f"{name}={value}" for name, value in recall.parameters.items())
         found += f", and {recall.best:.3f} with {chosen}"
-    return f"{found}; {'search with these' if recall.best >= ENOUGH else database.rebuild}"
+    return f"{found}; {'search with these' if recall.best >= _ENOUGH else database.rebuild}"
+
+
+def sample_queries(rows: DatabaseRows, done: Callable[[int], None]) -> "ExactRows | None":
+    """Read a sample of the vectors and make queries of them; None where there are not two, or none has a direction."""
+    numbers = sample_numbers(rows.count, _QUERIES)
+    vectors = np.zeros((len(numbers), rows.width), np.float32)
+    for block in rows.blocks(columns=False):
+        first, last = np.searchsorted(numbers, (block.start, block.start + len(block.vectors)))
+        vectors[first:last] = block.vectors[numbers[first:last] - block.start]
+        done(block.start + len(block.vectors))
+    has_direction = vectors.any(axis=1)
+    if rows.count < 2 or not has_direction.any():
+        return None
+    own, stored = numbers[has_direction], vectors[has_direction]
+    return ExactRows(RecallQueries(QueryKind.DISTURBED, unit_vectors(disturb(stored)), own, stored), rows.count)
+
+
+class ExactRows:
+    """Exact search by queries that are made of a sample of the rows, whose vectors stream by."""
+
+    def __init__(self, asked: RecallQueries, count: int) -> None:
+        self._asked = asked
+        self._own = np.full(len(asked), EMPTY, np.int64)
+        self._depth = min(_DEPTH, count - 1) + 1  # one more: the vector that a query was made of
+        shape = (len(asked), self._depth)
+        self._best: Scored = (np.full(shape, -np.inf, np.float32), np.full(shape, EMPTY, np.int64))
+
+    def add(self, block: RowBlock, keys: NDArray[np.int64]) -> None:
+        """Compare with the next rows, which have those keys ``[n]``."""
+        inside = (self._asked.own >= block.start) & (self._asked.own < block.start + len(keys))
+        self._own[inside] = keys[self._asked.own[inside] - block.start]
+        for start in range(0, len(keys), _SCORED_ROWS):
+            cut = slice(start, start + _SCORED_ROWS)
+            scores = self._asked.vectors @ block.vectors[cut].T
+            depth = min(self._depth, scores.shape[1])
+            places = np.argpartition(-scores, depth - 1, axis=1)[:, :depth]
+            found = (np.take_along_axis(scores, places, 1), keys[cut][places])
+            self._best = merge_neighbors([self._best, found], self._depth, Metric.COSINE)
+
+    def truth(self) -> GroundTruth:
+        """The nearest rows of each query, without the one that it was made of."""
+        return ground_truth(replace(self._asked, own=self._own), self._best, seconds=0.0)
+
+
+def judge_database(
+    truth: GroundTruth,
+    search: Callable[[NDArray[np.float32], int, Mapping[str, int]], NDArray[np.int64]],
+    trials: Sequence[Mapping[str, int]],
+) -> DatabaseRecall:
+    """Measure recall with the database's own parameters, and where it is low with the ``trials``, until it is not."""
+    nearest = min(_NEAREST, truth.numbers.shape[1])
+
+    def recall(parameters: Mapping[str, int]) -> float:
+        found = search(truth.asked.vectors, nearest + 1, parameters)
+        others = without_own(np.empty(found.shape, np.float32), found, truth.asked.own)[1]
+        return round(float(recall_at_k(truth, others, nearest, Metric.COSINE).mean()), 4)
+
+    default = best = recall({})
+    chosen: Mapping[str, int] = {}
+    for parameters in trials:
+        if best >= _ENOUGH:
+            break
+        if (reached := recall(parameters)) > best:
+            best, chosen = reached, parameters
+    return DatabaseRecall(nearest, len(truth.asked), truth.asked.kind, default, best, dict(chosen))

@@ -116,7 +116,9 @@ class LanceTable:
         index = f"no index: {'not wanted' if self._wants_index is False else 'so few are scanned'}, search is exact"
         if wanted:
             done(0)
-            partitions, values = _partitions(count), _values_per_code(width)
+            # as many partitions as Lance's documentation recommends, within limits; codes of a byte, in each vector
+            partitions = min(max(1, count // _ROWS_PER_PARTITION), _MOST_PARTITIONS)
+            codes = next(width // values for values in (8, 16, 4, 2, 1) if width % values == 0)
             try:
                 with self._errors("cannot be built"):
                     self._dataset = self._dataset.create_index(
@@ -124,7 +126,7 @@ class LanceTable:
                         "IVF_PQ",
                         metric="cosine",
                         num_partitions=partitions,
-                        num_sub_vectors=width // values,
+                        num_sub_vectors=codes,
                         streaming_sample_rate=_streaming_rate(partitions, width),
                     )
             except DatabaseError as error:
@@ -133,7 +135,7 @@ class LanceTable:
                     where=self.where,
                     remedy="build it with LanceDataset.create_index",
                 ) from error
-            index = f"IVF_PQ, cosine, {partitions:,} partitions, {width // values} codes a vector"
+            index = f"IVF_PQ, cosine, {partitions:,} partitions, {codes} codes a vector"
             done(count)
         with self._errors("cannot be cleaned up"):
             if self._replaced or self._leftovers:
@@ -206,16 +208,6 @@ def _lance_names(schema: pa.Schema) -> list[str]:
     names = [name.replace(".", "_") for name in schema.names]
     refuse_kept_names({old for old, new in zip(schema.names, names, strict=True) if names.count(new) > 1})
     return names
-
-
-def _partitions(count: int) -> int:
-    """The number that Lance's documentation recommends, within limits."""
-    return min(max(1, count // _ROWS_PER_PARTITION), _MOST_PARTITIONS)
-
-
-def _values_per_code(width: int) -> int:
-    """Return the number of values of a vector that one code of a byte stands for; a divisor of the width."""
-    return next(values for values in (8, 16, 4, 2, 1) if width % values == 0)
 
 
 def _streaming_rate(partitions: int, width: int) -> int | None:

@@ -153,12 +153,7 @@ class QdrantCollection:
 
 @contextmanager
 def open_qdrant(url: str | None, folder: Path | None, api_key: str | None) -> Iterator[QdrantClient]:
-    """Connect to a server, or open a folder of Qdrant's local mode.
-
-    Raises:
-        UsageError: no address of a server.
-        DatabaseError: no answer; or the folder holds something else, or is in use.
-    """
+    """Connect to a server, or open a folder of Qdrant's local mode."""
     if folder is not None:
         _refuse_other_folder(folder)
         client = _ask_qdrant(lambda: QdrantClient(path=str(folder)), folder, 0.0)
@@ -189,11 +184,7 @@ def _refuse_other_folder(folder: Path) -> None:
 
 
 def _ask_qdrant(request: Callable[[], T], where: object, patience: float) -> T:
-    """The answer to a request, which is repeated for so many seconds while only passing faults meet it.
-
-    Raises:
-        DatabaseError: no answer, or a refusal.
-    """
+    """The answer to a request, which is repeated for so many seconds while only passing faults meet it."""
     start, pause = time.monotonic(), 0.25
     while True:
         try:

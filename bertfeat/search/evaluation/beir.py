@@ -1,9 +1,11 @@
 """Retrieval scores by human judgments: nDCG, MAP, MRR and recall of an index on a BEIR folder.
 
-A new metric is a line of the table :data:`RETRIEVAL_METRICS`.
+A BEIR folder has queries, and judgments of which documents answer them; it is read here too. A new metric is a line of
+the table :data:`RETRIEVAL_METRICS`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -16,12 +18,109 @@ from numpy.typing import NDArray
 from bertfeat.arguments import checked
 from bertfeat.display import displayed
 from bertfeat.errors import CorpusError, UsageError, needed_library, parameter
-from bertfeat.io import Address
-from bertfeat.search.evaluation.beir_folder import BeirFolder, read_beir
+from bertfeat.io import Address, JsonError, decode_json, open_regular, shorten
 from bertfeat.search.index import Index
 from bertfeat.search.options import MaxSim, check_rerank
+from bertfeat.search.queries import NumberedLine, decoded_lines
 
 DEPTH = 1000  # most hits a query, as trec_eval and BEIR take
+_BATCH = 256
+_MOST_GRADE = 1_000
+"""Largest grade of a judgment, up or down; scoring takes time and memory for every grade up to the largest."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeirFolder:
+    """The queries of a BEIR folder and the judgments of their documents."""
+
+    queries: Mapping[str, str]  # id → text, of the judged ones
+    judgments: Mapping[str, Mapping[str, int]]  # query id → document id → grade
+
+    @property
+    def judged(self) -> set[str]:
+        """The documents that are judged for any query."""
+        return {document for grades in self.judgments.values() for document in grades}
+
+
+@dataclass(frozen=True)
+class _BeirQuery:
+    """A line of ``queries.jsonl``."""
+
+    _id: str | int
+    text: str
+
+    @property
+    def id(self) -> str:
+        return str(self._id)
+
+
+@checked
+def read_beir(folder: str | Path, split: str = "test") -> BeirFolder:
+    """Read ``queries.jsonl`` and ``qrels/<split>.tsv``.
+
+    Raises:
+        CorpusError: a file is missing or empty, or a line of it is not in BEIR's form or contradicts another.
+    """
+    if not split.isprintable() or "/" in split:
+        raise UsageError("this is not the name of a split, such as test", where=parameter("split", split))
+    folder = Path(folder)
+    judgments = _read_judgments(folder / "qrels" / f"{split}.tsv")
+    queries = _read_judged_queries(folder / "queries.jsonl", judgments)
+    for query in judgments:
+        if query not in queries:
+            raise CorpusError(
+                f"the query {query!r}, which qrels/{split}.tsv judges, is not in it", where=folder / "queries.jsonl"
+            )
+    return BeirFolder(queries, judgments)
+
+
+def _read_judgments(path: Path) -> dict[str, dict[str, int]]:
+    judgments: dict[str, dict[str, int]] = {}
+    for at, line in enumerate(_file_lines(path)):
+        query, *rest = line.text.split("\t")
+        if at == 0 and query in ("query-id", "query_id", "qid"):  # the header
+            continue
+        if len(rest) != 2 or not re.fullmatch(r"[+-]?[0-9]{1,4}", rest[1].strip()):
+            raise _beir_error(
+                path, line, "expected query-id, corpus-id and score (a whole number) with tabs between them"
+            )
+        document, grade = rest[0], int(rest[1])
+        if abs(grade) > _MOST_GRADE:
+            raise _beir_error(path, line, f"scores are from -{_MOST_GRADE:,} to {_MOST_GRADE:,}")
+        if judgments.setdefault(query, {}).setdefault(document, grade) != grade:
+            raise _beir_error(path, line, f"another line gives this query and document the score {judgments[query][document]}")  # noqa: E501  # fmt: skip
+    if not judgments:
+        raise CorpusError("there are no judgments in it", where=path)
+    return judgments
+
+
+def _read_judged_queries(path: Path, judged: Mapping[str, object]) -> dict[str, str]:
+    """The texts of the judged queries, by id."""
+    queries: dict[str, str] = {}
+    for line in _file_lines(path):
+        try:
+            query = decode_json(line.text, _BeirQuery)
+            query.text.encode()  # JSON can spell halves of characters, which no model reads
+        except (JsonError, UnicodeEncodeError) as error:
+            raise _beir_error(path, line, f"expected an object with _id and text: {error}") from None
+        if query.id in judged and queries.setdefault(query.id, query.text) != query.text:
+            raise _beir_error(path, line, f"another line gives the query {query.id!r} another text")
+    return queries
+
+
+def _file_lines(path: Path) -> Iterator[NumberedLine]:
+    try:
+        with open_regular(path) as file:
+            yield from decoded_lines(file, str(path))
+    except OSError as error:
+        raise CorpusError(
+            f"{path} cannot be read: {error.strerror or error}",
+            remedy="a BEIR folder has corpus.jsonl, queries.jsonl, qrels/",
+        ) from error
+
+
+def _beir_error(path: Path, line: NumberedLine, problem: str) -> CorpusError:
+    return CorpusError(f"{problem}; it is {shorten(line.text)!r}", where=f"{path}, line {line.number}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +144,6 @@ RETRIEVAL_METRICS = (
     RetrievalMetric("mrr", "MRR", "RR"),
     RetrievalMetric("recall_at_100", "recall@100", "R", 100),
 )
-
-_BATCH = 256
-_OWN_FIRST = 0.5  # share of the queries that find their own id first, from which on they seem to be documents
 
 
 class OwnIds(StrEnum):
@@ -92,29 +188,6 @@ class RetrievalScores:
     def rows(self) -> list[tuple[str, float]]:
         """The title and score of each metric."""
         return [(metric.title, self.scores[metric.key]) for metric in RETRIEVAL_METRICS]
-
-
-@dataclass(slots=True)
-class RetrievedDocuments:
-    """The documents that were found for queries, ready to be scored."""
-
-    drop: bool  # leave out hits with their query's own id
-    scores: dict[str, dict[str, float]] = field(default_factory=dict)  # query id → document id → larger is nearer
-    dropped: int = 0
-    own_first: int = 0  # queries whose first hit has their own id
-
-    def add(self, queries: Sequence[str], ids: Sequence[str], scores: Sequence[float]) -> None:
-        """Take the hits of some queries, best first, those of one query after those of the other."""
-        width = len(ids) // max(len(queries), 1)
-        for at, name in enumerate(queries):
-            part = slice(at * width, (at + 1) * width)
-            hits: dict[str, float] = {}
-            for document, score in zip(ids[part], scores[part], strict=True):
-                hits.setdefault(document, score)  # of a document's tokens the best
-            self.own_first += next(iter(hits), None) == name
-            if self.drop:
-                self.dropped += hits.pop(name, None) is not None
-            self.scores[name] = hits
 
 
 @checked
@@ -167,65 +240,27 @@ def evaluate_beir(
     )
 
 
-def check_scorer() -> None:
-    """Check that ir_measures is there, before anything is computed.
+@dataclass(slots=True)
+class RetrievedDocuments:
+    """The documents that were found for queries, ready to be scored."""
 
-    Raises:
-        MissingLibraryError: it is not.
-    """
-    with needed_library("scoring needs ir_measures", "bertfeat[evaluate]"):
-        import ir_measures  # noqa: F401
+    drop: bool  # leave out hits with their query's own id
+    scores: dict[str, dict[str, float]] = field(default_factory=dict)  # query id → document id → larger is nearer
+    dropped: int = 0
+    own_first: int = 0  # queries whose first hit has their own id
 
-
-def score_queries(
-    data: BeirFolder, retrieved: RetrievedDocuments, metrics: Sequence[RetrievalMetric]
-) -> NDArray[np.float64]:
-    """The score of each query by each metric, as trec_eval computes them: ``[Q, metrics]``."""
-    import ir_measures
-
-    places = {name: at for at, name in enumerate(data.queries)}
-    measures = {}
-    for at, metric in enumerate(metrics):
-        measure = getattr(ir_measures, metric.measure)  # its own parser of "nDCG@10" fails from Python 3.14 on
-        measures[measure if metric.cutoff is None else measure @ metric.cutoff] = at
-    scores = np.zeros((len(places), len(measures)))
-    for found in ir_measures.iter_calc(list(measures), data.judgments, retrieved.scores):
-        scores[places[found.query_id], measures[found.measure]] = found.value
-    return scores
-
-
-def unknown_documents(data: BeirFolder, ids: Iterable[pa.Array], where: str, place: str) -> set[str]:
-    """The judged documents that are not among ``ids``, those of a ``place``: an index or a feature set.
-
-    Raises:
-        CorpusError: none is.
-    """
-    judged = data.judged
-    unknown = judged - {id_ for batch in ids for id_ in batch.to_pylist() if id_ in judged}
-    if unknown == judged:
-        raise CorpusError(
-            f"none of the {len(judged):,} judged documents is in the {place} (such as {min(judged)!r})",
-            where=where,
-            remedy=f"extract the corpus.jsonl of the same folder with {parameter('id_column', '_id')}",
-        )
-    return unknown
-
-
-def as_own_ids(own_ids: OwnIds | str) -> OwnIds:
-    """The treatment of hits with their query's own id, also by its name.
-
-    Raises:
-        UsageError: it is unknown.
-    """
-    try:
-        return OwnIds(own_ids)
-    except ValueError as error:
-        raise UsageError(f"own ids {own_ids!r} is unknown", remedy=f"there are: {', '.join(OwnIds)}") from error
-
-
-def seem_documents(own_ids: OwnIds, own_first: int, queries: int) -> bool:
-    """Whether queries seem to be documents of the corpus: most of them find their own id first, and it is kept."""
-    return own_ids is OwnIds.KEEP and own_first > _OWN_FIRST * queries
+    def add(self, queries: Sequence[str], ids: Sequence[str], scores: Sequence[float]) -> None:
+        """Take the hits of some queries, best first, those of one query after those of the other."""
+        width = len(ids) // max(len(queries), 1)
+        for at, name in enumerate(queries):
+            part = slice(at * width, (at + 1) * width)
+            hits: dict[str, float] = {}
+            for document, score in zip(ids[part], scores[part], strict=True):
+                hits.setdefault(document, score)  # of a document's tokens the best
+            self.own_first += next(iter(hits), None) == name
+            if self.drop:
+                self.dropped += hits.pop(name, None) is not None
+            self.scores[name] = hits
 
 
 def _retrieve(
@@ -254,3 +289,52 @@ def _retrieve(
             scores = index.vectors.metric.nearness(found.scores) if reranker is None else order
             retrieved[depth].add(batch, ids, scores.ravel().tolist())
     return retrieved, {depth: number for depth, number in scanned.items() if number}
+
+
+def check_scorer() -> None:
+    """Check that ir_measures is there, before anything is computed."""
+    with needed_library("scoring needs ir_measures", "bertfeat[evaluate]"):
+        import ir_measures  # noqa: F401
+
+
+def score_queries(
+    data: BeirFolder, retrieved: RetrievedDocuments, metrics: Sequence[RetrievalMetric]
+) -> NDArray[np.float64]:
+    """The score of each query by each metric, as trec_eval computes them: ``[Q, metrics]``."""
+    import ir_measures
+
+    places = {name: at for at, name in enumerate(data.queries)}
+    measures = {}
+    for at, metric in enumerate(metrics):
+        measure = getattr(ir_measures, metric.measure)  # its own parser of "nDCG@10" fails from Python 3.14 on
+        measures[measure if metric.cutoff is None else measure @ metric.cutoff] = at
+    scores = np.zeros((len(places), len(measures)))
+    for found in ir_measures.iter_calc(list(measures), data.judgments, retrieved.scores):
+        scores[places[found.query_id], measures[found.measure]] = found.value
+    return scores
+
+
+def unknown_documents(data: BeirFolder, ids: Iterable[pa.Array], where: str, place: str) -> set[str]:
+    """The judged documents that are not among ``ids``, those of a ``place``: an index or a feature set; not all are."""
+    judged = data.judged
+    unknown = judged - {id_ for batch in ids for id_ in batch.to_pylist() if id_ in judged}
+    if unknown == judged:
+        raise CorpusError(
+            f"none of the {len(judged):,} judged documents is in the {place} (such as {min(judged)!r})",
+            where=where,
+            remedy=f"extract the corpus.jsonl of the same folder with {parameter('id_column', '_id')}",
+        )
+    return unknown
+
+
+def as_own_ids(own_ids: OwnIds | str) -> OwnIds:
+    """The treatment of hits with their query's own id, also by its name."""
+    try:
+        return OwnIds(own_ids)
+    except ValueError as error:
+        raise UsageError(f"own ids {own_ids!r} is unknown", remedy=f"there are: {', '.join(OwnIds)}") from error
+
+
+def seem_documents(own_ids: OwnIds, own_first: int, queries: int) -> bool:
+    """Whether queries seem to be documents of the corpus: most of them find their own id first, and it is kept."""
+    return own_ids is OwnIds.KEEP and own_first > 0.5 * queries

@@ -6,7 +6,7 @@ built: the vectors stream by, once for the search, and once before it where they
 Shapes: Q queries, n vectors of a block, K hits, W values in a vector.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
+from bertfeat.display import displayed
 from bertfeat.errors import NotDerivableError, UsageError, parameter
 from bertfeat.features import FeatureSet, ReadableColumn, single_layer_columns
 from bertfeat.io import Address
@@ -23,26 +24,88 @@ from bertfeat.recipe import Pooling, Recipe, parse_poolings
 from bertfeat.search.evaluation.beir import (
     DEPTH,
     RETRIEVAL_METRICS,
+    BeirFolder,
     OwnIds,
     RetrievedDocuments,
     as_own_ids,
     check_scorer,
+    read_beir,
     score_queries,
+    seem_documents,
     unknown_documents,
 )
-from bertfeat.search.evaluation.beir_folder import BeirFolder, read_beir
-from bertfeat.search.evaluation.layer_scores import LayerScores, LayerTable, LeftOut, QueryResamples
-from bertfeat.search.query_encoder import QueryEncoder, open_feature_encoder
+from bertfeat.search.queries import QueryEncoder, open_feature_encoder
 from bertfeat.search.vectors.faiss_import import Scored, faiss
 from bertfeat.search.vectors.faiss_search import merge_neighbors
-from bertfeat.search.vectors.faiss_transforms import FaissTransform
-from bertfeat.search.vectors.metric import Metric, copy_as_float32
-from bertfeat.search.vectors.training_sample import prepare_vectors
-from bertfeat.search.vectors.vector_blocks import block_rows
-from bertfeat.search.vectors.whitening import Whitener, fit_whitening, measure_spectrum
-from bertfeat.search.vectors.whitening_names import NONE, Whitening, as_whitening
+from bertfeat.search.vectors.faiss_transforms import FaissTransform, Whitener, fit_whitening, measure_spectrum
+from bertfeat.search.vectors.metric import NONE, Metric, Whitening, as_whitening, copy_as_float32
+from bertfeat.search.vectors.vector_blocks import block_rows, prepare_vectors
+
+RANKED_BY = RETRIEVAL_METRICS[0]
+"""The metric by which rows are compared: nDCG@10."""
 
 _QUERIES_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A measured value, and the ends of its bootstrap interval of 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class LayerScores:
+    """The retrieval scores of one column under one transform, by the relevance judgments."""
+
+    column: str  # concat4_mean
+    transform: str  # as asked for: none, half-whiten, whiten:128
+    width: int  # values that are compared after it
+    scores: Mapping[str, Interval]  # by key of RETRIEVAL_METRICS, over queries
+    difference: Interval  # of nDCG@10 from the best row, over the same queries
+    few_vectors: bool  # for so wide a whitening in full
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A column or transform that could not be had."""
+
+    column: str
+    transform: str
+    reason: str
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class LayerTable:
+    """The columns of a feature set scored on a BEIR folder, in the order asked for."""
+
+    features: str
+    model: str
+    documents: int
+    queries: int
+    judged_documents: int
+    unknown_documents: int  # judged ones that the set does not have
+    own_ids: OwnIds  # the rule that was used
+    rows: tuple[LayerScores, ...]
+    left_out: tuple[LeftOut, ...]
+    own_first: int = 0  # queries whose first hit has their own id, in the row that has most of them
+
+    @property
+    def seem_documents(self) -> bool:
+        """Whether the queries seem to be documents of the corpus, though their own ids are kept."""
+        return seem_documents(self.own_ids, self.own_first, self.queries)
+
+    @property
+    def best(self) -> LayerScores:
+        """The row with the best nDCG@10; of equal ones the first."""
+        return max(self.rows, key=lambda row: row.scores[RANKED_BY.key].value)
 
 
 @checked
@@ -123,7 +186,8 @@ def _choose_columns(
     columns: dict[tuple[Recipe, Pooling], ReadableColumn] = {}
     missing: dict[str, list[NotDerivableError]] = {}
     for each in poolings:
-        for spec in layers or _stored_recipes(features, each):
+        combined = [column for column in features.columns if column.pooling is each and len(column.recipe.layers) > 1]
+        for spec in layers or ["all", *(column.name for column in combined)]:
             try:
                 found = _find_columns(features, spec, each, poolings)
             except NotDerivableError as error:
@@ -141,11 +205,6 @@ def _choose_columns(
     return list(columns.values()), [
         LeftOut(spec, NONE, error.problem) for spec, errors in missing.items() for error in errors
     ]
-
-
-def _stored_recipes(features: FeatureSet, pooling: Pooling) -> list[str]:
-    combined = [column for column in features.columns if column.pooling is pooling and len(column.recipe.layers) > 1]
-    return ["all", *(column.name for column in combined)]
 
 
 def _find_columns(features: FeatureSet, spec: str, pooling: Pooling, others: Sequence[Pooling]) -> list[ReadableColumn]:
@@ -252,6 +311,7 @@ class _Scan:
     def _blocks(self, column: ReadableColumn) -> Iterator[NDArray[np.float32]]:
         """All vectors in blocks of about 48 MiB, each checked to be finite."""
         size, waiting, first = block_rows(column.width), list[NDArray[np.float32]](), 0
+        total = (2 if any(self.transforms) else 1) * self.columns * len(self.features)  # of all passes
         for batch in self.features.batches(column.name):
             prepare_vectors(Metric.IP, batch.matrix, first)
             first += len(batch)
@@ -259,14 +319,10 @@ class _Scan:
             if sum(map(len, waiting)) >= size:
                 yield np.concatenate(waiting)
                 waiting = []
-            self._count(len(batch))
+            self._read += len(batch)
+            self.tell(StepProgress("", self._read, total, "vectors"))
         if waiting:
             yield np.concatenate(waiting)
-
-    def _count(self, vectors: int) -> None:
-        self._read += vectors
-        passes = 2 if any(self.transforms) else 1
-        self.tell(StepProgress("", self._read, passes * self.columns * len(self.features), "vectors"))
 
     def _retrieved(self, search: _StreamedSearch) -> RetrievedDocuments:
         scores, numbers = search.found
@@ -276,6 +332,27 @@ class _Scan:
             ids = self.ids.take(pa.array(numbers[part].ravel())).to_pylist()
             retrieved.add(names[part], ids, scores[part].ravel().tolist())
         return retrieved
+
+
+# ── intervals ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class QueryResamples:
+    """Resamples of queries: each draws as many with replacement as there are.
+
+    As Sakai 2006 (SIGIR) does to tell systems apart.
+    """
+
+    def __init__(self, queries: int, seed: int) -> None:
+        if seed < 0:
+            raise UsageError(f"{parameter('seed', seed)} is below 0")
+        random = np.random.default_rng(seed)
+        self._weights = random.multinomial(queries, np.full(queries, 1 / queries), 1000) / queries  # [1000, Q]
+
+    def interval(self, scores: NDArray[np.float64]) -> Interval:
+        """The mean of scores ``[Q]``, or of paired differences, between the percentiles of the resamples' means."""
+        low, high = np.percentile(self._weights @ scores, (2.5, 97.5))
+        return Interval(*(round(float(value), 5) for value in (scores.mean(), low, high)))
 
 
 def _with_intervals(scored: Sequence[_ScoredRow], resamples: QueryResamples) -> tuple[LayerScores, ...]:

@@ -1,13 +1,15 @@
-"""The token vectors that an index keeps of its documents, by ``bertfeat index --with-tokens``, mapped into memory.
+"""The tokens that an index keeps of its documents (``bertfeat index --with-tokens``): their vectors, and their counts.
 
 A cosine needs the direction of a vector only. So ``tokens.npy`` holds each as float16 of length 1, or as int8 whose
-largest value is 127 or -127; no scale is kept. Special tokens, and words without a vector, are left out.
+largest value is 127 or -127; no scale is kept. Special tokens, and words without a vector, are left out. The file is
+mapped into memory. The counts say how many documents have each token (or word); inverse document frequencies are
+computed from them, also where tokens are read from feature sets.
 
-Shapes: D documents, N tokens of all of them, n of one, W values in a vector.
+Shapes: D documents, N tokens of all of them, V different ones, n tokens of one document, W values in a vector.
 """
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
@@ -17,11 +19,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.errors import IndexFolderError
+from bertfeat.errors import IndexFolderError, parameter
 from bertfeat.features import ReadableColumn, find_column, unit_vectors
-from bertfeat.io import open_regular
+from bertfeat.io import Location, open_regular
 from bertfeat.search.document_store import ArrowStore
-from bertfeat.search.reranking.token_counts import TokenCounts, no_strings_error
 from bertfeat.search.settings import (
     REBUILD,
     TOKEN_IDS_NAME,
@@ -36,15 +37,55 @@ Number = TypeVar("Number", bound=np.number)
 
 VOCABULARY_SCHEMA = pa.schema([("token", pa.large_string()), ("documents", pa.int64())])
 _BLOCK_BYTES = 16 << 20
-_LARGEST = 127
+
+
+class TokenCounts:
+    """Counts the documents that have a token; memory grows with the vocabulary only."""
+
+    def __init__(
+        self, strings: Iterable[str] = (), counts: NDArray[np.int64] | None = None, documents: int = 0
+    ) -> None:
+        self._numbers = {string: number for number, string in enumerate(strings)}
+        self.counts: NDArray[np.int64] = np.zeros(len(self._numbers), np.int64) if counts is None else counts
+        """Documents that have each token, by its number, ``[V]``."""
+        self.documents = documents
+        """The number of documents."""
+
+    @property
+    def strings(self) -> list[str]:
+        """The tokens, by their numbers, ``[V]``."""
+        return list(self._numbers)
+
+    def number(self, strings: pa.Array, chosen: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """The number of each of the ``chosen`` tokens; new ones get the next numbers."""
+        encoded = strings.dictionary_encode()
+        names = encoded.dictionary.to_pylist()
+        used, places = np.unique(encoded.indices.to_numpy()[chosen], return_inverse=True)
+        numbers: NDArray[np.int32] = self.numbers([names[code] for code in used.tolist()])[places]
+        return numbers
+
+    def numbers(self, strings: Sequence[str]) -> NDArray[np.int32]:
+        """The same of different tokens in a list."""
+        known = [self._numbers.setdefault(string, len(self._numbers)) for string in strings]
+        return np.array(known, np.int32)
+
+    def add(self, numbers: NDArray[np.int32], owners: NDArray[np.int64], documents: int) -> None:
+        """Count tokens by their numbers ``[N]``; ``owners`` ``[N]`` says which of so many documents each is in."""
+        size = len(self._numbers)
+        pairs = np.unique(owners.astype(np.int64) * max(size, 1) + numbers)
+        counts = np.bincount(pairs % max(size, 1), minlength=size)
+        counts[: len(self.counts)] += self.counts
+        self.counts, self.documents = counts, self.documents + documents
+
+    def idf(self, strings: Sequence[str]) -> NDArray[np.float32]:
+        """``log((N + 1) / (df + 1))`` of each token: 0 for one that all documents have."""
+        numbers = [self._numbers.get(string, -1) for string in strings]
+        having = np.array([0 if number < 0 else self.counts[number] for number in numbers], np.float64)
+        return np.log((self.documents + 1) / (having + 1)).astype(np.float32)
 
 
 class KeptTokens:
-    """The token vectors of an index, as they were written.
-
-    Raises:
-        IndexFolderError: a file is missing, cut off, or of another shape than the settings say.
-    """
+    """The token vectors of an index, as they were written; the files must have the shapes that the settings say."""
 
     def __init__(self, folder: Path, settings: IndexSettings, tokens: StoredTokens) -> None:
         self.folder, self.stored = folder, tokens
@@ -63,11 +104,7 @@ class KeptTokens:
 
     @cached_property
     def vocabulary(self) -> TokenCounts:
-        """The different tokens, and how many documents have each.
-
-        Raises:
-            IndexFolderError: they were not kept; or the file is damaged.
-        """
+        """The different tokens, and how many documents have each."""
         store = self._vocabulary
         if store is None:
             raise no_strings_error(self.folder)
@@ -85,11 +122,7 @@ class KeptTokens:
         return self.vectors[start:stop]
 
     def ranges(self) -> Iterator[tuple[int, int]]:
-        """All documents in ranges of about 16 MiB of vectors.
-
-        Raises:
-            IndexFolderError: a document's tokens do not begin where those of the one before end.
-        """
+        """All documents in ranges of about 16 MiB of vectors; each document's must begin where those before it end."""
         size = max(1, _BLOCK_BYTES // max(1, self.vectors[:1].nbytes))
         last, at = len(self.offsets) - 1, 0
         if (int(self.offsets[0]), int(self.offsets[-1])) != (0, len(self.vectors)) or (np.diff(self.offsets) < 0).any():
@@ -124,18 +157,14 @@ class StoredDocumentTokens:
 
 
 def encode_directions(vectors: NDArray[np.float32], dtype: str) -> NDArray[np.number]:
-    """Vectors ``[n, W]`` as ``tokens.npy`` has them, in float16 or int8.
-
-    Raises:
-        ValueError: a value that is not finite.
-    """
+    """Vectors ``[n, W]`` as ``tokens.npy`` has them, in float16 or int8; a value that is not finite is a ValueError."""
     units = unit_vectors(vectors)
     if not np.isfinite(units).all():
         raise ValueError("a token has a value that is not finite")
     if dtype == "float16":
         return units.astype(np.float16)
     largest = np.abs(units).max(axis=1, keepdims=True, initial=0)
-    return np.rint(units * (_LARGEST / np.where(largest > 0, largest, 1))).astype(np.int8)
+    return np.rint(units * (127 / np.where(largest > 0, largest, 1))).astype(np.int8)
 
 
 def _map_array(path: Path, dtype: np.dtype[Number], shape: tuple[int, ...]) -> NDArray[Number]:
@@ -155,3 +184,12 @@ def _map_array(path: Path, dtype: np.dtype[Number], shape: tuple[int, ...]) -> N
 
 def _damaged(path: Path, problem: object) -> IndexFolderError:
     return IndexFolderError(f"cannot be read ({problem})", where=path, remedy=REBUILD)
+
+
+def no_strings_error(place: Location) -> IndexFolderError:
+    """The error where inverse document frequencies are asked for, and the tokens themselves were not kept."""
+    return IndexFolderError(
+        "it was made without texts, so there are no tokens to count the documents of",
+        where=place,
+        remedy=f"search with {parameter('rerank_idf', False)}",
+    )

@@ -14,7 +14,7 @@ from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, unit_vectors
 from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.search.options import RERANK_DEPTH, MaxSim
-from bertfeat.search.query_encoder import QueryEncoder, encoder_of_columns
+from bertfeat.search.queries import QueryEncoder, encoder_of_columns
 from bertfeat.search.reranking.kept_tokens import StoredDocumentTokens
 from bertfeat.search.reranking.set_tokens import DocumentTokens, FeatureSetTokens
 from bertfeat.search.settings import REBUILD
@@ -31,6 +31,12 @@ def compute_maxsim(query: NDArray[np.float32], weights: NDArray[np.float32], doc
     if not len(document) or total == 0:
         return 0.0
     return float((query @ document.T).max(axis=1) @ weights) / total
+
+
+@dataclass(frozen=True, slots=True)
+class _QueryTokens:
+    vectors: NDArray[np.float32]  # [q, W] of length 1 or 0
+    weights: NDArray[np.float32]  # [q]
 
 
 class Reranker:
@@ -86,9 +92,9 @@ class Reranker:
         found = self._index.search(vectors, depth if k > 0 else k, where=where, exact=exact)
         if not found.numbers.shape[1]:
             return found
-        return _first_hits(self._order(found, [self._query_tokens(query) for query in queries]), k)
+        return self._order(found, [self._query_tokens(query) for query in queries], k)
 
-    def _query_tokens(self, query: DocumentFeatures) -> "_QueryTokens":
+    def _query_tokens(self, query: DocumentFeatures) -> _QueryTokens:
         pieces = query.tokens if self.column.pooling.unit is Unit.TOKEN else query.words
         if pieces is None or pieces.strings is None:
             raise UsageError(f"the encoder at hand gives no {self.column.name} of a query")
@@ -99,15 +105,15 @@ class Reranker:
         weights = np.ones(len(strings), np.float32) if self._counts is None else self._counts.idf(strings)
         return _QueryTokens(unit_vectors(query.matrix(self.column.name)[usable]), weights)
 
-    def _order(self, found: Neighbors, queries: Sequence["_QueryTokens"]) -> Neighbors:
-        """The hits in their new order."""
+    def _order(self, found: Neighbors, queries: Sequence[_QueryTokens], k: int) -> Neighbors:
+        """The ``k`` best hits in their new order."""
         maxsim = self._score(found.numbers, queries)
         scores = maxsim + np.float32(self.options.weight) * self._index.metric.nearness(found.scores)
-        order = np.argsort(-scores, axis=1, kind="stable")  # equal ones as before
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]  # equal ones as before
         new = [np.take_along_axis(values, order, 1) for values in (scores, found.numbers, found.scores, maxsim)]
         return Neighbors(new[0], new[1], ScoreParts(new[2], new[3]), found.scanned)
 
-    def _score(self, numbers: NDArray[np.int64], queries: Sequence["_QueryTokens"]) -> NDArray[np.float32]:
+    def _score(self, numbers: NDArray[np.int64], queries: Sequence[_QueryTokens]) -> NDArray[np.float32]:
         """Maxsim of each query with each of its documents ``[Q, K]``; every document is read once."""
         flat = numbers.ravel()
         scores = np.zeros(len(flat), np.float32)
@@ -126,15 +132,3 @@ class Reranker:
                 remedy=REBUILD,
             )
         return scores.reshape(numbers.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class _QueryTokens:
-    vectors: NDArray[np.float32]  # [q, W] of length 1 or 0
-    weights: NDArray[np.float32]  # [q]
-
-
-def _first_hits(found: Neighbors, k: int) -> Neighbors:
-    parts = found.parts
-    cut = None if parts is None else ScoreParts(parts.first[:, :k], parts.maxsim[:, :k])
-    return Neighbors(found.scores[:, :k], found.numbers[:, :k], cut, found.scanned)

@@ -28,11 +28,10 @@ from bertfeat.features import (
 )
 from bertfeat.io import as_location
 from bertfeat.recipe import FeatureColumn, Pooling, Recipe
-from bertfeat.search.building.feature_source import find_incomparability
+from bertfeat.search.building.feature_source import describe_source_set, find_incomparability
 from bertfeat.search.document_store import SOURCE
-from bertfeat.search.reranking.token_counts import TokenCounts, no_strings_error
+from bertfeat.search.reranking.kept_tokens import TokenCounts, no_strings_error
 from bertfeat.search.settings import REBUILD
-from bertfeat.search.source_sets import describe_source_set
 from bertfeat.search.vector_index import VectorIndex
 
 _READ_ROWS = 8192
@@ -48,20 +47,14 @@ class DocumentTokens(Protocol):
         ...
 
     def counts(self) -> TokenCounts:
-        """Count the documents of the index in which each token occurs.
-
-        Raises:
-            IndexFolderError: the tokens themselves were not kept.
-        """
+        """Count the documents of the index in which each token occurs, where the tokens themselves are kept."""
         ...
 
 
 class FeatureSetTokens:
     """Reads the cells of the documents that are asked for, with the row groups that they lie in.
 
-    Raises:
-        IndexFolderError: a feature set is gone, changed since the index was made, or has other vectors.
-        NotDerivableError: the sets have no such column.
+    It refuses a feature set that is gone, has changed since the index was made, or has other vectors.
     """
 
     def __init__(self, index: VectorIndex, column: str | None) -> None:
@@ -162,11 +155,7 @@ def has_strings(features: FeatureSet, pooling: Pooling) -> bool:
 def find_token_column(
     stored: Sequence[FeatureColumn], num_layers: int, name: str | None, recipe: Recipe
 ) -> ReadableColumn:
-    """The token or word column of a name or recipe; by default of ``recipe``, else the only one there is.
-
-    Raises:
-        NotDerivableError: the stored columns do not contain it, or several could be meant.
-    """
+    """The token or word column of a name or recipe; by default of ``recipe``, else the only one there is."""
     pieces = [column for column in stored if not column.pooling.per_document]
     if not pieces:
         raise NotDerivableError(

@@ -48,10 +48,6 @@ class FaissIndex(VectorSink, Protocol):
         """The stored vectors of those numbers, ``[n, W]``."""
         ...
 
-    def reconstruct_n(self, first: int, count: int, /) -> NDArray[np.float32]:
-        """Stored vectors that follow one another, ``[count, W]``."""
-        ...
-
     def reset(self) -> None:
         """Take all vectors out; it stays trained."""
         ...
@@ -99,10 +95,6 @@ class InvertedLists(Protocol):
 
     def get_ids(self, number: int, /) -> object:
         """A pointer to the numbers of a list's vectors."""
-        ...
-
-    def get_codes(self, number: int, /) -> object:
-        """A pointer to a list's encoded vectors."""
         ...
 
     def compute_ntotal(self) -> int:

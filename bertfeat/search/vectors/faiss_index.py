@@ -1,15 +1,20 @@
-"""Operations on a FAISS index: train, fill, write, read, remove; and the abilities of each class of index.
+"""A FAISS index from its factory string on: make, train, fill, write, read, remove; and the abilities of each class.
+
+FAISS checks factory strings incompletely. Some thousand were tried, each built, searched, updated and read in a process
+of its own (benchmarks/factory_strings.py): all that ended the process, or never ended, are refused here.
 
 Shapes: n vectors, W values in each.
 """
 
+import re
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, StorageError, UsageError, parameter
-from bertfeat.search.settings import REBUILD, SearchParameterName
+from bertfeat.io import shorten
+from bertfeat.search.settings import REBUILD, IndexSettings, SearchParameterName
 from bertfeat.search.vectors.faiss_import import (
     FaissIndex,
     InvertedIndex,
@@ -18,18 +23,64 @@ from bertfeat.search.vectors.faiss_import import (
     faiss_errors,
     faiss_message,
 )
-from bertfeat.search.vectors.index_types import UPDATABLE
+from bertfeat.search.vectors.index_types import KNOWN_TYPES, UPDATABLE, clusters_named
+from bertfeat.search.vectors.metric import Metric
 
 REFINED_FROM = 4  # an index that re-ranks with finer codes looks at this many times k
-_LARGEST_EF_SEARCH = 4096
+
+_REFUSED = (  # pattern, why
+    (re.compile(r"(?<!\d)0+(?!\d)"), "a number in it is 0"),
+    (re.compile(r"HNSW1(?!\d)"), "a graph needs at least two links a vector"),
+    (re.compile(r"NSG"), "an NSG graph takes no vectors later, and may never be done; choose hnsw"),
+    (re.compile(r"_Ncqint"), "norms cannot be stored as cqint"),
+    (re.compile(r"Refine\((?!(Flat|SQ\w+|PQ\d+(x\d+)?(np)?)\))"), "only Flat, SQ and PQ codes can refine"),
+)
+_ALIKE = {  # FAISS makes the one and reads the other back
+    "IndexFlatIP": "IndexFlat",
+    "IndexFlatL2": "IndexFlat",
+    "IndexRefineFlat": "IndexRefine",
+}
+
+
+def create_faiss_index(factory: str, width: int, metric: Metric) -> FaissIndex:
+    """An empty FAISS index."""
+    problem = f"FAISS cannot make {shorten(factory)!r} for vectors of {width} values and {metric}"
+    remedy = f"choose {KNOWN_TYPES}"
+    if reason := refusal_of_factory(factory):
+        raise UsageError(f"{problem}: {reason}", remedy=remedy)
+    with faiss_errors(UsageError, problem, remedy):
+        index: FaissIndex = faiss.index_factory(width, factory, metric.faiss_metric)
+    parts = _nested_indexes(index)
+    if any(isinstance(part, (faiss.IndexIDMap, faiss.IndexIDMap2)) for part in parts):
+        raise UsageError(f"{problem}: vectors are numbered as they come", remedy="leave out IDMap")
+    if any(isinstance(part, faiss.IndexIVFFlatDedup) for part in parts):
+        raise UsageError(
+            f"{problem}: it keeps equal vectors once, and every document needs its own", remedy="write Flat"
+        )
+    if index.metric_type != metric.faiss_metric:
+        raise UsageError(f"{problem}: it would use another metric without saying so", remedy=remedy)
+    for part in parts:
+        if isinstance(part, faiss.IndexRefine):
+            part.k_factor = REFINED_FROM
+        if hasattr(part, "do_polysemous_training"):
+            part.do_polysemous_training = False  # takes seconds to hours, for a search that is never used here
+        for clustering in (getattr(part, "cp", None), getattr(getattr(part, "pq", None), "cp", None)):
+            if clustering is not None:
+                clustering.min_points_per_centroid = 1  # else FAISS warns on stderr; choose_index() saw to it
+    return index
+
+
+def refusal_of_factory(factory: str) -> str | None:
+    """The reason why FAISS must not be given a factory string; None if nothing is known against it."""
+    if not factory.isascii():
+        return "it has characters that no factory string has"
+    if len(factory) > 200:
+        return f"it has {len(factory):,} characters"
+    return next((reason for pattern, reason in _REFUSED if pattern.search(factory)), None)
 
 
 def train_index(index: FaissIndex, sample: NDArray[np.float32], clusters: int) -> None:
-    """Train on a sample ``[n, W]``.
-
-    Raises:
-        UsageError: fewer vectors than the index needs.
-    """
+    """Train on a sample ``[n, W]``, which an index of so many clusters may find too small."""
     if index.is_trained:
         return
     if len(sample) < clusters:
@@ -43,11 +94,7 @@ def train_index(index: FaissIndex, sample: NDArray[np.float32], clusters: int) -
 
 
 def add_vectors(index: VectorSink, vectors: NDArray[np.float32]) -> None:
-    """Add vectors ``[n, W]``.
-
-    Raises:
-        UsageError: FAISS refuses more vectors for this index.
-    """
+    """Add vectors ``[n, W]``."""
     problem = f"this type of index cannot take {len(vectors):,} vectors more"
     with faiss_errors(UsageError, problem, f"choose {UPDATABLE}"):
         index.add(vectors)
@@ -66,21 +113,13 @@ def reserve_vectors(index: FaissIndex, count: int) -> None:
 
 
 def write_faiss_index(index: FaissIndex, path: Path) -> None:
-    """Write an index.
-
-    Raises:
-        StorageError: the disk is full, or the folder cannot be written.
-    """
+    """Write an index."""
     with faiss_errors(StorageError, f"{path} cannot be written", "free some space, or choose another folder"):
         faiss.write_index(index, str(path))
 
 
 def read_faiss_index(path: Path, *, mapped: bool = True, lists: Path | None = None) -> FaissIndex:
-    """Read an index, mapped into memory unless it is to be changed; ``lists`` is the file of its inverted lists.
-
-    Raises:
-        IndexFolderError: FAISS cannot read the file.
-    """
+    """Read an index, mapped into memory unless it is to be changed; ``lists`` is the file of its inverted lists."""
     with faiss_errors(IndexFolderError, "FAISS cannot read this file", REBUILD, where=path):
         if lists is not None:
             flags = faiss.IO_FLAG_READ_ONLY | faiss.IO_FLAG_SKIP_IVF_DATA
@@ -102,31 +141,25 @@ def _map_lists(index: FaissIndex, path: Path) -> FaissIndex:
     return index
 
 
-def search_parameter_name(index: FaissIndex) -> SearchParameterName | None:
-    """The parameter that can be tuned: ``nprobe`` of inverted lists, ``efSearch`` of a graph, or nothing."""
-    if inverted_index(index) is not None:
-        return "nprobe"
-    return "efSearch" if any(isinstance(part, faiss.IndexHNSW) for part in nested_indexes(index)) else None
+def find_mismatch(index: FaissIndex, settings: IndexSettings) -> str | None:
+    """Describe how the outermost class of an index differs from what its factory string makes; None if it does not."""
+    clusters, inverted = clusters_named(settings.factory), inverted_index(index)
+    if clusters and (inverted is None or inverted.nlist != clusters):
+        return f"it does not have the lists of {settings.factory}"  # compared by number, because making so many is slow
+    expected = "IndexPreTransform"
+    if settings.transform is None:
+        try:
+            expected = _class_name(create_faiss_index(settings.factory, settings.stored_width, settings.metric))
+        except UsageError as error:
+            return str(error)
+    if _class_name(index) != expected:
+        return f"it is {_class_name(index)}, where {settings.factory} has {expected}"
+    return None
 
 
-def largest_search_parameter(index: FaissIndex) -> int:
-    """The largest sensible value: all lists, or a graph search with a few thousand candidates."""
-    inverted = inverted_index(index)
-    return int(inverted.nlist) if inverted is not None else min(int(index.ntotal), _LARGEST_EF_SEARCH)
-
-
-def set_search_parameter(index: FaissIndex, value: int) -> None:
-    """Set the default of FAISS's own searches in this index."""
-    for part in nested_indexes(index):
-        if isinstance(part, faiss.IndexIVF):
-            part.nprobe = value
-        elif isinstance(part, faiss.IndexHNSW):
-            part.hnsw.efSearch = value
-
-
-def count_faiss_threads() -> int:
-    """Return the number of threads that FAISS works with."""
-    return int(faiss.omp_get_max_threads())
+def _class_name(index: FaissIndex) -> str:
+    name = type(faiss.downcast_index(index)).__name__
+    return _ALIKE.get(name, name)
 
 
 def can_remove(index: FaissIndex) -> bool:
@@ -136,19 +169,6 @@ def can_remove(index: FaissIndex) -> bool:
     if isinstance(inner, faiss.IndexIVF) and not isinstance(inner, faiss.IndexIVFFlatDedup):
         return isinstance(faiss.downcast_InvertedLists(inner.invlists), faiss.ArrayInvertedLists)
     return isinstance(inner, faiss.IndexFlatCodes) and not hasattr(inner, "bbs")
-
-
-def has_lists_on_disk(index: FaissIndex) -> bool:
-    """Whether the inverted lists are in a file of their own."""
-    inverted = inverted_index(index)
-    if inverted is None:
-        return False
-    return isinstance(faiss.downcast_InvertedLists(inverted.invlists), faiss.OnDiskInvertedLists)
-
-
-def make_selector(selected: NDArray[np.bool_]) -> object:
-    """A FAISS selector of the vectors for which ``selected [n]`` is true."""
-    return faiss.IDSelectorBitmap(np.packbits(selected, bitorder="little"))
 
 
 def remove_vectors(index: FaissIndex, removed: NDArray[np.bool_]) -> None:
@@ -166,12 +186,36 @@ def remove_vectors(index: FaissIndex, removed: NDArray[np.bool_]) -> None:
             ids[:] = new_numbers[ids]
 
 
-def flat_storage(index: FaissIndex) -> FaissIndex | None:
-    """The uncompressed vectors of an index, as a flat FAISS index, if it has them."""
-    plain = faiss.downcast_index(index)
-    if isinstance(plain, faiss.IndexHNSW):
-        plain = faiss.downcast_index(plain.storage)
-    return plain if isinstance(plain, faiss.IndexFlat) else None
+def make_selector(selected: NDArray[np.bool_]) -> object:
+    """A FAISS selector of the vectors for which ``selected [n]`` is true."""
+    return faiss.IDSelectorBitmap(np.packbits(selected, bitorder="little"))
+
+
+def search_parameter_name(index: FaissIndex) -> SearchParameterName | None:
+    """The parameter that can be tuned: ``nprobe`` of inverted lists, ``efSearch`` of a graph, or nothing."""
+    if inverted_index(index) is not None:
+        return "nprobe"
+    return "efSearch" if any(isinstance(part, faiss.IndexHNSW) for part in _nested_indexes(index)) else None
+
+
+def largest_search_parameter(index: FaissIndex) -> int:
+    """The largest sensible value: all lists, or a graph search with a few thousand candidates."""
+    inverted = inverted_index(index)
+    return int(inverted.nlist) if inverted is not None else min(int(index.ntotal), 4096)
+
+
+def set_search_parameter(index: FaissIndex, value: int) -> None:
+    """Set the default of FAISS's own searches in this index."""
+    for part in _nested_indexes(index):
+        if isinstance(part, faiss.IndexIVF):
+            part.nprobe = value
+        elif isinstance(part, faiss.IndexHNSW):
+            part.hnsw.efSearch = value
+
+
+def count_faiss_threads() -> int:
+    """Return the number of threads that FAISS works with."""
+    return int(faiss.omp_get_max_threads())
 
 
 def count_faiss_gpus() -> int:
@@ -180,11 +224,7 @@ def count_faiss_gpus() -> int:
 
 
 def copy_to_gpu(index: FaissIndex, device: str | None) -> FaissIndex:
-    """The index on a GPU (``cuda``, ``cuda:1``), or itself.
-
-    Raises:
-        UsageError: there is no GPU, or FAISS was built without.
-    """
+    """The index on a GPU (``cuda``, ``cuda:1``), or itself where the device is no GPU."""
     if device in (None, "cpu"):
         return index
     number = int(str(device).partition(":")[2] or 0)
@@ -205,23 +245,39 @@ def copy_to_gpu(index: FaissIndex, device: str | None) -> FaissIndex:
 
 def copy_to_cpu(index: FaissIndex) -> FaissIndex:
     """The index copied from GPU to CPU, for writing."""
-    on_gpu = hasattr(faiss, "GpuIndex") and any(isinstance(part, faiss.GpuIndex) for part in nested_indexes(index))
+    on_gpu = hasattr(faiss, "GpuIndex") and any(isinstance(part, faiss.GpuIndex) for part in _nested_indexes(index))
     copy: FaissIndex = faiss.index_gpu_to_cpu(index) if on_gpu else index
     return copy
 
 
-def nested_indexes(index: FaissIndex) -> list[FaissIndex]:
-    """An index and those inside it, each as its own class."""
-    indexes: list[FaissIndex] = [faiss.downcast_index(index)]
-    for name in ("index", "base_index", "storage"):
-        inner = getattr(indexes[0], name, None)
-        if inner is not None:
-            indexes += nested_indexes(inner)
-    return indexes
+def flat_storage(index: FaissIndex) -> FaissIndex | None:
+    """The uncompressed vectors of an index, as a flat FAISS index, if it has them."""
+    plain = faiss.downcast_index(index)
+    if isinstance(plain, faiss.IndexHNSW):
+        plain = faiss.downcast_index(plain.storage)
+    return plain if isinstance(plain, faiss.IndexFlat) else None
+
+
+def has_lists_on_disk(index: FaissIndex) -> bool:
+    """Whether the inverted lists are in a file of their own."""
+    inverted = inverted_index(index)
+    if inverted is None:
+        return False
+    return isinstance(faiss.downcast_InvertedLists(inverted.invlists), faiss.OnDiskInvertedLists)
 
 
 def inverted_index(index: FaissIndex) -> InvertedIndex | None:
     """The index of inverted lists inside an index, if there is one."""
     inverted: InvertedIndex | None
-    inverted = next((part for part in nested_indexes(index) if isinstance(part, faiss.IndexIVF)), None)
+    inverted = next((part for part in _nested_indexes(index) if isinstance(part, faiss.IndexIVF)), None)
     return inverted
+
+
+def _nested_indexes(index: FaissIndex) -> list[FaissIndex]:
+    """An index and those inside it, each as its own class."""
+    indexes: list[FaissIndex] = [faiss.downcast_index(index)]
+    for name in ("index", "base_index", "storage"):
+        inner = getattr(indexes[0], name, None)
+        if inner is not None:
+            indexes += _nested_indexes(inner)
+    return indexes

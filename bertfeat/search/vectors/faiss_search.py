@@ -3,8 +3,6 @@
 Shapes: n vectors, Q queries, K hits, W values.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,11 +64,7 @@ def scan_all_vectors(
 
 
 def reconstruct_vectors(index: FaissIndex, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The vectors of those numbers as the index stores them, ``[n, W]``.
-
-    Raises:
-        IndexFolderError: this class of index cannot give them.
-    """
+    """The vectors of those numbers as the index stores them, ``[n, W]``, where its class can give them."""
     problem, remedy = "this type of index cannot give its vectors back", "build it of another type"
     if isinstance(holder := _storing_part(index), faiss.IndexIVFFastScan):
         raise IndexFolderError(problem, remedy=remedy)  # FAISS would crash: what it needs is not in the file
@@ -98,36 +92,30 @@ def _storing_part(index: FaissIndex) -> FaissIndex:
     return part
 
 
-def _faiss_metric(index: FaissIndex) -> Metric:
-    """The metric that FAISS computes in this index; cosine is its inner product."""
-    return Metric.L2 if index.metric_type == faiss.METRIC_L2 else Metric.IP
-
-
 def _search_parameters(index: FaissIndex, value: int | None, selector: object | None) -> object | None:
     """FAISS's search parameters for this class of index; None where its defaults will do."""
     plain = faiss.downcast_index(index)
     if selector is None and (value is None or search_parameter_name(plain) is None):
         return None
     arguments: dict[str, object] = {} if selector is None else {"sel": selector}
+    parameters: object
     if isinstance(plain, faiss.IndexPreTransform):
         inner = _search_parameters(plain.index, value, selector)
-        return _build(faiss.SearchParametersPreTransform, index_params=inner)
-    if isinstance(plain, faiss.IndexRefine):
+        parameters = faiss.SearchParametersPreTransform(index_params=inner)
+    elif isinstance(plain, faiss.IndexRefine):
         inner = _search_parameters(plain.base_index, value, selector)
-        return _build(faiss.IndexRefineSearchParameters, k_factor=REFINED_FROM, base_index_params=inner)
-    if isinstance(plain, faiss.IndexIVF):
-        return _build(faiss.SearchParametersIVF, **arguments, nprobe=value or plain.nprobe)
-    if isinstance(plain, faiss.IndexHNSW):
-        return _build(faiss.SearchParametersHNSW, **arguments, efSearch=value or plain.hnsw.efSearch)
-    return _build(faiss.SearchParameters, **arguments)
-
-
-def _build(kind: Callable[..., object], **arguments: object) -> object:
-    return kind(**arguments)
+        parameters = faiss.IndexRefineSearchParameters(k_factor=REFINED_FROM, base_index_params=inner)
+    elif isinstance(plain, faiss.IndexIVF):
+        parameters = faiss.SearchParametersIVF(**arguments, nprobe=value or plain.nprobe)
+    elif isinstance(plain, faiss.IndexHNSW):
+        parameters = faiss.SearchParametersHNSW(**arguments, efSearch=value or plain.hnsw.efSearch)
+    else:
+        parameters = faiss.SearchParameters(**arguments)
+    return parameters
 
 
 def _scan_blocks(index: FaissIndex, queries: NDArray[np.float32], k: int, selected: NDArray[np.bool_] | None) -> Scored:
-    metric = _faiss_metric(index)
+    metric = Metric.L2 if index.metric_type == faiss.METRIC_L2 else Metric.IP  # which is also FAISS's cosine
     numbers = np.arange(index.ntotal) if selected is None else np.flatnonzero(selected)
     worst = np.full((len(queries), k), metric.worst, np.float32)
     best: Scored = (worst, np.full((len(queries), k), EMPTY, np.int64))

@@ -1,16 +1,31 @@
-"""The transforms that an index applies to vectors before it stores them: FAISS's chains, such as ``PCAW256,L2norm``.
+"""The transforms that an index applies to vectors before it stores them: FAISS's chains, and whitening.
 
-Shapes: n vectors, W values in each.
+A chain is written in a factory string, such as ``PCAW256,L2norm``. Whitening is what a build adds: vectors get mean
+zero and equal variances without correlation before they are compared. Su et al. 2021 (arXiv:2103.15316, algorithm 1):
+``(x - mean) U Λ^(-1/2)``, where ``U Λ Uᵀ`` is the covariance of all vectors, and of the directions the first ones where
+a width is given. Half whitening goes half the way: ``Λ^(-1/4)``, so that directions of much variance still count for
+more. FAISS does it, in the file of the index.
+
+Shapes: n vectors, W values in each, R directions in which they vary, K values after whitening.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.errors import UsageError
+from bertfeat.features import RunningMean
 from bertfeat.search.vectors.faiss_import import FaissIndex, faiss
+from bertfeat.search.vectors.metric import Metric, Whitening
+
+_LEAST_VARIANCE = 1e-7
+"""Directions of less than this share of the largest variance do not count: rounding of float32 would be magnified."""
+
+_CHUNK = 2048  # vectors that are in float64 at once
 
 Transform = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
@@ -36,9 +51,13 @@ def judged_transform(index: FaissIndex) -> Transform | None:
     dropped dimensions are meant to keep what is near, so what they lose is the index's loss.
     """
     transform = index_transform(index)
-    if transform is None or not any(map(_changes_neighbors, chained_transforms(faiss.downcast_index(index)))):
+    if transform is None:
         return None
-    return transform
+    for step in _chained_transforms(index):
+        whitens = isinstance(step, faiss.PCAMatrix) and step.eigen_power != 0
+        if whitens or isinstance(step, faiss.NormalizationTransform):
+            return transform
+    return None
 
 
 def transformed_index(index: FaissIndex) -> FaissIndex:
@@ -47,19 +66,113 @@ def transformed_index(index: FaissIndex) -> FaissIndex:
     return inner
 
 
-def chained_transforms(index: FaissIndex) -> list[FaissTransform]:
+def apply_transforms(index: FaissIndex, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Vectors ``[n, W]`` as the chain of an ``IndexPreTransform`` makes them."""
+    for step in _chained_transforms(index):
+        vectors = step.apply(np.ascontiguousarray(vectors, np.float32))
+    return vectors
+
+
+def _chained_transforms(index: FaissIndex) -> list[FaissTransform]:
     """The transforms of an ``IndexPreTransform`` in order, each as its own class."""
     chain = faiss.downcast_index(index).chain
     return [faiss.downcast_VectorTransform(chain.at(number)) for number in range(chain.size())]
 
 
-def apply_transforms(index: FaissIndex, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Vectors ``[n, W]`` as the chain of an ``IndexPreTransform`` makes them."""
-    for step in chained_transforms(index):
-        vectors = step.apply(np.ascontiguousarray(vectors, np.float32))
-    return vectors
+class WhiteningMatrix(FaissTransform, Protocol):
+    """FAISS's ``PCAMatrix``."""
+
+    d_in: int  # W
+    mean: object
+    eigenvalues: object
+    PCAMat: object  # the directions
+    A: object  # what vectors are multiplied by
+    b: object  # what is added then
+    is_trained: bool
 
 
-def _changes_neighbors(step: FaissTransform) -> bool:
-    whitens = isinstance(step, faiss.PCAMatrix) and step.eigen_power != 0
-    return whitens or isinstance(step, faiss.NormalizationTransform)
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """The directions in which vectors vary, by descending variance."""
+
+    count: int  # of the vectors
+    mean: NDArray[np.float64]  # [W]
+    variances: NDArray[np.float64]  # [R]
+    directions: NDArray[np.float64]  # [R, W] of length 1
+
+
+def measure_spectrum(blocks: Iterable[NDArray[np.floating]], width: int) -> Spectrum:
+    """The mean and covariance of vectors that stream by, in float64, and the directions of the covariance.
+
+    Memory: a few matrices of W × W in float64, however many vectors there are.
+    """
+    mean, products = RunningMean(), np.zeros((width, width))
+    for block in blocks:
+        for start in range(0, len(block), _CHUNK):
+            deviations = mean.deviations(block[start : start + _CHUNK])
+            products += deviations.T @ deviations
+    variances, axes = np.linalg.eigh(products / max(mean.count, 1))
+    variances, directions = variances[::-1], axes.T[::-1]
+    # rounding of float32 lets equal vectors vary a little
+    least = _LEAST_VARIANCE * max(variances[0], float(np.square(mean.mean).sum()) * _LEAST_VARIANCE)
+    counted = int((variances > least).sum())
+    directions = directions[:counted]
+    signs = np.sign(directions[np.arange(counted), np.abs(directions).argmax(axis=1)])  # eigenvectors have none
+    return Spectrum(mean.count, mean.mean + np.zeros(width), variances[:counted], directions * signs[:, None])
+
+
+@dataclass(frozen=True, slots=True)
+class Whitener:
+    """A whitening, and the spectrum that it is taken from."""
+
+    whitening: Whitening  # with its width
+    spectrum: Spectrum
+
+    @property
+    def width(self) -> int:
+        """The number of values in a whitened vector."""
+        return self.whitening.width or 0
+
+    def matrix(self) -> WhiteningMatrix:
+        """Return the whitening as FAISS's matrix, ``[n, W]`` → ``[n, K]``."""
+        made: WhiteningMatrix = faiss.PCAMatrix(len(self.spectrum.mean), self.whitening.width, self.whitening.power)
+        directions = np.zeros((made.d_in, made.d_in), np.float32)
+        variances = np.zeros(made.d_in, np.float32)
+        counted = len(self.spectrum.variances)
+        directions[:counted], variances[:counted] = self.spectrum.directions, self.spectrum.variances
+        faiss.copy_array_to_vector(self.spectrum.mean.astype(np.float32), made.mean)
+        faiss.copy_array_to_vector(variances, made.eigenvalues)
+        faiss.copy_array_to_vector(directions.ravel(), made.PCAMat)
+        factors = self.spectrum.variances[: self.width, None] ** self.whitening.power
+        weighted = self.spectrum.directions[: self.width] * factors
+        faiss.copy_array_to_vector(weighted.astype(np.float32).ravel(), made.A)
+        faiss.copy_array_to_vector((-weighted @ self.spectrum.mean).astype(np.float32), made.b)
+        made.is_trained = True
+        return made
+
+
+def fit_whitening(whitening: Whitening, spectrum: Spectrum) -> Whitener:
+    """Take a whitening from a spectrum, which must have as many directions as its width asks for, at least one."""
+    counted = len(spectrum.variances)
+    if not counted:
+        raise UsageError(
+            f"{whitening}: vectors that do not differ cannot be whitened; there are {spectrum.count:,} of them",
+            remedy="index them as they are",
+        )
+    if (whitening.width or 0) > counted:
+        raise UsageError(
+            f"{whitening}: {spectrum.count:,} vectors of {len(spectrum.mean):,} values vary in {counted:,} directions",
+            remedy=f"give a width of {counted:,} or less, or none",
+        )
+    return Whitener(replace(whitening, width=whitening.width or counted), spectrum)
+
+
+def with_transform(index: FaissIndex, matrix: WhiteningMatrix, metric: Metric) -> FaissIndex:
+    """An index that whitens vectors, scales them to length 1 under cosine, and gives them to another one."""
+    whole = faiss.IndexPreTransform(index)  # keeps what it is given alive
+    if metric is Metric.COSINE:
+        whole.prepend_transform(faiss.NormalizationTransform(index.d))
+    whole.prepend_transform(matrix)
+    whole.is_trained = index.is_trained and matrix.is_trained
+    made: FaissIndex = whole
+    return made

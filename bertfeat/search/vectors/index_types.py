@@ -1,11 +1,10 @@
 """The types of index, and which one is chosen: by number of vectors, width, memory and target recall.
 
-A new type is a member of :class:`IndexType` and a function in the table :data:`_PLANS`.
+A new type is a member of :class:`IndexType` and a case of :func:`_plan_as_asked`.
 """
 
 import math
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -55,20 +54,39 @@ def choose_index(kind: str, *, count: int, width: int, memory: int | None, recal
 
     ``kind`` is an :class:`IndexType` or a FAISS factory string. ``memory`` is the budget in bytes that the index
     has to itself when it is built and searched; default half of this machine's.
-
-    Raises:
-        UsageError: a product quantizer does not fit the width or the number of vectors.
     """
     budget = memory or physical_memory() // 2
     if kind == IndexType.AUTO:
         return _choose_automatically(count, width, budget, recall)
     if kind not in list(IndexType):
-        return IndexChoice(kind, "as asked", _factory_bytes(kind, count, width), clusters_named(kind))
-    choice = _PLANS[IndexType(kind)](f"{kind} as asked", count, width)
+        size = count * width * (1 if "SQ" in kind or "PQ" in kind else 4)
+        return IndexChoice(kind, "as asked", size, clusters_named(kind))
+    choice = _plan_as_asked(IndexType(kind), count, width)
     if choice.clusters and choice.bytes > budget:
         reason = f"{choice.reason}; its lists on disk: {_over_budget(choice.bytes, budget)}"
         return replace(choice, reason=reason, on_disk=True)
     return choice
+
+
+def _plan_as_asked(kind: IndexType, count: int, width: int) -> IndexChoice:
+    """The index of a type that has a name."""
+    reason, whole, clusters = f"{kind} as asked", count * width * 4, cluster_count(count)
+    if kind is IndexType.FLAT:
+        return IndexChoice("Flat", reason, whole, 0)
+    if kind is IndexType.SQ8:
+        return IndexChoice("SQ8", reason, count * width, 0)
+    if kind is IndexType.HNSW:
+        return IndexChoice(f"HNSW{NEIGHBORS}", reason, whole + count * (2 * NEIGHBORS + 4) * 4, 0)
+    if kind is IndexType.IVF:
+        return IndexChoice(f"IVF{clusters},Flat", reason, whole + clusters * width * 4 + count * 8, clusters)
+    if count < _CODE_VALUES:
+        raise UsageError(
+            f"ivfpq cannot be trained on {count:,} vectors: its codes have {_CODE_VALUES} values each",
+            remedy="choose flat, or sq8",
+        )
+    values = next((values for values in (4, 8, 2, 3, 5) if width % values == 0), 1)
+    size = count * (width // values + 8) + clusters * width * 4
+    return IndexChoice(f"IVF{clusters},PQ{width // values}np", reason, size, clusters)
 
 
 def cluster_count(count: int) -> int:
@@ -121,48 +139,6 @@ def _choose_codes(lists: str, clusters: int, count: int, width: int, budget: int
     if size > budget:
         reason = f"{why}; a byte a value, and its lists on disk: {_over_budget(size, budget)}"
     return IndexChoice(f"{lists},PQ{width // values}np", reason, size, clusters, on_disk=size > budget)
-
-
-def _plan_flat(reason: str, count: int, width: int) -> IndexChoice:
-    return IndexChoice("Flat", reason, count * width * 4, 0)
-
-
-def _plan_hnsw(reason: str, count: int, width: int) -> IndexChoice:
-    return IndexChoice(f"HNSW{NEIGHBORS}", reason, count * (width + 2 * NEIGHBORS + 4) * 4, 0)
-
-
-def _plan_ivf(reason: str, count: int, width: int) -> IndexChoice:
-    clusters = cluster_count(count)
-    return IndexChoice(f"IVF{clusters},Flat", reason, (count + clusters) * width * 4 + count * 8, clusters)
-
-
-def _plan_ivfpq(reason: str, count: int, width: int) -> IndexChoice:
-    if count < _CODE_VALUES:
-        raise UsageError(
-            f"ivfpq cannot be trained on {count:,} vectors: its codes have {_CODE_VALUES} values each",
-            remedy="choose flat, or sq8",
-        )
-    clusters = cluster_count(count)
-    values = next((values for values in (4, 8, 2, 3, 5) if width % values == 0), 1)
-    size = count * (width // values + 8) + clusters * width * 4
-    return IndexChoice(f"IVF{clusters},PQ{width // values}np", reason, size, clusters)
-
-
-def _plan_sq8(reason: str, count: int, width: int) -> IndexChoice:
-    return IndexChoice("SQ8", reason, count * width, 0)
-
-
-_PLANS: Mapping[IndexType, Callable[[str, int, int], IndexChoice]] = {
-    IndexType.FLAT: _plan_flat,
-    IndexType.HNSW: _plan_hnsw,
-    IndexType.IVF: _plan_ivf,
-    IndexType.IVFPQ: _plan_ivfpq,
-    IndexType.SQ8: _plan_sq8,
-}
-
-
-def _factory_bytes(factory: str, count: int, width: int) -> int:
-    return count * width * (1 if "SQ" in factory or "PQ" in factory else 4)
 
 
 def _over_budget(size: int, budget: int) -> str:

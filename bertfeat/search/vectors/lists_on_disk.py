@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import StorageError, UsageError, parameter
 from bertfeat.search.settings import LISTS_NAME
-from bertfeat.search.vectors import faiss_index
 from bertfeat.search.vectors.faiss_import import FaissIndex, InvertedIndex, InvertedLists, faiss, faiss_errors
+from bertfeat.search.vectors.faiss_index import write_faiss_index
 
-SHARD_BYTES = 1 << 30
+_SHARD_BYTES = 1 << 30
 _SPACE_LEFT = 1 << 20  # for files that other programs write meanwhile
 
 
@@ -33,7 +33,7 @@ class DiskListsBuilder:
         self._count = int(index.ntotal)
         self._old_lists = self._take_lists()
         self._shard = faiss.deserialize_index(faiss.serialize_index(index))  # clone_index() knows few transforms
-        self._shard_rows = max(1, min(memory or SHARD_BYTES, SHARD_BYTES) // (int(inverted.code_size) + 8))
+        self._shard_rows = max(1, min(memory or _SHARD_BYTES, _SHARD_BYTES) // (int(inverted.code_size) + 8))
         self._paths: list[Path] = []
 
     def add(self, vectors: NDArray[np.float32]) -> None:
@@ -67,17 +67,13 @@ class DiskListsBuilder:
 
     def _write_shard(self) -> None:
         path = self._folder / f"shard-{len(self._paths)}"
-        faiss_index.write_faiss_index(self._shard, path)
+        write_faiss_index(self._shard, path)
         self._paths.append(path)
         self._shard.reset()
 
 
 def merge_lists_on_disk(index: FaissIndex, lists: list[InvertedLists], folder: Path, count: int) -> None:
-    """Put lists together in ``index.lists`` of a folder, and give them to an index, which then has ``count`` vectors.
-
-    Raises:
-        StorageError: the file cannot be written.
-    """
+    """Put lists together in ``index.lists`` of a folder, for an index, which then has ``count`` vectors."""
     inverted, path = faiss.extract_index_ivf(index), folder / LISTS_NAME
     _check_space(folder, count * (int(inverted.code_size) + 8))
     with _silent_stdout(), faiss_errors(StorageError, f"{path} cannot be written", "is the disk full?"):

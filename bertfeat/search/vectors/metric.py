@@ -1,18 +1,26 @@
-"""The metric of an index, and how its copy of the vectors is prepared: under cosine each is scaled to length 1.
+"""The metric by which an index compares vectors, and the whitening that may come before the comparison.
 
-Feature sets keep vectors as the model gives them.
+An index prepares its copy of the vectors: under cosine each is scaled to length 1. Feature sets keep vectors as the
+model gives them. Of a whitening this module knows the name; ``faiss_transforms.py`` computes it.
 
 Shapes: n vectors, W values in each.
 """
 
 import math
+import re
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from bertfeat.arguments import checked
+from bertfeat.errors import UsageError, shorten
 
 if TYPE_CHECKING:  # the shell makes an option of the metrics, and its help imports no NumPy
     import numpy as np
     from numpy.typing import NDArray
 
+NONE = "none"  # the name of no whitening
+_VECTORS_PER_VALUE = 4  # that full whitening needs at least
 _MOST_SQUARE = (2 - 2**-23) * 2.0**127 / 4  # of the largest float32, so that no distance between two vectors overflows
 
 
@@ -72,3 +80,61 @@ def copy_as_float32(vectors: "NDArray[np.floating]") -> "NDArray[np.float32]":
     import numpy as np
 
     return np.array(vectors, np.float32, order="C")
+
+
+class WhiteningKind(StrEnum):
+    """The degree to which a whitening makes variances equal: in full, or halfway."""
+
+    WHITEN = "whiten"
+    HALF_WHITEN = "half-whiten"
+
+    @property
+    def power(self) -> float:
+        """The power of the variances by which directions are multiplied."""
+        return -0.5 if self is WhiteningKind.WHITEN else -0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Whitening:
+    """A way to whiten: ``whiten``, ``half-whiten``, or one of them with a width, such as ``whiten:128``."""
+
+    kind: WhiteningKind
+    width: int | None = None  # None: every direction in which the vectors vary
+
+    def __str__(self) -> str:
+        return str(self.kind) if self.width is None else f"{self.kind}:{self.width}"
+
+    @property
+    def power(self) -> float:
+        """See :class:`WhiteningKind`."""
+        return self.kind.power
+
+    def is_wide_for(self, count: int) -> bool:
+        """Whether so few vectors say too little of so many directions, and full whitening makes noise of the last."""
+        return self.kind is WhiteningKind.WHITEN and (self.width or 0) * _VECTORS_PER_VALUE > count
+
+
+@checked
+def as_whitening(name: Whitening | str | None) -> Whitening | None:
+    """The whitening of a name: ``whiten``, ``half-whiten``, ``whiten:128``, ``half-whiten:128``; ``none`` is None.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if name is None or isinstance(name, Whitening):
+        return name
+    if name == NONE:
+        return None
+    found = re.fullmatch(r"(half-whiten|whiten)(?::([0-9]{1,9}))?", name)
+    width = int(found[2]) if found and found[2] else None
+    if found is None or width == 0:
+        raise UsageError(
+            f"transform {shorten(name)!r} is unknown",
+            remedy="there are: none, whiten, half-whiten, the last two also with a width, as in whiten:128",
+        )
+    return Whitening(WhiteningKind(found[1]), width)
+
+
+def preparing_metric(metric: Metric, whitening: Whitening | None) -> Metric:
+    """The metric for which vectors are prepared before FAISS gets them: whitened ones are scaled to length 1 later."""
+    return metric if whitening is None else Metric.IP

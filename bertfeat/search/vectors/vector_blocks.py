@@ -1,10 +1,12 @@
-"""Blocks of vectors, of which an index is built.
+"""The vectors that an index is built of, block by block, and the sample of them that is read before it is filled.
 
-Shapes: n vectors of a block, D documents whose vectors they are, W values in a vector.
+The sample is to train on, and some of it are queries that judge the index.
+
+Shapes: n vectors of a block or a sample, Q queries, W values in a vector.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,8 +14,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertfeat.errors import IndexFolderError
+from bertfeat.io import prefetched
+from bertfeat.search.options import BuildOptions
+from bertfeat.search.vectors.faiss_import import FaissIndex
+from bertfeat.search.vectors.faiss_index import flat_storage
+from bertfeat.search.vectors.index_types import POINTS_PER_CLUSTER, IndexChoice
+from bertfeat.search.vectors.metric import Metric
+
 BLOCK_BYTES = 48 << 20  # large enough for FAISS to work at full speed
-BLOCKS_ALIVE = 3  # one in work, one waiting, one being read
+QUERIES = 1000  # half of them tune, the other half measures recall
+_BLOCKS_ALIVE = 3  # one in work, one waiting, one being read
+_SAMPLE_WITHOUT_CLUSTERS = 65_536  # vectors to train codes on
+_SEED = 4171
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +73,7 @@ class BlockBuilder:
 
     def __init__(self, width: int) -> None:
         self._width = width
-        self._arrays: deque[NDArray[np.float32]] = deque(maxlen=BLOCKS_ALIVE)
+        self._arrays: deque[NDArray[np.float32]] = deque(maxlen=_BLOCKS_ALIVE)
         self._vectors: list[NDArray[np.float32]] = []
         self._documents: list[pa.Table] = []
         self._pieces: list[PieceColumns] = []
@@ -84,25 +97,111 @@ class BlockBuilder:
         """Return everything that was added since the last call, as one block."""
         vectors = self._array(self.count)
         np.concatenate(self._vectors, out=vectors)
-        pieces = _concatenate_pieces(self._pieces) if self._pieces else None
+        pieces = None
+        if self._pieces:
+            names = ("document", "number", "start", "end", "segment")
+            pieces = PieceColumns(*(np.concatenate([getattr(part, name) for part in self._pieces]) for name in names))
         block = VectorBlock(vectors, tuple(self._documents), pieces)
         self._vectors, self._documents, self._pieces, self.count = [], [], [], 0
         return block
 
     def _array(self, count: int) -> NDArray[np.float32]:
         """An array for so many vectors: the one used longest ago, if it is large enough."""
-        oldest = self._arrays.popleft() if len(self._arrays) == BLOCKS_ALIVE else None
+        oldest = self._arrays.popleft() if len(self._arrays) == _BLOCKS_ALIVE else None
         if oldest is None or len(oldest) < count:
             oldest = np.empty((count + count // 4, self._width), np.float32)
         self._arrays.append(oldest)
         return oldest[:count]
 
 
-def _concatenate_pieces(pieces: list[PieceColumns]) -> PieceColumns:
-    names = ("document", "number", "start", "end", "segment")
-    return PieceColumns(*(np.concatenate([getattr(part, name) for part in pieces]) for name in names))
-
-
 def block_rows(width: int) -> int:
     """The number of vectors in a block, for vectors of ``width`` values."""
     return max(1024, BLOCK_BYTES // (4 * width))
+
+
+@dataclass(slots=True)
+class TrainingSample:
+    """Vectors of a first pass, ready for FAISS."""
+
+    training: NDArray[np.float32]  # [n, W]
+    queries: NDArray[np.float32]  # [Q, W] for exact search; none where the index itself can do it
+    own: NDArray[np.int64]  # [Q] their numbers
+
+
+def sample_vectors(
+    source: VectorSource,
+    index: FaissIndex,
+    choice: IndexChoice,
+    options: BuildOptions,
+    done: Callable[[int], None],
+    *,
+    judged: bool,
+) -> TrainingSample:
+    """Read the vectors that must be known before the index is filled, in one pass; no pass where none must.
+
+    Where it is ``judged`` by its own vectors, some are queries, unless the index itself has them all.
+    """
+    training_size = 0 if index.is_trained else choice.clusters * POINTS_PER_CLUSTER or _SAMPLE_WITHOUT_CLUSTERS
+    judged = judged and flat_storage(index) is None
+    numbers = sample_numbers(source.count, training_size + (QUERIES if judged else 0))
+    if not len(numbers):
+        empty = np.empty((0, source.width), np.float32)
+        return TrainingSample(empty, empty, numbers)
+    vectors, start = np.empty((len(numbers), source.width), np.float32), 0
+    for block in prefetched(source.blocks(documents=False), join=True):
+        first, last = np.searchsorted(numbers, (start, start + len(block.vectors)))
+        vectors[first:last] = block.vectors[numbers[first:last] - start]
+        start += len(block.vectors)
+        done(start)
+    prepare_vectors(options.preparation, vectors, numbers)
+    if not judged:
+        return TrainingSample(vectors, vectors[:0], numbers[:0])
+    # the queries are left out of the training where there are enough others
+    chosen = np.sort(np.random.default_rng(_SEED).permutation(len(numbers))[:QUERIES])
+    queries, own = vectors[chosen], numbers[chosen]
+    if len(numbers) < source.count:
+        vectors = _drop_rows(vectors, chosen)
+    return TrainingSample(vectors[:training_size], queries, own)
+
+
+def raw_vectors(source: VectorSource, done: Callable[[int], None]) -> Iterator[NDArray[np.float32]]:
+    """All vectors of a source as they are, block by block, each checked to be finite."""
+    start = 0
+    for block in prefetched(source.blocks(documents=False), join=True):
+        prepare_vectors(Metric.IP, block.vectors, start)
+        yield block.vectors
+        start += len(block.vectors)
+        done(start)
+
+
+def sample_numbers(count: int, size: int) -> NDArray[np.int64]:
+    """Numbers of a random sample, ascending; all of them where there are no more."""
+    if size >= count:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(_SEED).choice(count, size, replace=False, shuffle=False))
+
+
+def prepare_vectors(
+    metric: Metric, vectors: NDArray[np.float32], numbers: NDArray[np.int64] | int
+) -> NDArray[np.bool_]:
+    """Prepare vectors ``[n, W]`` for FAISS in place, and say which are zero vectors, ``[n]``; each must be finite.
+
+    ``numbers`` are theirs, or that of the first one.
+    """
+    try:
+        return metric.prepare(vectors)
+    except ValueError as error:
+        at = int(error.args[0])
+        number = numbers + at if isinstance(numbers, int) else int(numbers[at])
+        raise IndexFolderError(
+            f"vector {number} is not finite (NaN, infinite, or too large to square)",
+            remedy="bertfeat verify finds the cause",
+        ) from error
+
+
+def _drop_rows(vectors: NDArray[np.float32], dropped: NDArray[np.int64]) -> NDArray[np.float32]:
+    """All other rows, in place: rows from the end fill the gaps."""
+    rest = len(vectors) - len(dropped)
+    tail = np.setdiff1d(np.arange(rest, len(vectors)), dropped)
+    vectors[dropped[dropped < rest]] = vectors[tail]
+    return vectors[:rest]

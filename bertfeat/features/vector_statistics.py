@@ -1,0 +1,87 @@
+"""The mean of vectors that stream by, in float64, and the plane of most variance (PCA) of vectors.
+
+Both take memory that grows with the width of the vectors, and not with its square.
+
+Shapes: n vectors, W values in each.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class RunningMean:
+    """The mean of the vectors of the chunks so far, and deviations whose products add up to those from the mean of all.
+
+    By the pairwise update of Chan, Golub and LeVeque 1983 (The American Statistician 37, eq. 2.1), which is stable
+    where the mean is large against the deviations.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean: NDArray[np.float64] | float = 0.0
+
+    def deviations(self, chunk: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Deviations from the chunk's own mean, and a last row for what it differs from the mean of those before.
+
+        Shape: ``[n, W]`` → ``[n+1, W]``. Of two such matrices X and Y, summed over the chunks, XᵀY is what
+        deviations from the means of all chunks would give.
+        """
+        before, self.count = self.count, self.count + len(chunk)
+        own = chunk.mean(axis=0, dtype=np.float64)
+        shift = own - self.mean
+        self.mean = self.mean + shift * (len(chunk) / self.count)
+        return np.vstack([chunk - own, shift * np.sqrt(before * len(chunk) / self.count)])
+
+
+_SEED = 4171
+_OVERSAMPLED = 16  # directions that are followed beside the two
+_MOST_ROUNDS = 20
+_MOST_VALUE = 1e15
+_STILL = 1e-7  # relative change of the two variances, below which no round follows
+
+
+@dataclass(frozen=True, slots=True)
+class PrincipalPlane:
+    """The two directions in which vectors vary most."""
+
+    center: NDArray[np.float32]  # [W]
+    directions: NDArray[np.float32]  # [W, 2] of length 1; zero where vectors have no second direction
+    shares: tuple[float, float]  # of the variance, that each direction keeps
+
+    def place(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The coordinates of vectors in the plane: ``[m, W]`` → ``[m, 2]``."""
+        coordinates: NDArray[np.float32] = ((vectors - self.center) @ self.directions).astype(np.float32)
+        return coordinates
+
+
+def find_principal_plane(vectors: NDArray[np.float32]) -> PrincipalPlane:
+    """The plane of vectors ``[n, W]`` by randomized SVD (Halko, Martinsson and Tropp 2011), the same every time.
+
+    It takes a copy of the vectors and a few times their width, where a covariance would take ``W * W`` values. Vectors
+    so long that float32 does not hold their squares are shortened first, all alike.
+    """
+    largest = float(np.abs(vectors).max(initial=0.0))
+    if largest > _MOST_VALUE:
+        plane = find_principal_plane(vectors / np.float32(largest))
+        return replace(plane, center=plane.center * np.float32(largest))
+    center = vectors.mean(axis=0, dtype=np.float64).astype(np.float32) if len(vectors) else np.zeros(vectors.shape[1])
+    centered = vectors - center.astype(np.float32)
+    total = float(np.einsum("ij,ij->", centered, centered, dtype=np.float64))
+    rank = min(*centered.shape, 2 + _OVERSAMPLED)
+    basis = np.random.default_rng(_SEED).standard_normal((centered.shape[1], rank)).astype(np.float32)
+    energies, directions = np.zeros(2), np.zeros((centered.shape[1], rank), np.float32)
+    for _ in range(_MOST_ROUNDS if total > 0 else 0):
+        before = energies
+        basis = np.linalg.qr(centered.T @ (centered @ basis))[0]
+        _, values, turned = np.linalg.svd((centered @ basis).astype(np.float64), full_matrices=False)
+        directions = basis @ turned.T.astype(np.float32)
+        energies = np.pad(values**2, (0, 2))[:2]
+        if np.allclose(energies, before, rtol=_STILL, atol=0):
+            break
+    best = np.pad(directions[:, :2], ((0, 0), (0, max(0, 2 - rank))))
+    strongest = best[np.abs(best).argmax(axis=0), np.arange(2)] if len(best) else np.ones(2)
+    best = best * np.where(strongest < 0, -1, 1)  # the same picture every time
+    shares = (min(1.0, float(energies[0]) / total), min(1.0, float(energies[1]) / total)) if total > 0 else (1.0, 0.0)
+    return PrincipalPlane(center.astype(np.float32), np.ascontiguousarray(best, np.float32), shares)

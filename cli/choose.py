@@ -1,5 +1,0 @@
-"""``bertfeat choose``: multiple choice."""
-
-from .learning import head_group
-
-command = head_group("choose", "Learn which of several continuations is the right one, from features.")
