@@ -273,7 +273,7 @@ def _best_words(document: DocumentFeatures, column: FeatureColumn, asked: NDArra
     if not len(spans) or not len(asked):
         return []
     nearest = (vectors @ asked.T).max(axis=1)
-    best = [at for at in np.argsort(-nearest)[:5].tolist() if nearest[at] >= 0.5]
+    best = [at for at in np.argsort(-nearest)[:5].tolist() if nearest[at] >= 0.5]  # at most five, none far away
     return [(*spans[at], round(float(nearest[at]), 4)) for at in sorted(best)]
 
 

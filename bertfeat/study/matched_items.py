@@ -190,9 +190,9 @@ class ItemCounts:
 
     documents: int
     items: int
-    failed: tuple[int, ...]  # of each set
-    without_vector: tuple[int, ...]
-    unmatched: tuple[int, ...]
+    failed: tuple[int, int]  # of each set
+    without_vector: tuple[int, int]
+    unmatched: tuple[int, int]
 
 
 class MatchedItems:
@@ -215,7 +215,8 @@ class MatchedItems:
             for number, each in enumerate(usable):
                 without_vector[number] += int((~each).sum())
                 unmatched[number] += int(each.sum()) - len(places[0])
-        return ItemCounts(documents, items, tuple(self._rows.failed), tuple(without_vector), tuple(unmatched))
+        of_each_set = (self._rows.failed, without_vector, unmatched)
+        return ItemCounts(documents, items, *((first, second) for first, second in of_each_set))
 
     def vectors(
         self, first: Sequence[ReadableColumn], second: Sequence[ReadableColumn]
