@@ -1,4 +1,4 @@
-"""``bertfeat index``: build an index of a feature set, add to it, remove from it, and tell what it is."""
+"""``bertfeat index``: build a search index of feature sets, or add to it or remove from it, and print a report."""
 
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -92,7 +92,7 @@ def command(
     if remove is not None:
         from bertfeat.search import read_queries, remove_documents
 
-        ids = list(read_queries(remove, getattr(remove, "name", "--remove")))  # which stand a line each, as queries do
+        ids = list(read_queries(remove, getattr(remove, "name", "--remove")))  # one per line, like queries
         _print_update(remove_documents(folder, ids), folder, console)
     elif append:
         from bertfeat.search import append_features
@@ -127,6 +127,7 @@ def command(
         _print_index(settings, folder, console)
 
 
+# the ways to work that only an extraction has
 leave_out(command, "devices", "gpus_per_worker", "shard", "join", "lease")
 
 
@@ -139,9 +140,9 @@ def _check_index_arguments(features: tuple["Location", ...], append: bool, remov
             "--remove takes no feature set and goes without --append: bertfeat index -o DIR --remove FILE"
         )
     update = "--append" if append else "--remove" if remove is not None else ""
-    # on the command line; those in the environment are for builds
-    of_builds = (*option_names(BuildOptions), "column", "queries", "model", "workers", "engine", "address", "scratch")
-    if update and (names := options_on_command_line(among=of_builds)):
+    # only those on the command line are refused: environment variables are meant for builds
+    build_only = (*option_names(BuildOptions), "column", "queries", "model", "workers", "engine", "address", "scratch")
+    if update and (names := options_on_command_line(among=build_only)):
         raise click.UsageError(
             f"{', '.join(names)} with {update}: an update keeps what the index was built with; leave "
             f"{'it' if len(names) == 1 else 'them'} out, or build the index again without {update}"
@@ -149,7 +150,7 @@ def _check_index_arguments(features: tuple["Location", ...], append: bool, remov
 
 
 def _read_questions(file: BinaryIO) -> list[str]:
-    """The queries of a file: a line each, or the ``text`` of each line of a .jsonl, such as BEIR's queries.jsonl."""
+    """Read the queries of a file: its lines, or the ``text`` of each line of a .jsonl such as BEIR's queries.jsonl."""
     from bertfeat.errors import UsageError
     from bertfeat.search import read_queries, read_query_records
 
@@ -160,6 +161,7 @@ def _read_questions(file: BinaryIO) -> list[str]:
     return questions
 
 
+# fields of the settings that the result has as JSON
 _JSON_FIELDS = (
     *("count", "documents", "metric", "type", "factory", "reason", "model", "zero_vectors", "skipped", "transform"),
     *("effort", "evaluation", "query_prompt", "sources", "tokens", "seconds", "versions"),
@@ -167,7 +169,7 @@ _JSON_FIELDS = (
 
 
 def _print_index(settings: "IndexSettings", folder: "Location", console: Console) -> None:
-    """Print what was built, with a warning where the recall that was asked for is not reached."""
+    """Print what was built, with warnings about its recall, its zero vectors and its transform."""
     evaluation, effort = settings.evaluation, settings.effort
     if evaluation is not None and evaluation.recall.get("10", 1.0) < evaluation.wanted:
         console.warn(_too_little_recall(evaluation, settings.factory))
@@ -223,7 +225,7 @@ def _print_update(report: "UpdateReport", folder: "Location", console: Console) 
 
 
 def tokens_line(settings: "IndexSettings") -> str | None:
-    """The token vectors that the index keeps; None: none."""
+    """Describe the token vectors that the index keeps; None where it keeps none."""
     kept = settings.tokens
     if kept is None:
         return None
@@ -232,7 +234,7 @@ def tokens_line(settings: "IndexSettings") -> str | None:
 
 
 def recall_line(settings: "IndexSettings") -> str | None:
-    """The measured recall, and of which vectors, where those are not the index as it is; None: not measured."""
+    """Describe the measured recall, and say so if it is not that of the index as it is now; None: not measured."""
     measured = settings.evaluation
     if measured is None:
         return None
@@ -251,7 +253,7 @@ def transform_line(settings: "IndexSettings") -> str | None:
 
 
 def _too_wide(transform: "Whitening", count: int) -> str:
-    """The warning about a whitening that so few vectors do not bear."""
+    """The warning that a whitening keeps too many values for so few vectors."""
     return (
         f"{transform}: {count:,} vectors are few for so many values, and lie nearly equally far from one another when "
         f"whitened in full; give a width, such as whiten:{max(1, count // 10)}, or take half-whiten"
@@ -259,7 +261,7 @@ def _too_wide(transform: "Whitening", count: int) -> str:
 
 
 def _too_little_recall(evaluation: "RecallReport", factory: str) -> str:
-    """The warning about a recall that is not the wanted one."""
+    """The warning that the recall is less than the wanted one."""
     told = f"recall at 10 is {evaluation.recall['10']:.3f} for {evaluation.of.noun}"
     told += f", less than the wanted {evaluation.wanted}"
     has_codes = "PQ" in factory or "SQ" in factory

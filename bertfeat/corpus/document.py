@@ -1,4 +1,4 @@
-"""The rows of a corpus: documents, failures and blank lines; where in files they begin, and how many there are."""
+"""The rows of a corpus (documents, failures, blank lines), their positions in files, and the interface of a corpus."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ Value = str | int | float | bool | None
 """A value of a kept column."""
 
 MAX_TEXT = 16 * 2**20
-"""Characters of the longest text that is read; a longer one fails. It is what a whole part holds."""
+"""Most characters of a text; a longer one fails. A whole part holds no more."""
 
 MAX_LINE = 64 * 2**20
-"""Bytes of the longest line or record that is read; a longer one fails."""
+"""Most bytes of a line or record; a longer one fails."""
 
 
 # fmt: off
@@ -24,7 +24,7 @@ RESERVED_COLUMNS = (
     "words", "word_start", "word_end", "word_segment", "aligned",
 )
 # fmt: on
-"""Names of the columns that every feature set has for itself; no kept column may have one."""
+"""Names of columns that feature sets have of their own; kept columns must have other names."""
 
 
 @displayed
@@ -32,14 +32,14 @@ RESERVED_COLUMNS = (
 class Document:
     """One input text (or pair of texts, or list of words) with an id.
 
-    ``row`` is the 0-based number of the record in the whole corpus, blank lines and failures counted too.
-    ``tags`` are as many as ``words``; ``kept`` is in the order of ``Corpus.kept``. ``before`` and ``after`` are the
-    neighboring sentences of the same ``-DOCSTART-`` document, the nearest next to the text.
+    ``row`` is the 0-based number of the record in the whole corpus, counting blank lines and failures. There are as
+    many ``tags`` as ``words``; ``kept`` is in the order of ``Corpus.kept``. ``before`` and ``after`` are the
+    neighboring sentences in the same ``-DOCSTART-`` document of a CoNLL file, in reading order.
     """
 
     row: int
     id: str
-    text: str  # of given words: the words joined by one space
+    text: str  # if words are given: the words joined by single spaces
     pair: str | None = None
     words: tuple[str, ...] | None = None
     tags: tuple[str, ...] | None = None
@@ -64,7 +64,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class BlankLine:
-    """A blank line of a file that has a record a line."""
+    """A blank line of a file that has one record per line."""
 
     row: int
 
@@ -82,21 +82,21 @@ class KeptColumn:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The place in a file where a row begins, and what must be known of the file before it to read on from there."""
+    """The place in a file where a row begins, and what must be known about the file before it to resume there."""
 
     offset: int
-    """Bytes of the file before it, decompressed; of Parquet: records before its row group; of SQuAD:
-    characters before its article."""
+    """Decompressed bytes of the file before it; for Parquet, records before its row group; for SQuAD, characters before
+    its article."""
 
     line: int
-    """Lines before ``offset``; of Parquet: none; of SQuAD: articles."""
+    """Lines before ``offset``; for Parquet 0; for SQuAD, articles."""
 
     record: int
-    """Rows of the file before it, those that are to be skipped included."""
+    """Rows of the file before it, including those that ``skip`` counts."""
 
     skip: int = 0
-    """Rows to be passed over from ``offset`` on: of Parquet those of its row group, of SQuAD those of its article, of
-    CoNLL its context."""
+    """Rows to skip after ``offset``: for Parquet, rows of its row group; for SQuAD, rows of its article; for CoNLL, its
+    context."""
 
 
 START = Position(0, 0, 0)
@@ -104,7 +104,7 @@ START = Position(0, 0, 0)
 
 
 class Corpus(Protocol):
-    """A corpus that can be read from its start any number of times, a row at a time."""
+    """A corpus that can be read from its start any number of times, one row at a time."""
 
     @property
     def kept(self) -> tuple[KeptColumn, ...]:
@@ -112,7 +112,7 @@ class Corpus(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns or fields that there are (of JSONL: seen in the first 1,000 records)."""
+        """Names of the columns or fields that there are (for JSONL, in the first 1,000 records)."""
 
     @property
     def has_pairs(self) -> bool:
@@ -132,13 +132,13 @@ class Corpus(Protocol):
 
     @property
     def fraction(self) -> float:
-        """The share of the corpus (of its bytes as they lie on disk) that the newest ``rows()`` has read, 0 to 1."""
+        """The share of the corpus, in bytes on disk, that the latest ``rows()`` has read, from 0 to 1."""
 
     def rows(self) -> Iterator[Row]:
         """Read the corpus from its start.
 
         Raises:
-            CorpusError: the rest of a file cannot be read; the rows before that point have been given.
+            CorpusError: the rest of a file cannot be read; the rows before it have been yielded.
         """
 
 

@@ -1,4 +1,4 @@
-"""A corpus of files: opened by a look into the beginning of each, and read one after the other."""
+"""A corpus of one or more files: the beginning of each is inspected first, then they are read one after the other."""
 
 import codecs
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,9 +21,9 @@ from bertfeat.io import Address, ContextPool, Location, quote_names
 _HOPELESS = 100
 """If so many rows at the beginning of a corpus all fail, its format or columns are wrong."""
 
-_MOST_HELD = 10_000  # rows held back at most, where blank lines hide what the corpus is like
-_HEAD = 2**17  # bytes of a file that are looked into
-_LEAST_SAMPLE = 20  # records of every file, to see its columns
+_MOST_HELD = 10_000  # most rows to hold back while there are only failures and blank lines
+_HEAD = 2**17  # bytes at the beginning of a file that are inspected
+_LEAST_SAMPLE = 20  # records of every file that are inspected at least
 _DEFAULT_SETTINGS = CorpusSettings()
 
 _Look = tuple[CorpusFile, Columns]
@@ -58,8 +58,8 @@ class FileCorpus:
         """Read all rows from the start.
 
         Raises:
-            CorpusError: a file cannot be read on; the rows before that point have been given.
-            StorageError: object storage that cannot be reached.
+            CorpusError: a file cannot be read any further; the rows before have been yielded.
+            StorageError: object storage cannot be reached.
         """
         row = 0
         for read in self.readings():
@@ -68,7 +68,7 @@ class FileCorpus:
             row += reading.position.record
 
     def readings(self) -> Iterator[Callable[[int], FileReading]]:
-        """Yield a function for each file, in order, that reads it when given the number of the file's first row."""
+        """Yield one function per file, in order, which reads the file when called with the number of its first row."""
         meter = self._meter = Meter()
         for file in self.files:
             yield partial(file.read, meter=meter)
@@ -95,7 +95,7 @@ def open_corpus(
         found = tuple(replace(source, name=name) for source in found)
     _check_formats(found, settings)
     looks = _look_into(found, settings)
-    _check_formats([file.source for file, _ in looks], settings)  # some are known by their beginnings only
+    _check_formats([file.source for file, _ in looks], settings)  # now with the formats that only the beginning tells
     settings = settings.with_defaults(looks[0][0].source.format)
     tables = tuple(table for _, table in looks)
     for table in tables:
@@ -107,6 +107,7 @@ def open_corpus(
 
 
 def _check_formats(sources: Sequence[Source], settings: CorpusSettings) -> None:
+    """Refuse settings that do not fit the formats, and formats that cannot be read as one corpus."""
     first = sources[0]
     for source in sources:
         settings.check_for(source.format, source.name)
@@ -126,9 +127,9 @@ def _check_formats(sources: Sequence[Source], settings: CorpusSettings) -> None:
 
 
 def _look_into(sources: Sequence[Source], settings: CorpusSettings) -> list[_Look]:
-    """Look into each file: at its encoding, its format and its columns, with their types in its first records.
+    """Inspect the beginning of each file for its encoding, its format, and its columns with their types.
 
-    These are the first 1,000 of all files, and at least 20 of each.
+    The types are inferred from the first 1,000 records of the corpus, and from at least 20 of each file.
     """
     several = len(sources) > 1
 
@@ -143,9 +144,9 @@ def _look_into(sources: Sequence[Source], settings: CorpusSettings) -> list[_Loo
                 source = replace(source, format=recognize_format(source.format, text))
             if source.format.beginning is None:  # it has lines
                 _refuse_returns(text, source.name)
-        return look_again(CorpusFile(source, encoding, settings, prefix), size)
+        return look_at_records(CorpusFile(source, encoding, settings, prefix), size)
 
-    def look_again(file: CorpusFile, size: int) -> _Look:
+    def look_at_records(file: CorpusFile, size: int) -> _Look:
         return file, reader_of(file.source.format).look(file, size)
 
     looks: list[_Look] = []
@@ -155,15 +156,15 @@ def _look_into(sources: Sequence[Source], settings: CorpusSettings) -> list[_Loo
         for source in sources:
             size = max(left, _LEAST_SAMPLE)
             file, columns = next(ahead) if isinstance(source.path, Address) else look(source, size)
-            if columns.seen == _LEAST_SAMPLE < size:  # there may be more
-                file, columns = look_again(file, size)
+            if columns.seen == _LEAST_SAMPLE < size:  # the file may have more
+                file, columns = look_at_records(file, size)
             looks.append((file, columns))
             left -= columns.sampled
     return looks
 
 
 def _read_head(source: Source) -> bytes:
-    """The first bytes of a file; damage further on is met when the file is read."""
+    """Read the first bytes of a file; damage after the first block is reported when the whole file is read."""
     head = b""
     try:
         for block in read_blocks(source, Meter()):
@@ -195,10 +196,10 @@ def _decode(head: bytes, encoding: TextEncoding) -> str:
 
 
 def check_readable(rows: Iterable[Row], corpus: Corpus) -> Iterator[Row]:
-    """Pass the rows of a corpus on, unless the first 100 (of fewer: all), blank lines aside, are failures.
+    """Pass on the rows of a corpus, unless the first 100 (or all of fewer rows) are failures; blank lines do not count.
 
     Raises:
-        WrongColumnsError: before any row is given; shows the first failure and the columns that there are.
+        WrongColumnsError: before any row is yielded; shows the first failure and the columns that there are.
     """
     rest = iter(rows)
     held: list[Row] = []

@@ -1,10 +1,12 @@
-"""The formats of corpus files: one table, which everything that depends on a format asks.
+"""The table of corpus file formats: the name, file endings, reader and options of each.
 
-To add a format, write a file with its reader and add a line to :data:`FORMATS`; a package of its own names its
-:class:`Format` in an entry point of the group ``bertfeat.formats``. A reader is a class that gives the rows of a file
-from a position on: a :class:`~bertfeat.corpus.input_file.RowReader` (text, CoNLL). Records with named fields have a
-:class:`~bertfeat.corpus.records.RecordReader`, which makes rows of them (CSV, Parquet, SQuAD); those of a line each a
-:class:`~bertfeat.corpus.records.LineRecordReader` (JSONL).
+To add a format, write a module with its reader and add a line to :data:`FORMATS`. A separate package registers its
+:class:`Format` as an entry point of the group ``bertfeat.formats``.
+
+A reader is a class that yields the rows of a file from a given position on. Text and CoNLL have a
+:class:`~bertfeat.corpus.input_file.RowReader`. Formats whose records have named fields have a
+:class:`~bertfeat.corpus.records.RecordReader`, which turns records into rows (CSV, Parquet, SQuAD), or, with one record
+per line, a :class:`~bertfeat.corpus.records.LineRecordReader` (JSONL).
 """
 
 import re
@@ -15,14 +17,15 @@ from functools import cache
 from bertfeat.errors import UsageError, parameter
 
 _RECORD_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "tag_column", "keep", "pretokenized"})
-_QUESTION_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "keep"})
+_SQUAD_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "keep"})
 _TEXT_OPTIONS = frozenset({"pairs", "pretokenized"})
-_SENTENCE_OPTIONS = frozenset({"word_column", "tag_column", "document_context"})
+_CONLL_OPTIONS = frozenset({"word_column", "tag_column", "document_context"})
+# {"version": …, "data": [{"title": …, "paragraphs": [
 _SQUAD_BEGINNING = re.compile(
     r"""\s*\{\s*("version"\s*:\s*("[^"\\]*"|[0-9.]+)\s*,\s*)?"data"\s*:\s*\[\s*"""
     r"""\{\s*("title"\s*:\s*("([^"\\]|\\.)*"|null)\s*,\s*)?"paragraphs"\s*:\s*\["""
 )
-_GROUP = "bertfeat.formats"
+_GROUP = "bertfeat.formats"  # of entry points
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +33,17 @@ class Format:
     """A format of corpus files."""
 
     name: str
-    endings: tuple[str, ...]  # of file names, below the ending of a compression
+    endings: tuple[str, ...]  # of file names, without that of a compression such as .gz
     reader: str  # "package.module:class"; imported when a file of the format is opened
     options: frozenset[str] = _RECORD_OPTIONS  # the fields of CorpusSettings that the format takes
     records: bool = True  # its records have named fields: the reader is a RecordReader
-    cells: bool = False  # whose fields are all strings, which may stand for numbers and truth values
+    cells: bool = False  # all fields are strings, which may stand for numbers and truth values
     brings_words: bool = False  # documents bring their own words
-    brings_tags: bool = False  # and a tag for each
+    brings_tags: bool = False  # documents bring a tag for each word
     binary: bool = False  # the file has no text encoding, and is not compressed as a whole
-    texts: tuple[str, ...] = ()  # the text columns where none are named, if not "text"
-    pair: str | None = None  # the pair column, where neither that nor text columns are named
-    beginning: re.Pattern[str] | None = None  # of files that are not what their ending, JSONL's, says
+    texts: tuple[str, ...] = ()  # default text columns, if not "text"
+    pair: str | None = None  # default pair column, used where no text columns are named either
+    beginning: re.Pattern[str] | None = None  # how files of this format begin that have JSONL's ending
 
 
 FORMATS: Mapping[str, Format] = {
@@ -55,7 +58,7 @@ FORMATS: Mapping[str, Format] = {
             "conll",
             (".conll", ".iob", ".iob2", ".bio"),
             "bertfeat.corpus.conll:ConllReader",
-            _SENTENCE_OPTIONS,
+            _CONLL_OPTIONS,
             records=False,
             brings_words=True,
             brings_tags=True,
@@ -64,7 +67,7 @@ FORMATS: Mapping[str, Format] = {
             "conllu",
             (".conllu", ".conllup"),
             "bertfeat.corpus.conll:ConlluReader",
-            _SENTENCE_OPTIONS,
+            _CONLL_OPTIONS,
             records=False,
             brings_words=True,
             brings_tags=True,
@@ -81,24 +84,24 @@ FORMATS: Mapping[str, Format] = {
             "squad",
             (),  # its files end in .json
             "bertfeat.corpus.squad:SquadReader",
-            _QUESTION_OPTIONS,
+            _SQUAD_OPTIONS,
             texts=("question",),
             pair="context",
             beginning=_SQUAD_BEGINNING,
         ),
     )
 }
-"""The formats of this room by name."""
+"""The built-in formats by name."""
 
 
 @cache
 def all_formats() -> Mapping[str, Format]:
-    """The formats of this room and those that packages register as entry points of the group ``bertfeat.formats``.
+    """The built-in formats, and those that packages register as entry points of the group ``bertfeat.formats``.
 
-    An entry point names a :class:`Format`.
+    Each entry point names a :class:`Format`.
 
     Raises:
-        UsageError: it cannot be loaded, or names something else, or a format with the name or an ending of another one.
+        UsageError: an entry point cannot be loaded, is no :class:`Format`, or has another format's name or ending.
     """
     from bertfeat.io import CORRECT_EXTENSION, load_extensions  # here, so that the help stays light
 
@@ -115,7 +118,7 @@ def all_formats() -> Mapping[str, Format]:
 
 
 def format_named(name: str) -> Format:
-    """The format of that name; one that there is not is refused."""
+    """Find a format by its name; an unknown name is refused."""
     found = FORMATS.get(name) or all_formats().get(name)
     if found is None:
         problem = f"not a format; there are {', '.join(all_formats())}"
@@ -132,7 +135,7 @@ def format_with_ending(ending: str) -> Format | None:
 
 
 def recognize_format(by_ending: Format, beginning: str) -> Format:
-    """The format of a file with an ending that several have, by how its text begins."""
+    """Choose between JSONL and the formats that share its endings, by how the text of a file begins."""
     if by_ending.name != "jsonl":
         return by_ending
     others = (other for other in FORMATS.values() if other.beginning and other.beginning.match(beginning))

@@ -1,4 +1,4 @@
-"""JSONL files: an object a line."""
+"""The reader of JSONL files, which have one JSON object per line."""
 
 import json
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from bertfeat.corpus.records import BadRecord, Fields, LineRecordReader, Record, is_storable
 from bertfeat.errors import CorpusError, parameter, shell_spelling
 
-_decode = json.JSONDecoder().raw_decode
+_decode = json.JSONDecoder().raw_decode  # takes no white space at either end
 
 
 class JsonlReader(LineRecordReader):
-    """Reads a JSONL file; where a field stands twice in an object, the last one counts."""
+    """Reads a JSONL file; where an object has a field twice, the last one counts."""
 
     def record(self, line: str, number: int, names: Sequence[str]) -> Record:
-        """The object of a line; a file that is one JSON array, or SQuAD's one object, is refused."""
+        """Parse the object of a line; a file that is a single JSON array, or the single object of SQuAD, is refused."""
         if number == 1 and line.lstrip().startswith("["):
             remedy = "convert it, for example with jq -c '.[]'"
             raise CorpusError("one JSON array, not an object a line", where=self.file.name, remedy=remedy)
@@ -35,13 +35,14 @@ class JsonlReader(LineRecordReader):
             reason = 'not a JSON object such as {"text": "…"}; correct the line'
             return BadRecord(f"line {number}", reason, line)
         if number == 1:
-            self._refuse_questions(record)
+            self._refuse_squad(record)
+        # only an escape can be half of a surrogate pair
         if ("\\ud" in line or "\\uD" in line) and not all(is_storable(record.get(name)) for name in names):
             problem = "half of a surrogate pair (such as \\ud83d alone) in a field; it cannot be stored"
             return BadRecord(f"line {number}", f"{problem}: correct the line", line)
         return record
 
-    def _refuse_questions(self, record: Fields) -> None:
+    def _refuse_squad(self, record: Fields) -> None:
         articles = record.get("data")
         if isinstance(articles, list) and articles and isinstance(articles[0], dict) and "paragraphs" in articles[0]:
             problem = "one JSON object with the articles of SQuAD, not an object a line"

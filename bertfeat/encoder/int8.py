@@ -1,13 +1,13 @@
-"""A block whose products are of 8-bit integers; embeddings, attention, norms, activations and sums stay float32.
+"""A transformer block with matrix products of 8-bit integers; everything else in it is in floating-point numbers.
 
-Weights are signed, with a scale an output. Activations are unsigned, and each group of values of a token has a scale
-and a least value of its own (Yao et al. 2022), so that a vector does not depend on the batch that it is in. Inputs that
-grow large are made smaller before that, and their weights larger (SmoothQuant; Xiao et al. 2023, eq. 4).
+Weights are signed, with one scale per output. Activations are unsigned: each group of a token's values has its own
+scale and minimum (Yao et al. 2022), so that a vector does not depend on its batch. Before that, inputs that can become
+large are scaled down, and their weights up (SmoothQuant; Xiao et al. 2023, eq. 4).
 
-How large they grow is computed over a text that ships with bertfeat. It is the same everywhere, the computation is in
-float64, and the factors that follow are rounded to quarters of an octave: so they are the same on every processor.
+How large inputs become is measured on a text that ships with bertfeat, in float64, and the factors are rounded to
+quarters of an octave, so that they are the same on every processor.
 
-Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width.
+Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width, ``I`` intermediate width.
 """
 
 import ctypes
@@ -43,9 +43,9 @@ from bertfeat.models import Model
 from bertfeat.tokens import LongTextPolicy, TokenBatch, Tokenizer, TokenSettings, cut_batches, tokenize
 
 _LARGEST_WEIGHT = 127
-_STEPS = {"amx": 64, "vnni": 16, "avx2_vnni": 16, "avx2": 16}  # widths that kernels take are multiples of these
-_OCTAVE = 4  # factors are powers of the fourth root of two
-_LEAST = 1e-5  # of what is divided by
+_STEPS = {"amx": 64, "vnni": 16, "avx2_vnni": 16, "avx2": 16}  # a kernel takes widths that are multiples of its number
+_STEPS_PER_OCTAVE = 4  # factors are powers of the fourth root of two
+_LEAST_DIVISOR = 1e-5
 
 
 class ByteForm(NamedTuple):
@@ -55,17 +55,17 @@ class ByteForm(NamedTuple):
     """
 
     group: int  # inputs of a product that share a scale
-    largest: int  # byte
+    largest: int  # value of a byte
 
 
 WHOLE_BYTES = ByteForm(384, 255)
-"""Of AMX and both kinds of VNNI, whose results are the same, and where there is no kernel."""
+"""The form for AMX and both kinds of VNNI, which give the same results, and for torch, where there is no kernel."""
 SEVEN_BITS = ByteForm(128, 127)
-"""Of AVX2, which adds two products in 16 bits."""
+"""The form for AVX2, which adds two products in 16 bits."""
 
 
 class Int8Kernels(NamedTuple):
-    """The kernels of 8-bit products for some widths."""
+    """The kernels for 8-bit products, and the instructions that they use."""
 
     kernels: Kernels
     instructions: str
@@ -76,17 +76,17 @@ class Int8Kernels(NamedTuple):
         return SEVEN_BITS if self.instructions == "avx2" else WHOLE_BYTES
 
     def call(self, name: str, job: ctypes.Structure) -> None:
-        """Call the form of a kernel that is for these instructions."""
+        """Call the version of a kernel that is for these instructions."""
         self.kernels.call(f"bertfeat_int8_{name}_{self.instructions}", job)
 
     def attention_dtype(self, width: int) -> torch.dtype:
-        """The format of queries, keys and values of heads of this width, and of what attention makes of them."""
-        wide = self.instructions in ("amx", "vnni") and self.kernels.attends_in_bf16(width)
-        return torch.bfloat16 if wide else torch.float32
+        """The dtype of queries, keys, values and the outputs of attention, for heads of this width."""
+        in_bf16 = self.instructions in ("amx", "vnni") and self.kernels.attends_in_bf16(width)
+        return torch.bfloat16 if in_bf16 else torch.float32
 
 
 def find_int8_kernels(*widths: int) -> Int8Kernels | None:
-    """Find the fastest kernels here for products of 8-bit integers in these widths."""
+    """Find the fastest kernels of this processor for 8-bit products of these widths; None where there are none."""
     if (kernels := find_kernels()) is None:
         return None
     fitting = [name for name in kernels.int8_instructions if not any(width % _STEPS[name] for width in widths)]
@@ -95,22 +95,22 @@ def find_int8_kernels(*widths: int) -> Int8Kernels | None:
 
 @dataclass(frozen=True, slots=True)
 class QuantizedProduct:
-    """A weight ``[out, in]`` in 8 bits, and what turns its sums into outputs."""
+    """A weight ``[out, in]`` in 8 bits, and the numbers that turn sums of its products into outputs."""
 
     weight: Tensor  # [out, in] int8
     factor: Tensor  # [in] what inputs are multiplied by first
     scale: Tensor  # [out]
-    sums: Tensor  # [groups, out] of the integers
+    sums: Tensor  # [groups, out] of the weight's integers, over each group of inputs
     bias: Tensor  # [out]
     form: ByteForm
 
 
 def quantize_product(product: Affine, largest: Tensor, form: ByteForm = WHOLE_BYTES) -> QuantizedProduct:
-    """Quantize a weight for inputs that become as large. Shape: ``largest [in]``."""
+    """Quantize a weight for inputs whose absolute values are at most ``largest [in]``."""
     weight = product.weight.double()
-    strongest = weight.abs().amax(0).clamp_min(_LEAST)
-    smoothing = torch.log2(strongest / largest.clamp_min(_LEAST)) / 2
-    factor = torch.exp2((smoothing * _OCTAVE).round() / _OCTAVE).float()
+    strongest = weight.abs().amax(0).clamp_min(_LEAST_DIVISOR)
+    smoothing = torch.log2(strongest / largest.clamp_min(_LEAST_DIVISOR)) / 2
+    factor = torch.exp2((smoothing * _STEPS_PER_OCTAVE).round() / _STEPS_PER_OCTAVE).float()
     smoothed = weight / factor
     scale = smoothed.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny) / _LARGEST_WEIGHT
     integers = (smoothed / scale[:, None]).round().clamp(-_LARGEST_WEIGHT, _LARGEST_WEIGHT)
@@ -125,7 +125,7 @@ def _input_groups(x: Tensor, form: ByteForm) -> list[Tensor]:
 
 
 class TorchInt8Product:
-    """A product of 8-bit integers by torch's float32, which holds their sums exactly; no faster than float32."""
+    """A product of 8-bit integers in torch's float32, which holds their sums exactly; no faster than float32."""
 
     def __init__(self, quantized: QuantizedProduct) -> None:
         self._quantized = quantized
@@ -138,7 +138,7 @@ class TorchInt8Product:
         groups = _input_groups(x * quantized.factor, quantized.form)
         for group, weight, weight_sums in zip(groups, self._weights, quantized.sums, strict=True):
             least = group.amin(1, keepdim=True)
-            scale = ((group.amax(1, keepdim=True) - least) / quantized.form.largest).clamp_min(1e-30)
+            scale = ((group.amax(1, keepdim=True) - least) / quantized.form.largest).clamp_min(1e-30)  # equal values
             whole = ((group - least) / scale).round()
             summed += linear(whole, weight) * scale + least * weight_sums
         return summed * quantized.scale + quantized.bias
@@ -163,7 +163,7 @@ class KernelInt8Product:
         self._kernels = kernels
         self._outputs, inputs = quantized.weight.shape
         strips = kernels.kernels.pack_int8(quantized.weight)
-        self._tensors = (strips, quantized.factor, quantized.scale, quantized.sums, quantized.bias)  # kept in memory
+        self._tensors = (strips, quantized.factor, quantized.scale, quantized.sums, quantized.bias)  # kept alive
         self.native = Int8ProductStruct(*(each.data_ptr() for each in self._tensors), inputs, self._outputs)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -182,14 +182,14 @@ Int8Product = KernelInt8Product | TorchInt8Product
 
 
 def make_int8_product(product: Affine, largest: Tensor) -> Int8Product:
-    """Quantize a product for inputs that become as large, and choose its fastest form here."""
+    """Quantize a product for inputs of at most ``largest``, and choose what computes it fastest on this processor."""
     kernels = find_int8_kernels(*product.weight.shape)
     quantized = quantize_product(product, largest, kernels.form if kernels else WHOLE_BYTES)
     return KernelInt8Product(quantized, kernels) if kernels else TorchInt8Product(quantized)
 
 
 class KernelInt8Block:
-    """A block's products of 8-bit integers and its norms, for the kernels."""
+    """A block's products of 8-bit integers and its norms, as structures that kernels read."""
 
     def __init__(self, products: list[QuantizedProduct], norms: list[Affine], eps: float, kernels: Int8Kernels) -> None:
         self.kernels = kernels
@@ -269,11 +269,11 @@ def int8_note(precision: Precision, hidden: int, inner: int) -> tuple[str, ...]:
     )
 
 
-# ── calibration: the largest inputs of the products, by which their scales go ───────────────────────────────
+# ── calibration: the largest inputs of the products, from which factors follow ──────────────────────────────
 
 
 def calibration_batch(model: Model) -> TokenBatch:
-    """The text that ships with bertfeat, a sequence a line, as one batch of a model's tokens."""
+    """Tokenize the text that ships with bertfeat, one sequence per line, as one batch."""
     lines = files(__package__).joinpath("calibration.txt").read_text("utf-8").splitlines()
     documents = [Document(row, str(row), line) for row, line in enumerate(lines)]
     settings = TokenSettings(model.max_tokens, LongTextPolicy.TRUNCATE)
@@ -291,7 +291,7 @@ def largest_inputs(
     activation: str,
     bias: Tensor | None = None,
 ) -> Iterator[BlockInputs]:
-    """Compute a batch in float64 and yield what the products of each block met. Shape: ``embedded [T, H]``."""
+    """Compute a batch in float64 and yield the largest inputs of each block's products. Shape: ``embedded [T, H]``."""
     hidden = embedded.double()
     attention = GroupedAttention(lengths, embedded.device, bias)
     for block in blocks:

@@ -1,4 +1,4 @@
-"""The options of a run: what it does with a folder that holds parts already, and with rows that fail."""
+"""The options of an extraction: the size of parts, and what to do with earlier parts and with rows that fail."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -6,12 +6,12 @@ from typing import Annotated
 from bertfeat.errors import UsageError, parameter
 from bertfeat.options import Option, check_bounds
 
-PART_ROWS = 16_384
+PART_ROWS = 16_384  # most rows of a part, unless a run or its folder says otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionOptions:
-    """Options of a run; only the rows of a part and ``keep_text`` decide what is written."""
+    """Options of an extraction; only ``part_rows`` and ``keep_text`` decide what is written."""
 
     overwrite: Annotated[
         bool,

@@ -1,4 +1,8 @@
-"""The sharing of a run's work with others. By default there is none: a run is alone in its folder, and does it all."""
+"""The base class of the ways to share one extraction among several runs, and the check for other runs on a folder.
+
+:class:`Sharing` itself shares nothing: one run locks its folder and makes all parts. Shards and joined runs, in
+``bertfeat.distributed``, override it.
+"""
 
 import logging
 import time
@@ -26,18 +30,18 @@ from bertfeat.io import (
 )
 
 CLAIMS = f"{STATE_FOLDER}/claims"
-"""In a folder that runs join on: who is at work on what."""
+"""The subfolder of claims, in a folder that several runs have joined on: which of them works on what."""
 
 PRESENCE = "run-"
-"""The prefix of the names of claims that say only that somebody is at work."""
+"""The prefix of the names of claims that say only that a run is at work."""
 
 SCANS = f"{STATE_FOLDER}/plan"
-"""In such a folder: the scans of the corpus."""
+"""The subfolder of the scans of the corpus, in such a folder."""
 
 RUN_RECORD = f"{STATE_FOLDER}/run.json"
-"""In such a folder: which run it is."""
+"""The record of the run that others can join, in such a folder."""
 
-_OF_JOINED = {place.rpartition("/")[2] for place in (CLAIMS, SCANS, RUN_RECORD)}
+_OF_JOINED = {place.rpartition("/")[2] for place in (CLAIMS, SCANS, RUN_RECORD)}  # names in the state folder
 
 _log = logging.getLogger("bertfeat")
 
@@ -52,17 +56,17 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class SharedRun:
-    """The facts and callbacks of a run that a sharing needs."""
+    """The facts and callbacks of a run that a :class:`Sharing` needs."""
 
     job: ExtractionJob
     identity: str  # equal for runs of the same settings over the same corpus
     select: Selection  # to be asked about every part of the plan
-    on_part: OnPart  # to be told of every part that this process has made
-    on_part_of_others: Callable[[PlannedPart], None]  # and of every other one that is there
-    look_through: Callable[[], bool]  # reads the headers of the parts that there are; whether there are any
+    on_part: OnPart  # is called with every part that this process has made
+    on_part_of_others: Callable[[PlannedPart], None]  # and with every part that others have made
+    look_through: Callable[[], bool]  # reads the headers of the parts in the folder; tells whether there are any
     begin: Callable[[], None]  # marks the set as unfinished
     keep_only: Callable[[Sequence[PlannedPart]], None]  # removes the parts in the folder that are not of this plan
-    overwrite: bool  # whether earlier runs' parts do not count
+    overwrite: bool  # whether parts of earlier runs are ignored
     facts: Callable[[], RunFacts]
 
 
@@ -75,12 +79,12 @@ class PlanSize:
 
 
 class Sharing:
-    """A run that shares nothing; the ways to share are made of it."""
+    """The way in which a run shares its work: here not at all; subclasses share it."""
 
     several_writers = False  # whether other processes write parts into the same folder
 
     def hold(self, folder: Location) -> AbstractContextManager[FolderLock | None]:
-        """Keep others out of the folder, who would disturb.
+        """Lock the folder against other runs.
 
         Raises:
             FolderLockedError: another run is at work on it.
@@ -93,7 +97,7 @@ class Sharing:
         return True
 
     def agenda(self, run: SharedRun) -> Agenda | None:
-        """The tasks that come to this process; None for all that the run itself plans."""
+        """The tasks of this process; None for all tasks that the run itself plans."""
         del run
         return None
 
@@ -104,21 +108,21 @@ class Sharing:
 
 
 def joined_at_work(folder: Location, lease: float, *, but: str | None = None) -> bool:
-    """Whether runs that join are at work on a folder. Where their claims do not tell, they are watched for a lease.
+    """Whether joined runs are at work on a folder; if there are claims, wait for a lease to see which ones are renewed.
 
-    Runs whose claims begin with ``but`` do not count.
+    Runs whose claims have names that begin with ``but`` do not count.
     """
-    watch = LeaseWatch(max([lease, *(claim.seconds for claim in _present(folder, but).values())]))
-    if not _live(watch, folder, but):
+    watch = LeaseWatch(max([lease, *(claim.seconds for claim in _presence_claims(folder, but).values())]))
+    if not _is_at_work(watch, folder, but):
         return False
-    seconds = watch.seconds * 1.1
+    seconds = watch.seconds * 1.1  # a little more, so that claims that were not renewed have run out
     _log.warning("%s: watching for %.0f s whether runs that joined on it are still at work", folder, seconds)
     time.sleep(seconds)
-    return _live(watch, folder, but)
+    return _is_at_work(watch, folder, but)
 
 
 def clear_joined(folder: Location) -> None:
-    """Remove what runs that join leave in a folder beside its parts."""
+    """Remove what joined runs leave in a folder besides its parts."""
     remove_stored(folder / RUN_RECORD)  # first: it says that the rest may be relied on
     for place in (CLAIMS, SCANS):
         remove_stored_folder(folder / place)
@@ -126,7 +130,7 @@ def clear_joined(folder: Location) -> None:
 
 @contextmanager
 def _lock_unless_joined(folder: Location) -> Iterator[FolderLock]:
-    """Lock a folder on which no runs that join are at work; what dead ones left is removed."""
+    """Lock a folder, unless joined runs are at work on it; remove what dead ones left."""
     with folder_lock(folder) as lock:
         left = {file.name.partition("/")[0] for file in list_files(folder / STATE_FOLDER)}
         if "claims" in left and joined_at_work(folder, lease_seconds()):
@@ -140,14 +144,14 @@ def _lock_unless_joined(folder: Location) -> Iterator[FolderLock]:
         yield lock
 
 
-def _live(watch: LeaseWatch, folder: Location, but: str | None) -> bool:
+def _is_at_work(watch: LeaseWatch, folder: Location, but: str | None) -> bool:
     """Whether somebody is at work, as far as is known by now."""
     held = watch.look(folder / CLAIMS)
-    return not held.isdisjoint(_present(folder, but))
+    return not held.isdisjoint(_presence_claims(folder, but))
 
 
-def _present(folder: Location, but: str | None) -> dict[str, Claim]:
-    """The claims of runs that may be at work: not those that were given up, or whose processes here have ended."""
+def _presence_claims(folder: Location, but: str | None) -> dict[str, Claim]:
+    """The claims of runs that may be at work: neither released, nor of a process of this machine that has ended."""
     names = [
         file.name for file in list_files(folder / CLAIMS, PRESENCE) if but is None or not file.name.startswith(but)
     ]

@@ -40,9 +40,9 @@ def find_column(
 ) -> ReadableColumn:
     """Find a column by name (``concat4_mean``), or by recipe (``sum4``, ``-2``, ``sum=9..12``) and pooling.
 
-    ``name`` and ``pooling`` may be left out where there is one candidate only; document columns come first. For a
-    ``task`` the layers that are best for it (:data:`bertfeat.recipe.BEST_LAYERS`) come before, where they can be read.
-    ``weights`` are those of a sum, one for each of its layers in ascending order, in place of 1.
+    ``name`` and ``pooling`` may be left out where there is only one candidate; document columns are preferred. With a
+    ``task``, the layers that are best for it (:data:`bertfeat.recipe.BEST_LAYERS`) are preferred, if they can be read.
+    ``weights`` replace the weights 1 in a sum: one for each of its layers, in ascending order.
 
     Raises:
         NotDerivableError: the stored columns do not contain it, or there are several candidates, which are listed.
@@ -92,7 +92,7 @@ def column_names(stored: Sequence[FeatureColumn]) -> str:
 def _best_columns(
     stored: Sequence[FeatureColumn], num_layers: int, pooling: str | None, task: TaskName
 ) -> list[ReadableColumn]:
-    """The columns of the layers that are best for a task: of each pooling that may be meant and can be read."""
+    """The columns of the best layers for a task, one for each pooling that may be meant, if they can be read."""
     columns = []
     for candidate in _candidate_poolings(pooling, stored):
         with suppress(NotDerivableError):
@@ -122,7 +122,7 @@ def _parse_name(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> 
     for column in stored:
         if column.name == name:
             return column.recipe, column.pooling
-    if name == "cls":
+    if name == "cls":  # the pooling alone: of the last layer
         name = "last_cls"
     recipe, _, pooling = name.rpartition("_")
     if pooling not in list(Pooling):
@@ -162,10 +162,10 @@ def _candidate_poolings(name: str | None, stored: Sequence[FeatureColumn]) -> li
 
 
 def _recipe_spec(name: str) -> str:
-    """The layer specification that a recipe's name stands for: ``sum_9_12`` is ``sum=9..12``; others as they are."""
+    """The layer specification that a recipe's name stands for: ``sum_9_12`` is ``sum=9..12``, ``layer7`` is ``7``."""
     if match := re.fullmatch(r"(sum|mean|concat)_(\d+(?:_\d+)*|\d+_plus_\d+)", name):
         layers = re.findall(r"\d+", match[2])
-        ranged = len(layers) == 2 and "plus" not in name
+        ranged = len(layers) == 2 and "plus" not in name  # sum_9_plus_12 is two layers, sum_9_12 is four
         return f"{match[1]}={('..' if ranged else '+').join(layers)}"
     if re.fullmatch(r"layer\d+", name):
         return name.removeprefix("layer")

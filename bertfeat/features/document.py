@@ -32,8 +32,8 @@ class DocumentFeatures:
     pair: str | None
     values: Mapping[str, Value]  # kept columns
     n_tokens: int
-    n_unk: int
-    n_truncated: int
+    n_unk: int  # tokens that the model does not know
+    n_truncated: int  # tokens that were cut off
     tokens: DocumentPieces | None
     words: DocumentPieces | None
     tags: Sequence[str] | None
@@ -87,7 +87,7 @@ class DocumentFeatures:
 def batch_documents(
     batch: pa.RecordBatch, columns: Sequence[FeatureColumn], num_layers: int
 ) -> Iterator[DocumentFeatures]:
-    """The documents of a record batch, with those of the feature columns that it holds."""
+    """The documents of a record batch, with those of the ``columns`` that the batch has."""
     columns = tuple(column for column in columns if column.name in batch.schema.names)
     matrices = stored_matrices(batch, columns)
     offsets = {column.name: None if column.pooling.per_document else piece_offsets(batch, column) for column in columns}
@@ -128,7 +128,7 @@ def content_documents(
 
 
 def _document_pieces(batch: pa.RecordBatch, kind: str) -> list[DocumentPieces] | None:
-    """The tokens or words of each document; None where there are none in the batch."""
+    """The tokens or words of each document; None where the batch has no columns for them."""
     if f"{kind}_start" not in batch.schema.names:
         return None
     positions = read_positions(batch, kind)
@@ -137,7 +137,7 @@ def _document_pieces(batch: pa.RecordBatch, kind: str) -> list[DocumentPieces] |
 
 
 class MemoryFeatures:
-    """The documents of some rows of a corpus with their features, under the names that a feature set has for them."""
+    """The documents of some rows of a corpus with their features, in memory, with the attributes of a feature set."""
 
     def __init__(
         self, content: PartContent, columns: Sequence[FeatureColumn], failed: tuple[Failure, ...], origin: str
@@ -145,9 +145,9 @@ class MemoryFeatures:
         self._table = content_table(content, columns)
         self._failed = failed
         self.rows = content.rows
-        """The rows of the corpus that are here, ``[D]``."""
+        """The numbers of these rows in the corpus, ``[D]``."""
         self.folder = origin
-        """The corpus, where a feature set has its folder: for messages."""
+        """The name of the corpus, for messages; a feature set has its folder here."""
         self.sources: tuple[str, ...] = ()
         self.columns = tuple(columns)
         self.kept: tuple[KeptColumn, ...] = tuple(content.kept)
@@ -171,7 +171,7 @@ class MemoryFeatures:
 
     def without(self, rows: Sequence[int]) -> "MemoryFeatures":
         """The same without some rows."""
-        other = object.__new__(MemoryFeatures)
+        other = object.__new__(MemoryFeatures)  # without building the table again
         other.__dict__.update(self.__dict__)
         kept = ~np.isin(self.rows, list(rows))
         other.rows, other._table = self.rows[kept], self._table.filter(pa.array(kept))

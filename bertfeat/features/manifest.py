@@ -1,7 +1,7 @@
-"""The files that end a feature set: the manifest and the list of failures, or the record of a shard.
+"""The files that finish a feature set: the manifest and the list of failures; or, in a shard, its record.
 
-The first two are derived from the parts and written last, so that a set opens quickly. A shard is no whole feature set:
-its record says which parts of whose plan lie in the folder.
+Manifest and failures are derived from the parts and written last; with them a set opens without reading its parts. A
+shard has only some parts of a feature set: its record says which ones, and of which plan.
 """
 
 import json
@@ -44,7 +44,7 @@ _MANIFEST_NAME = f"{STATE_FOLDER}/manifest.json"
 FAILURES_NAME = f"{STATE_FOLDER}/failures.jsonl"
 _SHARD_NAME = f"{STATE_FOLDER}/shard.json"
 
-_SPOOLED = 1 << 20  # bytes of a list of failures that is held in memory, or compared at once
+_SPOOLED = 1 << 20  # most bytes of a list of failures that are held in memory, or compared at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Manifest:
     times: Mapping[str, object]
     versions: Mapping[str, str]
     parts: tuple[PartEntry, ...]
-    run: str = ""  # digest of settings, files and their stamps, by which a run over the same is recognized
+    run: str = ""  # digest of settings, files and their stamps: equal if the same run is started again
 
 
 _MANIFEST_FORMAT = JsonFormat(
@@ -86,9 +86,9 @@ def write_manifest(
     versions: Mapping[str, str] | None = None,
     run: str = "",
 ) -> Manifest:
-    """Finish a feature set: check the account over all parts, write the failures and, last, the manifest.
+    """Finish a feature set: check that the rows of all parts add up, write the failures and, last, the manifest.
 
-    ``sources`` are the names of the corpus's files now (default: those recorded in the parts). ``times`` (seconds,
+    ``sources`` are the current names of the corpus's files (default: those that the parts record). ``times`` (seconds,
     dates), ``versions`` (of bertfeat, torch, …) and the digest of the ``run`` are stored as given.
 
     Raises:
@@ -111,8 +111,8 @@ def read_manifest(folder: Location) -> Manifest | None:
     """Read the manifest; None where the set is not finished.
 
     Raises:
-        FeatureSetError: written by a newer bertfeat.
-        DamagedError: cannot be read as a manifest, or was changed after it was written.
+        FeatureSetError: the folder is a file, or the manifest was written by a newer bertfeat.
+        DamagedError: the file cannot be read as a manifest, or was changed after it was written.
     """
     if isinstance(folder, Path) and folder.is_file():
         problem, remedy = "this is a file, and a feature set is a folder", "bertfeat extract makes one of a corpus"
@@ -133,11 +133,11 @@ def check_derived(folder: Location, manifest: Manifest) -> None:
         DamagedError: one of the two differs from what the parts give.
     """
     with SpooledTemporaryFile(_SPOOLED) as failures:
-        # as JSON: two recipes are equal whatever their names, but the manifest has their names too
+        # as JSON: recipes with different names can compare equal, and the manifest must have the right names
         written, derived = to_plain(manifest), to_plain(_derive_manifest(folder, failures))
-        of_the_run = ("sources", "times", "versions", "run")  # known to no part
+        run_fields = ("sources", "times", "versions", "run")  # parts do not have them
         for name in derived:
-            if name not in (*of_the_run, "format_version") and written[name] != derived[name]:
+            if name not in (*run_fields, "format_version") and written[name] != derived[name]:
                 raise DamagedError(
                     f"the manifest is not that of the parts, from which it is derived: they differ in {name}",
                     where=folder,
@@ -147,7 +147,7 @@ def check_derived(folder: Location, manifest: Manifest) -> None:
 
 
 def finished_parts(folder: Location, manifest: Manifest) -> tuple[PartEntry, ...]:
-    """The parts that the manifest lists, when those and no others are there, in the listed sizes.
+    """The parts that the manifest lists, if exactly these are in the folder, each with its listed size.
 
     Raises:
         DamagedError: a part is missing, changed in size or not listed, or rows do not add up.
@@ -169,7 +169,7 @@ def finished_parts(folder: Location, manifest: Manifest) -> tuple[PartEntry, ...
 
 
 def unfinished_parts(folder: Location, *, allowed: bool) -> tuple[PartEntry, ...]:
-    """The parts of a set without manifest, some of which may be missing, if it is ``allowed`` to read them."""
+    """The parts that there are of a set without a manifest; refused unless ``allowed``."""
     footers = part_footers(folder)
     if not allowed:
         _refuse_shard(folder)
@@ -187,16 +187,16 @@ def unfinished_parts(folder: Location, *, allowed: bool) -> tuple[PartEntry, ...
 
 
 def kept_columns(footer: PartFooter) -> tuple[KeptColumn, ...]:
-    """The corpus's own columns in a part."""
+    """The columns of the corpus that a part keeps."""
     known = {*RESERVED_COLUMNS, *(column.name for column in footer.header.columns)}
     types = {str(kind): name for name, kind in KEPT_TYPES.items()}
     return tuple(KeptColumn(field.name, types[str(field.type)]) for field in footer.schema if field.name not in known)
 
 
 def _derive_manifest(folder: Location, failures: IO[bytes]) -> Manifest:
-    """Add up the parts, one header in memory at a time, and list the failures.
+    """Derive a manifest from the parts, with one header in memory at a time, and write their failures to a file.
 
-    Fields that only a run knows stay empty.
+    Fields that only the run knows stay empty.
     """
     entries, sources, counts, splits = [], {}, Counts(), 0
     for footer in part_footers(folder):
@@ -229,12 +229,12 @@ def _derive_manifest(folder: Location, failures: IO[bytes]) -> Manifest:
 
 def _failure_line(failure: Failure) -> bytes:
     plain = {name: value for name, value in to_plain(failure).items() if name != "value" or value}
-    # a lone surrogate has no UTF-8 form, but its backslash form is JSON
+    # half of a surrogate pair cannot be encoded as UTF-8; its backslash escape is valid JSON
     return json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _write_failures(folder: Location, failures: IO[bytes]) -> None:
-    """Write the list of failures; where there are none there is no list."""
+    """Write the list of failures; without failures there is no such file."""
     if not failures.tell():
         remove_stored(folder / FAILURES_NAME)
         return
@@ -244,23 +244,23 @@ def _write_failures(folder: Location, failures: IO[bytes]) -> None:
 
 
 def _check_failures(folder: Location, failures: IO[bytes]) -> None:
-    are_none = not failures.tell()
+    no_failures = not failures.tell()
     failures.seek(0)
     path = folder / FAILURES_NAME
     try:
         with open_file(path) as file:
             same = _are_equal(failures, file)
     except FileNotFoundError:
-        same = are_none
+        same = no_failures  # there is no file then
     except OSError as error:
         raise FeatureSetError(f"cannot be read: {error.strerror or error}", where=path) from error
     if not same:
         raise DamagedError("this is not the list of failures that the parts hold", where=path, remedy=RERUN_REMEDY)
 
 
-def _are_equal(right: IO[bytes], file: BufferedIOBase) -> bool:
-    """Whether a file has the right content and no more; a wrong one may be endless."""
-    while block := right.read(_SPOOLED):
+def _are_equal(expected: IO[bytes], file: BufferedIOBase) -> bool:
+    """Whether a file has the expected content and no more; it is read in blocks, since a wrong one may be endless."""
+    while block := expected.read(_SPOOLED):
         if file.read(len(block)) != block:
             return False
     return not file.read(1)
@@ -274,7 +274,7 @@ _SHARD_REMEDY = "run the shard's extract command again: it writes a new one"
 
 @dataclass(frozen=True, slots=True)
 class ShardRecord:
-    """A finished shard: it has those parts of a plan whose number, divided by ``count``, leaves ``index``."""
+    """The record of a finished shard: it has the parts of a plan whose number modulo ``count`` is ``index``."""
 
     index: int
     count: int
@@ -306,8 +306,8 @@ def read_shard(folder: Location) -> ShardRecord | None:
     """Read the record of a shard; None where the folder holds no finished shard.
 
     Raises:
-        FeatureSetError: written by a newer bertfeat.
-        DamagedError: cannot be read as such a record, or was changed after it was written.
+        FeatureSetError: the record was written by a newer bertfeat.
+        DamagedError: the file cannot be read as such a record, or was changed after it was written.
     """
     record = _SHARD_FORMAT.read(folder / _SHARD_NAME)
     if record is not None and not (0 <= record.index < record.count and 0 < record.parts <= record.rows < 1 << 62):
@@ -320,7 +320,7 @@ def read_shard(folder: Location) -> ShardRecord | None:
 
 
 def write_shard(folder: Location, record: ShardRecord) -> None:
-    """Finish a shard, all of whose parts are there.
+    """Write the record of a shard, once all of its parts are there.
 
     Raises:
         StorageError: the folder cannot be written.

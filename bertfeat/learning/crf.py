@@ -11,11 +11,11 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-_NEVER = -1e4  # score of what is forbidden: far below any sum of learned scores, and finite, so no NaN in gradients
+_NEVER = -1e4  # of a forbidden transition: far below any sum of learned scores, but finite, so no NaN in gradients
 
 
 class Crf(nn.Module):
-    """Scores of transitions between labels, and of first and last labels; forbidden ones never win.
+    """Scores of transitions between labels, and of first and last labels; forbidden transitions never win.
 
     ``allowed [L+2, L+2]`` says which label (row) may be followed by which (column); the last two stand for the
     beginning and the end of a sentence. None allows everything.
@@ -36,8 +36,8 @@ class Crf(nn.Module):
         """
         between, begin, end = self._scores()
         steps, golds = torch.split(emissions, list(sizes)), torch.split(tags, list(sizes))
-        path = begin[golds[0]] + _gather_scores(steps[0], golds[0])
-        total = begin + steps[0]  # [B, L] log-sum of the scores of all paths to each label
+        path = begin[golds[0]] + _gather_scores(steps[0], golds[0])  # [B] score of the path of the tags
+        total = begin + steps[0]  # [B, L] log-sum-exp of the scores of all paths to each label
         paths, totals = [], []
         for (before, gold), step in zip(pairwise(golds), steps[1:], strict=True):
             paths.append(path[len(gold) :] + end[before[len(gold) :]])
@@ -80,19 +80,19 @@ def _gather_scores(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def allowed_transitions(labels: Sequence[str]) -> Tensor:
-    """A table of which BIO or IOBES label may follow which, ``[L+2, L+2]`` as :class:`Crf` takes it.
+    """The table of which BIO or IOBES label may follow which, ``[L+2, L+2]`` as :class:`Crf` takes it.
 
-    A span that was begun goes on under its own name: I and E follow B or I of the same type; under IOBES, B and I must
-    be followed by them.
+    I and E may follow only B or I of the same type. In IOBES, B and I must be followed by I or E.
     """
-    closed = any(label[:2] in ("E-", "S-") for label in labels)  # IOBES: an open span must be closed
-    before, after = [*labels, "O", ""], [*labels, "", "O"]  # the beginning and the end of a sentence are like O
+    must_close = any(label[:2] in ("E-", "S-") for label in labels)  # IOBES: an open span must be closed
+    # the beginning and the end of a sentence are like O; nothing follows the end or comes before the beginning
+    before, after = [*labels, "O", ""], [*labels, "", "O"]
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(label[2:] for label in before))}
-    open_before, goes_on = _have_prefix(before, ("B-", "I-")), _have_prefix(after, ("I-", "E-"))
-    alike = _kind_numbers(before, kinds)[:, None] == _kind_numbers(after, kinds)[None, :]
-    going_on = open_before[:, None] & goes_on[None, :] & alike
-    must = goes_on[None, :] | (open_before[:, None] & closed)
-    return going_on | ~must
+    is_open, needs_open = _have_prefix(before, ("B-", "I-")), _have_prefix(after, ("I-", "E-"))
+    same_kind = _kind_numbers(before, kinds)[:, None] == _kind_numbers(after, kinds)[None, :]
+    continues = is_open[:, None] & needs_open[None, :] & same_kind
+    must_continue = needs_open[None, :] | (is_open[:, None] & must_close)
+    return continues | ~must_continue
 
 
 def _have_prefix(labels: Sequence[str], prefixes: tuple[str, ...]) -> Tensor:

@@ -1,4 +1,4 @@
-"""One call each to write the predictions of a saved head and to score them."""
+"""The calls that write the predictions of a saved head, and that score a head against gold values."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ class PredictionReport:
     """The counts of written predictions, and the failures."""
 
     rows: int
-    empty: int  # of them without words, of which CoNLL has nothing
+    empty: int  # those of the rows without words: a CoNLL file has no lines for them
     failures: tuple[Failure, ...]  # rows that could not be read or embedded
 
 
@@ -50,12 +50,12 @@ def evaluate_head(
     model: str | Path | None = None,
     device: str | None = None,
 ) -> HeadEvaluation:
-    """Score a head on a corpus file or feature sets that say what is right.
+    """Score a head on a corpus file or feature sets that have gold values.
 
-    ``label`` and ``choices`` are columns; by default those of the training corpus.
+    ``label`` and ``choices`` name columns; the default is those of the training corpus.
 
     Raises:
-        HeadError: the source does not say what is right; or see :meth:`Head.predict`.
+        HeadError: the source has no gold values; or see :meth:`Head.predict`.
     """
     refuse_unread_options(Work.on([open_sets(source)]), reading=corpus_settings, model=model)
     opened = open_head(head, kind, model=model, device=device)
@@ -80,14 +80,15 @@ def write_predictions(
     model: str | Path | None = None,
     device: str | None = None,
 ) -> PredictionReport:
-    """Predict for a source and write it row after row to ``out``: a file, or a function called with each text.
+    """Write predictions for a source, row by row, to ``out``: a file, or a function that is called with each text.
 
-    ``to`` is ``jsonl`` (an object a row); of taggers ``conll`` (default: a word and its tag a line, and an empty line
-    after each text) or ``text`` (each text on a line, its spans marked by ``mark``, by default in brackets), too. What
-    is right is not read, so that rows without a label are predicted, too. A file appears whole or not at all.
+    ``to`` is the form: ``jsonl`` (one object per row) or, for taggers only, ``conll`` (their default: one word with its
+    tag per line, and an empty line after each text) or ``text`` (one text per line, its spans marked by ``mark``, by
+    default in brackets). Gold values are not read, so rows without a label are predicted too. A file appears whole or
+    not at all.
 
     Raises:
-        UsageError: ``out`` is the source; there is no such form, or it cannot hold a text.
+        UsageError: ``out`` is the source; the head has no such form, or the form cannot hold one of the texts.
         StorageError: the file cannot be written.
         HeadError, CorpusError: see :meth:`Head.predict`.
     """
@@ -98,14 +99,14 @@ def write_predictions(
     sets = open_sets(source)
     refuse_unread_options(Work.on([sets]), reading=corpus_settings, model=model)
     opened = open_head(head, kind, model=model, device=device)
-    read = choices
+    columns_to_read = choices
     if opened.record.kind is HeadKind.CHOOSE and not isinstance(sets, Path):
-        read = ()  # the columns of sets are read already, and only named
+        columns_to_read = ()  # feature sets record their columns: the names are for the output only
     write = opened.task.writer(to, choices or opened.record.columns.choices, mark)
     written = empty = 0
     failures: list[Failure] = []
     with _open_output(out) as put:
-        for row in opened.stream(source, corpus_settings=corpus_settings, choices=read):
+        for row in opened.stream(source, corpus_settings=corpus_settings, choices=columns_to_read):
             if isinstance(row, Failure):
                 failures.append(row)
                 continue
@@ -118,11 +119,11 @@ def write_predictions(
 
 @contextmanager
 def _open_output(out: str | Path | Callable[[str], object]) -> Iterator[Callable[[str], object]]:
-    """A function that writes a text and a line end."""
+    """Open the output; gives a function that takes a text and, for a file, adds a line end."""
     if callable(out):
         yield out
         return
-    # a lone surrogate has no UTF-8 form; its backslash form is JSON's
+    # half of a surrogate pair cannot be encoded as UTF-8; its backslash escape is valid JSON
     with output_file(out) as path, path.open("w", encoding="utf-8", errors="backslashreplace") as file:
         yield lambda text: file.write(f"{text}\n")
 
@@ -130,7 +131,7 @@ def _open_output(out: str | Path | Callable[[str], object]) -> Iterator[Callable
 def open_head(
     head: str | Path | Head, kind: HeadKind | str | None, *, model: str | Path | None, device: str | None
 ) -> Head:
-    """Load a head from its folder, unless it is loaded already."""
+    """Load a head from its folder, unless it is loaded already; refuse one that is not of the ``kind``."""
     opened = head if isinstance(head, Head) else Head(head, model=model, device=device)
     if kind is not None and opened.record.kind != kind:
         remedy = f"bertfeat {opened.record.kind} uses it"

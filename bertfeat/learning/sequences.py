@@ -1,6 +1,6 @@
-"""Texts of examples as token ids that a model reads.
+"""The token sequences of examples, as a model reads them that is fine-tuned.
 
-Texts and words become pieces as they do for features, so that both approaches see the same.
+Texts and words are split into pieces as they are for features, so that both approaches see the same tokens.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,15 +35,15 @@ class WordWindow:
     def labels(self, numbers: Sequence[int]) -> NDArray[np.int64]:
         """Label numbers ``[T]`` of the tokens, from those of the sentence's words."""
         labels = np.full(len(self), UNLABELED, np.int64)
-        # backwards: of two words that begin in one piece it is labeled with the first
+        # backwards, so that a piece in which two words begin has the label of the first
         labels[self.places[::-1]] = np.asarray(numbers, np.int64)[self.words[::-1]]
         return labels
 
 
 def cut_into_windows(tokenizer: Tokenizer, size: int, sentences: Sequence[Sequence[str]]) -> list[WordWindow]:
-    """The windows of sentences of words, in order, each of ``size`` tokens at most; long ones are cut between words.
+    """Cut sentences of words into windows of at most ``size`` tokens, in order; long sentences are cut between words.
 
-    A word without pieces is in no window. Of a word that no window can hold, the first pieces are.
+    A word without pieces is in no window. A word that is too long for a window belongs to the one with its first piece.
     """
     room = size - tokenizer.single.size
     pieces = tokenizer.pieces([" ".join(words) for words in sentences], offsets=True)
@@ -75,7 +75,7 @@ def _cut_sentence(
 
 
 def _window_end(starts: NDArray[np.int64], begin: int, total: int, room: int) -> int:
-    """The end of a window that begins at a piece: that of the sentence, before a word, or where it is full."""
+    """The end of a window: that of the sentence, or before the first word that does not fit, or where it is full."""
     full = begin + room
     if full >= total:
         return total
@@ -86,29 +86,29 @@ def _window_end(starts: NDArray[np.int64], begin: int, total: int, room: int) ->
 # ── sequences ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_LONGEST_QUESTION = 64  # tokens, as in BERT's run_squad.py, from which the next is too
-_STEP = 128  # tokens from one window to the next
+_LONGEST_QUESTION = 64  # tokens; this value and the next are those of BERT's run_squad.py
+_STEP = 128  # tokens from the beginning of one window to that of the next
 
 
 @dataclass(frozen=True, slots=True)
 class PassageWindow:
-    """The part of a passage that is in a sequence of T tokens, n of them the passage's, out of its N."""
+    """The part of a passage that one sequence has: n of the passage's N tokens."""
 
-    example: int
+    example: int  # number of the question
     spans: CharSpans  # [N] characters of all tokens of the passage
     begin: int  # first token of the passage that is read
     stop: int
-    place: int  # where it stands in the sequence
+    place: int  # position of that token in the sequence
     own: NDArray[np.bool_]  # [n] tokens that no other window reads with more context
 
 
 @dataclass(frozen=True, slots=True)
 class HeadSequences:
-    """The tokens that a model reads of texts: E sequences, stacks of choices, or windows."""
+    """The token sequences that a model reads: E of texts, stacks of choices, or windows."""
 
     examples: list[Example]  # [E]
     windows: list[PassageWindow]  # [E] of questions with passages, those of a question one after the other
-    truncated: int  # texts, pairs, questions of which something was cut off
+    truncated: int  # number of texts, pairs or questions that were cut
     words: tuple[WordWindow, ...] = ()  # [E] of sentences of words
 
 
@@ -126,10 +126,10 @@ class _Sequence:
 
 
 class Sequencer:
-    """Makes sequences of at most ``longest`` tokens of texts, for one model.
+    """Turns texts into sequences of at most ``longest`` tokens, for one model.
 
-    Of two texts that are too long together, the longer one is cut first. Of a question that is asked of a passage at
-    most 64 tokens are read. A passage that does not fit beside it is read in windows, each 128 tokens (at most half a
+    If two texts together are too long, the longer one is cut first. A question about a passage is cut after 64 tokens.
+    A passage that does not fit beside its question is read in windows, each of which begins 128 tokens (at most half a
     window) after the one before, as in BERT's ``run_squad.py``.
     """
 
@@ -139,13 +139,13 @@ class Sequencer:
         self._padding = max(model.sizes.pad_token_id or 0, 0)
 
     def read_texts(self, texts: HeadTexts) -> HeadSequences:
-        """A sequence a text or pair."""
+        """Make one sequence of each text or pair."""
         seconds = [other[0] if other else None for other in texts.others]
         sequences = self._sequences(texts.texts, seconds)
         return HeadSequences([sequence.example for sequence in sequences], [], sum(each.cut for each in sequences))
 
     def read_choices(self, texts: HeadTexts) -> HeadSequences:
-        """A stack of sequences a question: the question with each of its choices."""
+        """Make one stack of sequences of each question: the question with each of its choices."""
         counts = [len(choices) for choices in texts.others]
         if counts and min(counts) < 2:
             raise HeadError("it has fewer than two choices", where=f"question {texts.ids[int(np.argmin(counts))]}")
@@ -156,13 +156,13 @@ class Sequencer:
         return HeadSequences(examples, [], sum(any(sequence.cut for sequence in group) for group in groups))
 
     def read_words(self, texts: HeadTexts) -> HeadSequences:
-        """The windows of each sentence of words; the words of a long one are in several."""
+        """Make the windows of each sentence of words; a long sentence has several."""
         windows = cut_into_windows(self._tokenizer, self.size, texts.others)
         examples: list[Example] = [{"input_ids": each.ids, "token_type_ids": each.types} for each in windows]
         return HeadSequences(examples, [], 0, tuple(windows))
 
     def read_passages(self, texts: HeadTexts) -> HeadSequences:
-        """The windows of each passage behind its question."""
+        """Make the windows of each passage, each after the question."""
         for number, other in enumerate(texts.others):
             if not other:
                 raise HeadError("it has no passage", where=f"question {texts.ids[number]}")
@@ -186,7 +186,7 @@ class Sequencer:
         asked = question.ids[: min(_LONGEST_QUESTION, room // 2)]
         place = len(self._tokenizer.pair.before) + len(asked) + len(self._tokenizer.pair.between)
         stretches = _overlapping_stretches(len(passage.ids), room - len(asked))
-        for (begin, stop), own in zip(stretches, _best_places(stretches), strict=True):
+        for (begin, stop), own in zip(stretches, _mark_most_context(stretches), strict=True):
             sequence = self._join(asked, passage.ids[begin:stop], cut=len(asked) < len(question.ids))
             yield sequence, PassageWindow(number, passage.spans, begin, stop, place, own)
 
@@ -227,7 +227,7 @@ def _concatenated(parts: Sequence[ArrayLike]) -> NDArray[np.int32]:
 
 
 def _share_room(first: int, second: int, room: int) -> tuple[int, int]:
-    """The numbers of pieces of two texts that fit a room: the longer text is cut first."""
+    """Divide a room between the pieces of two texts; the longer text is cut first."""
     if first + second <= room:
         return first, second
     short = min(first, second, room // 2)
@@ -250,8 +250,8 @@ def _overlapping_stretches(length: int, capacity: int) -> list[tuple[int, int]]:
     return [(begin, min(begin + capacity, length)) for begin in range(0, max(length - capacity, 0) + step, step)]
 
 
-def _best_places(stretches: Sequence[tuple[int, int]]) -> list[NDArray[np.bool_]]:
-    """Mark in each stretch the tokens that have nowhere more context: on the shorter side, and a little in all."""
+def _mark_most_context(stretches: Sequence[tuple[int, int]]) -> list[NDArray[np.bool_]]:
+    """Mark in each stretch the tokens that have most context there: the shorter side counts, and 1% of the length."""
     most, whose = np.full(stretches[-1][1], -1.0), np.zeros(stretches[-1][1], np.int64)
     for number, (begin, stop) in enumerate(stretches):
         left = np.arange(stop - begin)

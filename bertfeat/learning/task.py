@@ -1,9 +1,9 @@
-"""A task: what is learned from features, and the guesses of a head.
+"""The base class of tasks: all that differs between the kinds of heads, such as taggers and classifiers.
 
-The data, the loop, fine-tuning, tables and folders are the same for all heads and ask the task where heads differ. The
-tasks stand in :data:`bertfeat.learning.tasks.TASKS`; a new one is a file there and a line of that table.
+The data, the training loop, fine-tuning, tables and folders are the same for all heads, and call the task where heads
+differ. The tasks are listed in :data:`bertfeat.learning.tasks.TASKS`; to add one, write a file there and add a line.
 
-Shapes: E examples; B examples of a batch; N vectors of all of them; K outputs of the network; T tokens of a sequence.
+Shapes: E examples; N vectors of all of them; K outputs of the network.
 """
 
 import json
@@ -41,30 +41,31 @@ if TYPE_CHECKING:
 # ── guesses ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_EVALUATED = 256  # examples of a batch where nothing is learned
+_EVALUATION_BATCH = 256  # examples per batch outside of training
 
 HeadScores = TagScores | ClassScores | MultiLabelScores | NumberScores | SpanScores
 
 Threshold = float | tuple[float, ...] | None
-"""Chosen on the development set: the no-answer score above which a question has none, or a probability a label."""
+"""A threshold from the development set: the no-answer score above which a question has no answer, or the least
+probability of each label; None where the task has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """The prediction of a head for one example."""
+    """The output of a head for one example, before a threshold is applied."""
 
-    value: str | float | int | tuple[str, ...]  # a label, a number, a choice's number, tags; of an answer see below
-    scores: tuple[float, ...] = ()  # probability of each label or choice, the highest of which is told; or none
+    value: str | float | int | tuple[str, ...]  # a label, a number, a choice's number, tags; answers have a span below
+    scores: tuple[float, ...] = ()  # probability of each label or choice, of which predictions have the highest
     start: int = 0  # of an answer, in characters of the passage
     end: int = 0
-    no_answer: float = 0.0  # score of [CLS] less that of the best span: higher where an answer is less likely
+    no_answer: float = 0.0  # score of [CLS] minus that of the best span: the higher, the less likely is an answer
 
 
 def network_scores(network: HeadNetwork, chunk: ExampleChunk, device: torch.device) -> NDArray[np.float32]:
     """The scores of each vector of a chunk, in its order: ``[N, K]``, see :meth:`HeadNetwork.decide`."""
     network.eval()
     scores = np.empty((len(chunk.features), network.shape.outputs), np.float32)
-    for packed in batches_by_length(chunk.offsets, _EVALUATED):
+    for packed in batches_by_length(chunk.offsets, _EVALUATION_BATCH):
         scores[packed.vectors] = network.decide(gather_batch(chunk.features, packed, device)).cpu().numpy()
     return scores
 
@@ -81,11 +82,11 @@ Offsets = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class HeadTexts:
-    """Examples as texts, as a whole model reads them that is fine-tuned: E in number."""
+    """The texts of E examples, for a whole model that is fine-tuned."""
 
     ids: tuple[str, ...]  # [E]
     texts: tuple[str, ...]  # [E] the text, the first of a pair, or the question
-    others: tuple[tuple[str, ...], ...]  # [E] none; the second of a pair, or the passage; the choices; the words
+    others: tuple[tuple[str, ...], ...]  # [E] nothing, the second of a pair, the passage, the choices, or the words
     gold: tuple[Gold, ...]  # [E], or none
 
     @property
@@ -96,7 +97,7 @@ class HeadTexts:
 
 @dataclass(frozen=True, slots=True)
 class ExampleLayout:
-    """The rows of feature sets that each of E examples has its vectors in."""
+    """The rows of feature sets that hold the vectors of each of E examples."""
 
     rows: ExampleRows
     tokens: PassageTokens | None = None  # of questions and passages
@@ -110,12 +111,12 @@ class GoldExamples:
     values: Sequence[Gold]  # [E]
     origin: str
     ids: Sequence[str] = ()  # [E], or none: messages name the origin
-    layout: ExampleLayout | None = None  # of examples with features
+    layout: ExampleLayout | None = None  # None in fine-tuning, which reads texts
 
 
 @dataclass(frozen=True, slots=True)
 class PassageSpans:
-    """The spans that can be answers: those of the tokens of passages, up to a number of tokens."""
+    """The spans that can be answers: those in passages, of at most ``longest`` tokens."""
 
     tokens: PassageTokens
     longest: int
@@ -137,29 +138,29 @@ class HeadPrediction:
 
 
 Prediction = HeadPrediction | TaggedText
-"""The prediction of a head for one example; of a sentence its words with their tags."""
+"""The prediction of a head for one example; for a sentence, its words with their tags."""
 
 
 class Task(ABC):
-    """A task that heads learn, with the outputs that were learned; the defaults suit a labeled text or pair.
+    """A task that a head learns, with the outputs (such as labels) found in its training set; before that, none.
 
-    Before anything is learned the outputs are empty.
+    The defaults suit texts or pairs that have one label each.
     """
 
     name: ClassVar[str]
     kind: ClassVar[HeadKind] = HeadKind.CLASSIFY  # the verb of the shell
     architecture: ClassVar[str | None] = "AutoModelForSequenceClassification"
-    """transformers' own model, which is fine-tuned by its own loss; None: the task is learned from features alone."""
-    problem_type: ClassVar[str | None] = None  # as transformers calls it, where it asks: it chooses the model's loss
+    """The class of transformers that is fine-tuned, with its own loss; None: the task is learned from features only."""
+    problem_type: ClassVar[str | None] = None  # transformers' setting of that name: it chooses the loss
     hidden: ClassVar[int] = 128  # width of the hidden layer, if the settings do not say it
-    least_hidden: ClassVar[int] = 0
-    longest: ClassVar[int] = 512  # tokens of a sequence
-    compares: ClassVar[bool] = False  # the plain cosine of a pair is a baseline
-    reads: ClassVar[Pooling | None] = None  # whose vectors are read; None: any that gives a text one vector
-    recurrent: ClassVar[int] = 0  # the hidden layers are so many of a BiLSTM over the vectors of an example
-    per_vector: ClassVar[bool] = False  # what is learned is of each vector, and not of each example
+    least_hidden: ClassVar[int] = 0  # smallest width that the settings may give
+    longest: ClassVar[int] = 512  # most tokens of a sequence in fine-tuning
+    compares: ClassVar[bool] = False  # whether the cosine of a pair's vectors is a baseline
+    reads: ClassVar[Pooling | None] = None  # the pooling of the vectors; None: any with one vector per text
+    recurrent: ClassVar[int] = 0  # BiLSTM layers over the vectors of an example, as hidden layers; 0: a plain one
+    per_vector: ClassVar[bool] = False  # whether each vector has a target, not each example
     row_noun: ClassVar[str] = "row"  # the word for a row of its corpora
-    noun: ClassVar[str] = "examples"  # the word for what is learned from
+    noun: ClassVar[str] = "examples"  # the word for what the speed of training counts
     baseline: ClassVar[str] = "Most frequent answer"  # the title of :meth:`frequent` in a table
 
     def __init__(self, outputs: Outputs | None = None) -> None:
@@ -168,7 +169,7 @@ class Task(ABC):
     @property
     @abstractmethod
     def measure(self) -> str:
-        """The name of the score that chooses the best epoch: the ``value`` of the scores, better the higher."""
+        """The name of the score that chooses the best epoch: the ``value`` of the scores, of which higher is better."""
 
     # ── gold values ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -187,19 +188,19 @@ class Task(ABC):
 
     @abstractmethod
     def read_gold(self, table: ExampleTable, label: str | None) -> tuple[Gold, ...]:
-        """The gold value of each example of a table that has them; labels are spelled as those of the outputs.
+        """Read the gold values of a table that has them, one per example, with labels spelled as in the outputs.
 
-        ``label`` is the column, which is in the table. What CSV files hold comes as texts.
+        ``label`` is a column of the table. Values from CSV files are strings.
 
         Raises:
-            HeadError: a row does not say it as it should.
+            HeadError: the value of a row does not have the right form.
         """
 
     def learn_outputs(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Outputs:
-        """The outputs of a head that learns from gold values.
+        """Derive the outputs of a head from the gold values of its training set.
 
         Raises:
-            HeadError: they are all the same, so that there is nothing to learn.
+            HeadError: the values are all the same, so that there is nothing to learn.
         """
         return Outputs()
 
@@ -217,7 +218,7 @@ class Task(ABC):
         return tuple(sorted({label for value in gold for label in labels_of(value)} - labels)) if labels else ()
 
     def check_dev(self, gold: Sequence[Gold], origin: str) -> None:
-        """Refuse a development set on which nothing can be right.
+        """Refuse a development set for which no prediction can be right.
 
         Raises:
             HeadError: it has only labels that the training set lacks.
@@ -239,18 +240,18 @@ class Task(ABC):
             raise UsageError(problem, where=parameter("hidden", settings.hidden), remedy=remedy)
 
     def settle(self, settings: HeadSettings, examples: int) -> HeadSettings:
-        """The settings of a training on so many examples, with what was left to the data."""
+        """Complete the settings for training on so many examples."""
         return with_patience(settings, examples)
 
     def lay_out(self, sets: Sequence[FeatureRows], table: ExampleTable, rows: NDArray[np.int64]) -> ExampleLayout:
-        """The examples of feature sets whose rows are listed: one a row, with one vector.
+        """Find the vectors of examples in the listed rows of feature sets; by default each row is one, with one vector.
 
         Raises:
             HeadError: the sets lack something that the task reads.
         """
         return ExampleLayout(ExampleRows(rows, rows + 1, np.ones(len(rows), np.int32)))
 
-    def vectors_an_example(self, texts: HeadTexts) -> int:
+    def vectors_per_example(self, texts: HeadTexts) -> int:
         """Estimate the number of vectors that an example has."""
         return 1
 
@@ -264,7 +265,7 @@ class Task(ABC):
         return self.hidden if settings.hidden < 0 else settings.hidden
 
     def solves(self, settings: HeadSettings, *, mixed: bool) -> bool:
-        """Whether heads without a hidden layer are solved: not where a BiLSTM reads tokens, or layers are mixed."""
+        """Whether linear heads are fitted by a solver: not where a BiLSTM reads the vectors, or layers are mixed."""
         return settings.hidden <= 0 and not self.recurrent and not mixed
 
     def has_epochs(self, settings: HeadSettings, *, mixed: bool) -> bool:
@@ -272,11 +273,11 @@ class Task(ABC):
         return settings.hidden != 0 or not self.solves(settings, mixed=mixed)
 
     def make_network(self, shape: HeadShape) -> HeadNetwork:
-        """A network of a shape that has learned nothing yet."""
+        """Make an untrained network of a shape."""
         return HeadNetwork(shape)
 
     def shape(self, layers: LayerInput, hidden_size: int, settings: HeadSettings, *, apart: bool) -> HeadShape:
-        """The shape of the network on features of a model; pairs are embedded ``apart`` or not."""
+        """The shape of the network on features of a model; ``apart``: the texts of a pair have a vector each."""
         texts = 2 if apart else 1
         return HeadShape(
             width=texts * layers.recipe.width(hidden_size),
@@ -294,21 +295,21 @@ class Task(ABC):
 
     @abstractmethod
     def make_targets(self, gold: GoldExamples) -> NDArray[np.generic]:
-        """The values that the network is to give for each example.
+        """Turn gold values into the targets that the network is trained for.
 
         Raises:
             HeadError: an example that nothing can be learned from.
         """
 
     def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """The mean loss of examples whose scores ``[N, K]`` stand one after the other, convex in the scores.
+        """The mean loss of examples by their scores ``[N, K]``, example after example; convex in the scores.
 
-        A task whose loss needs more than the scores has :meth:`batch_loss`, and no linear heads.
+        A task whose loss needs more than the scores overrides :meth:`batch_loss` instead, and has no linear heads.
         """
         raise NotImplementedError
 
     def batch_loss(self, network: HeadNetwork, batch: ExampleBatch, targets: Tensor, allowed: Tensor | None) -> Tensor:
-        """The mean loss of a batch that is packed time by time; ``allowed [N]`` tokens can be an answer's."""
+        """The mean loss of a batch that is packed time by time; ``allowed [N]`` marks tokens that answers can have."""
         return self.mean_loss(network(batch), targets)
 
     # ── predictions ─────────────────────────────────────────────────────────────────────────────────────────
@@ -318,9 +319,9 @@ class Task(ABC):
         """The guess of each example from the scores of its vectors ``[N, K]``, which begin at ``offsets [E+1]``."""
 
     def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess]) -> float | None:
-        """The mean loss of guesses, by which candidates are compared: that of :meth:`mean_loss`.
+        """The mean loss of guesses, as in :meth:`mean_loss`, by which candidates are compared.
 
-        None of a task that solves no linear heads, so that there is a single candidate.
+        None for a task without linear heads, which has a single candidate.
         """
         return None
 
@@ -328,10 +329,10 @@ class Task(ABC):
     def score(
         self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str], at: Threshold
     ) -> HeadScores:
-        """The agreement of guesses with gold values by a threshold (None: by none)."""
+        """Score guesses against gold values, with the threshold ``at`` (None: without one)."""
 
     def best_threshold(self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str]) -> Threshold:
-        """The threshold that is best for these very examples: those of a development set."""
+        """The threshold that is best for these examples, a development set; None where the task has none."""
         return None
 
     def best_scores(
@@ -342,7 +343,7 @@ class Task(ABC):
         return self.score(gold, guesses, passages, threshold), threshold
 
     def frequent(self, gold: Sequence[Gold]) -> Guess | None:
-        """The best guess without a look at the example, such as the most frequent label: the baseline of a table."""
+        """The best guess for an unseen example, such as the most frequent label, as a baseline; else None."""
         return None
 
     def predictions(
@@ -353,7 +354,7 @@ class Task(ABC):
         passages: Sequence[str],
         gold: Sequence[Gold],
     ) -> Iterator[Prediction]:
-        """The predictions for the examples of a table, in order; ``passages`` and ``gold`` of each, or none."""
+        """The predictions for the examples of a table, in order; ``passages`` and ``gold`` are as many, or none."""
         ids = self.example_ids(table)
         rights: Sequence[Gold | None] = gold or (None,) * len(ids)
         for owner, guess, passage, right in zip(ids, guesses, passages or ("",) * len(ids), rights, strict=True):
@@ -366,16 +367,16 @@ class Task(ABC):
         return HeadPrediction(owner, guess.value, max(guess.scores, default=None), gold=gold)
 
     def line(self, row: HeadPrediction, choices: tuple[str, ...]) -> dict[str, object]:
-        """A prediction as the object of its line; ``choices`` are the names of the columns of the choices."""
+        """A prediction as a JSON object; ``choices`` are the names of the columns that hold the choices."""
         return {"id": row.id, "value": row.value}
 
     def writer(
         self, to: PredictionForm | None, choices: tuple[str, ...], mark: MarkSpan | None
     ) -> Callable[[Prediction], str]:
-        """The function that writes a prediction in a form, without the end of its last line: JSON.
+        """Make the function that turns a prediction into text, without a final line end; by default a line of JSON.
 
         Raises:
-            UsageError: there is no such form.
+            UsageError: the task has no such form.
         """
         if to not in (None, "jsonl") or mark is not None:
             problem = f"predictions of {self.kind.noun} are lines of JSON"
@@ -409,7 +410,7 @@ class Task(ABC):
         return sequencer.read_texts(texts)
 
     def config(self) -> Mapping[str, object]:
-        """The settings of transformers' model: the names of the labels, or the number of scores."""
+        """The configuration of transformers' model: the number of scores, and the names of the labels if it has any."""
         names = dict(enumerate(self.outputs.labels))
         labels = {"id2label": names, "label2id": {label: number for number, label in names.items()}} if names else {}
         asked = {} if self.problem_type is None else {"problem_type": self.problem_type}

@@ -1,6 +1,6 @@
-"""A model's ``config.json``: its numbers, checked before anything is built.
+"""The properties of a model that its ``config.json`` states, checked before anything is built.
 
-Families of the packed forward pass are read without transformers, all others by it.
+Families that the packed forward pass computes are read without transformers, all others by it.
 """
 
 from collections.abc import Mapping
@@ -26,10 +26,10 @@ from bertfeat.models.families import (
 from bertfeat.models.files import read_model_json
 from bertfeat.models.foreign import LibraryConfig, build_library_config, wrap_library_errors
 
+# limits far above any real model's, so that a wrong config.json is refused before memory is allocated for it
 _MOST_LAYERS = 1_000
-
 _Width = Annotated[int, msgspec.Meta(ge=1, le=1 << 17)]
-_Rows = Annotated[int, msgspec.Meta(ge=1, le=1 << 28)]
+_Size = Annotated[int, msgspec.Meta(ge=1, le=1 << 28)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class ModelSizes:
 
     num_hidden_layers: Annotated[int, msgspec.Meta(ge=1, le=_MOST_LAYERS)]
     hidden_size: _Width
-    vocab_size: _Rows
+    vocab_size: _Size
     num_attention_heads: _Width | None = None
-    intermediate_size: _Rows | None = None
+    intermediate_size: _Size | None = None
     max_position_embeddings: Annotated[int, msgspec.Meta(ge=-1, le=1 << 28)] | None = None  # -1: without a limit
-    type_vocab_size: Annotated[int, msgspec.Meta(ge=0, le=127)] | None = None
+    type_vocab_size: Annotated[int, msgspec.Meta(ge=0, le=127)] | None = None  # segment ids are int8
     pad_token_id: Annotated[int, msgspec.Meta(ge=-1)] | None = None
     embedding_size: _Width | None = None
     layer_norm_eps: Annotated[float, msgspec.Meta(ge=0, lt=1)] | None = None
@@ -56,15 +56,15 @@ class ModelConfig:
     sizes: ModelSizes
     activation: str  # of the feed-forward part; empty where it is not named
     inner_size: int  # width I inside a block's feed-forward part; 4H where it is not named
-    special_ids: frozenset[int]  # of the special tokens that it names
+    special_ids: frozenset[int]  # ids of the special tokens that config.json names
     notes: tuple[str, ...]  # notes for the user on how the model is read, a sentence each
-    tokenizer_class: str | None  # of transformers, where it names one
+    tokenizer_class: str | None  # a class of transformers; None where config.json names none
     causal: bool  # whether each token sees only those before it
     depends_on_longest: bool  # whether vectors depend on the longest text of a batch
 
 
 def read_config_file(name: str, folder: Path) -> dict[str, object]:
-    """Read ``config.json`` and check all that is common to the families."""
+    """Read ``config.json`` and check what all families have in common."""
     raw = read_model_json(name, folder, "config.json", dict[str, object])
     if not raw:
         raise ModelError(f"{folder} has no config.json, so it is not a Hugging Face model folder", where=name)
@@ -76,7 +76,7 @@ def read_config_file(name: str, folder: Path) -> dict[str, object]:
             where=name,
             remedy="join the two with peft's merge_and_unload()",
         )
-    for key, value in raw.items():  # before lists of that length are made
+    for key, value in raw.items():  # before anybody builds lists of so many layers
         if key.endswith(("layer", "layers")) and isinstance(value, int) and value > _MOST_LAYERS:
             raise ModelError(f"its config.json cannot be right: {key} is {value:,}", where=name)
     return raw
@@ -94,7 +94,7 @@ def read_config(name: str, raw: Mapping[str, object]) -> ModelConfig | None:
 
 
 def read_library_config(name: str, folder: Path, raw: Mapping[str, object]) -> tuple[ModelConfig, LibraryConfig]:
-    """Read a configuration by transformers."""
+    """Read a configuration with transformers."""
     content = {key: value for key, value in raw.items() if key != "auto_map"}
     config = build_library_config(name, folder, content)
     change = make_repeatable(config)
@@ -117,7 +117,7 @@ def _describe(name: str, config: LibraryConfig, *, has_code: bool, change: str |
         activation = getattr(config, "hidden_act", None) or getattr(config, "activation", None) or ""
         if not isinstance(activation, str):
             raise ModelError(f"its config.json cannot be right: the activation is {activation!r}", where=name)
-        # families' names for one width
+        # the names that families have for the width inside the feed-forward part
         inner = ("intermediate_size", "hidden_dim", "n_inner", "d_inner", "d_ff", "ffn_dim")
         widths = (getattr(config, key, None) for key in inner)
         special = ("pad", "bos", "eos", "cls", "sep", "mask", "unk")

@@ -1,8 +1,8 @@
-"""The documents of an index, and its tokens or words, by number: Arrow files, mapped into memory, read at random.
+"""The stores of an index's documents, and of its tokens or words: memory-mapped Arrow files, whose rows have numbers.
 
-Every record batch has the same number of rows, so a row is found without searching. Each column of a batch is validated
-when it is first read (offsets in range, texts of UTF-8, no null where none may be, no number out of range), so that a
-damaged file is an error and not a crash.
+Every record batch but the last has the same number of rows, so a row is found without searching. Each column of a batch
+is validated when it is first read (offsets and numbers in range, valid UTF-8, no unexpected nulls), so that a damaged
+file causes an error and not a crash.
 """
 
 import mmap
@@ -21,9 +21,10 @@ from bertfeat.io import Location, open_regular
 from bertfeat.search.settings import DOCUMENTS_NAME, PIECES_NAME, REBUILD
 from bertfeat.search.vectors.vector_blocks import VectorBlock
 
-_BATCH_ROWS = 4096
-SOURCE = "_source"  # the column that says which of the feature sets a document is from
+_BATCH_ROWS = 4096  # of every record batch but the last
+SOURCE = "_source"  # name of the column with the number of the feature set that a document is from
 _DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError)  # errors of pyarrow for damaged bytes
+# tokens or words; the fields are explained in PieceColumns
 PIECES_SCHEMA = pa.schema(
     [
         ("document", pa.int64()),
@@ -37,7 +38,7 @@ _KEPT = frozenset([pa.string(), pa.large_string(), pa.int64(), pa.float64(), pa.
 
 
 class ArrowStoreWriter:
-    """Writes a store; rows come in tables of any size, columns that a table lacks become null."""
+    """Writes a store from tables of any size; columns that a table lacks become null."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._schema = schema
@@ -65,6 +66,7 @@ class ArrowStoreWriter:
         self._flush(_BATCH_ROWS)
 
     def _flush(self, least: int) -> None:
+        """Write full batches if ``least`` rows are waiting; with 1, write the remainder too."""
         if self._count < least:
             return
         table = pa.concat_tables(self._waiting).combine_chunks()
@@ -76,7 +78,7 @@ class ArrowStoreWriter:
 
 
 class IndexStoresWriter:
-    """Writes the stores of an index: of its documents, and of its tokens or words if its vectors are theirs."""
+    """Writes the stores of an index: the documents and, where its vectors are of tokens or words, these too."""
 
     def __init__(self, folder: Path, documents: pa.Schema, *, per_document: bool) -> None:
         self.documents = 0
@@ -120,7 +122,7 @@ class IndexStoresWriter:
             self.documents += len(table)
         if pieces is None or self._pieces is None:
             return
-        number, start = np.cumsum(kept) - 1, 0
+        number, start = np.cumsum(kept) - 1, 0  # the new number of each kept document
         for batch in pieces.batches():
             table = pa.Table.from_batches([batch]).filter(pa.array(kept_pieces[start : start + len(batch)]))
             start += len(batch)
@@ -128,14 +130,15 @@ class IndexStoresWriter:
 
 
 class ArrowStore:
-    """A store that was written; ``expected`` are the columns that it must have, of those types.
+    """A store to read; ``expected`` are the columns that it must have, with their types.
 
-    Of these only ``gaps`` may be null. ``below``: the numbers in these columns are from 0 to below that.
+    Of these, only the columns ``gaps`` may have nulls. The numbers in the columns of ``below`` are at least 0, and less
+    than the value given there.
     """
 
     def __init__(self, path: Path, expected: pa.Schema, *, below: Mapping[str, int], gaps: Sequence[str] = ()) -> None:
         self._path = path
-        self._full, self._below = set(expected.names).difference(gaps), below
+        self._without_nulls, self._below = set(expected.names).difference(gaps), below
         self._validated: set[tuple[int, str]] = set()  # number of a batch, column
         try:
             with open_regular(path) as file:
@@ -160,7 +163,7 @@ class ArrowStore:
             yield self._batch(number, self._names if names is None else names)
 
     def numbers(self, name: str) -> NDArray[np.int64]:
-        """A whole column of whole numbers."""
+        """All values of a column of integers."""
         parts = [batch.column(0).to_numpy() for batch in self.batches([name])]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
@@ -203,7 +206,7 @@ class ArrowStore:
                 raise self._damaged(f"its column {field.name!r} is {field.type}, which is never kept")
 
     def _check_values(self, name: str, values: pa.Array) -> None:
-        if name in self._full and values.null_count:
+        if name in self._without_nulls and values.null_count:
             raise self._damaged(f"{values.null_count:,} of {name!r} are missing")
         if name not in self._below or not len(values):
             return
@@ -217,7 +220,7 @@ class ArrowStore:
 
 
 def document_schema(schemas: Iterable[tuple[Location, pa.Schema]]) -> pa.Schema:
-    """The columns of several folders' documents together, and which feature set each document is from."""
+    """Merge the columns of several folders' documents, and add one for the feature set that each document is from."""
     fields: dict[str, pa.DataType] = {}
     first: dict[str, Location] = {}
     for folder, schema in schemas:
@@ -248,6 +251,6 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _row_numbers(numbers: NDArray[np.integer]) -> pa.Int64Array:
-    """Numbers of rows for Arrow; ``pa.array`` would import pandas, which takes as long as a search."""
+    """Convert row numbers for Arrow; ``pa.array`` would import pandas, which takes as long as a search."""
     buffer = pa.py_buffer(np.ascontiguousarray(numbers.reshape(-1), np.int64))
     return pa.Array.from_buffers(pa.int64(), numbers.size, [None, buffer])

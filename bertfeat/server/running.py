@@ -23,17 +23,17 @@ from bertfeat.server.guard import LOG_FIELDS
 from bertfeat.server.service import Service
 from bertfeat.server.settings import ServerSettings
 
-_BACKLOG = 2048
-_OTHER_FILES = 256  # that are open besides connections
-_SWITCH_SECONDS = 0.0003  # that an encoder waits for Python while the event loop has it, after each of its products
+_BACKLOG = 2048  # connections that may wait to be accepted
+_OTHER_FILES = 256  # files that may be open besides connections
+_SWITCH_SECONDS = 0.0003  # longest wait of an encoder, after each product, for the event loop to release the GIL
 
 
 @checked
 def run_server(service: Service, *, on_start: Callable[[str], None] = lambda _: None) -> None:
-    """Serve until a signal ends it; what is in flight is finished. ``on_start`` is told the address once it listens.
+    """Serve until a signal arrives, and finish the requests in flight; ``on_start`` is called with the address.
 
     Raises:
-        UsageError: the address cannot be listened on.
+        UsageError: the server cannot listen on the address.
     """
     settings = service.settings
     listening = _listen(settings)
@@ -51,6 +51,7 @@ def run_server(service: Service, *, on_start: Callable[[str], None] = lambda _: 
         date_header=True,
         timeout_keep_alive=max(1, round(settings.body_seconds)),
         timeout_graceful_shutdown=math.ceil(settings.grace_seconds),
+        # asyncio accepts so many at a time; _Server.startup sets how many may wait
         backlog=max(1, min(_OTHER_FILES, most_connections) // 8),
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -58,18 +59,18 @@ def run_server(service: Service, *, on_start: Callable[[str], None] = lambda _: 
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which accepts few connections at a time, so that those too many are closed between."""
+    """uvicorn's server, which accepts few connections at a time, so that excess ones are closed in between."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Warm up, and have more of them wait than are accepted at a time."""
+        """Start, and let more connections wait than are accepted at a time."""
         await super().startup(sockets)
         gc.collect()
-        gc.freeze()  # the libraries' objects, among which every full collection would look
+        gc.freeze()  # full collections need not go through the libraries' objects again
         for each in sockets or ():
             each.listen(_BACKLOG)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End; at a second Ctrl-C at once, without a word about each request that is cut off."""
+        """Shut down; on a second Ctrl-C at once, without a log line for each request that is cut off."""
         super().handle_exit(sig, frame)
         if self.force_exit:
             logging.getLogger("uvicorn.error").disabled = True
@@ -93,7 +94,7 @@ def _listen(settings: ServerSettings) -> socket.socket:
 
 
 def _raise_file_limit(connections: int) -> int:
-    """Have the process open as many files as it has connections, and say how many connections there may be."""
+    """Raise the limit on open files to that of connections; return how many connections there may be."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -106,22 +107,23 @@ def _raise_file_limit(connections: int) -> int:
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         soft = most
+    # with a low limit, half of it is for connections
     return max(1, min(connections, soft - min(_OTHER_FILES, soft // 2)))
 
 
 @checked
 def log_as_json(*, requests: bool = True) -> None:
-    """Have everything that this process logs, warns of or fails at written to standard error, a line of JSON each.
+    """Write the log of this process, with warnings and exceptions, to standard error as lines of JSON.
 
-    A request has a line with its id, method, path, status, bytes and milliseconds, unless ``requests`` is off; anything
-    else one with level, logger and message, and a traceback where there is one.
+    The line of a request has its id, method, path, status, bytes and milliseconds; without ``requests`` there are none.
+    All other lines have level, logger and message, and a traceback where there is one.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonLine())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     for name in ("bertfeat", "uvicorn", "asyncio"):
         logger = logging.getLogger(name)
-        logger.handlers.clear()  # those of the command write plain lines
+        logger.handlers.clear()  # the command's handlers write plain lines
         logger.propagate = True
     logging.getLogger("bertfeat.server").setLevel(logging.INFO if requests else logging.WARNING)
     log = logging.getLogger("py.warnings")
@@ -130,7 +132,7 @@ def log_as_json(*, requests: bool = True) -> None:
 
 class _JsonLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """The record as JSON, of ASCII alone, so that no character ends a line."""
+        """Format a record as JSON in ASCII, so that no character in it ends the line."""
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
         told = getattr(record, LOG_FIELDS, None)
         if told is None:

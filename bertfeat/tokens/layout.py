@@ -1,4 +1,4 @@
-"""Documents → windows of token ids side by side, and which of their tokens make up which vector.
+"""The layout of documents as windows of token ids in one array, and the tokens that make up each vector.
 
 Shapes: ``D`` documents, ``W`` windows, ``M`` tokens of all documents (each once), ``N`` tokens of all windows
 (``N > M`` where windows overlap or repeat a pair's first text), ``P`` tokens in groups.
@@ -26,9 +26,9 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class TokenGroups:
-    """The tokens of the windows that go into each row of a result: one group of tokens a row."""
+    """The tokens of the windows that go into each row of a result: one group of tokens per row."""
 
-    tokens: _Int32s  # [P] positions in N, ascending
+    tokens: _Int32s  # [P] positions among the N tokens, ascending
     targets: _Int32s  # [P] result row of each token, non-decreasing
     size: int  # rows of the result
 
@@ -39,7 +39,7 @@ class TokenGroups:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The windows of many documents side by side."""
+    """The windows of many documents in one array; of each group below: row of the result ← its tokens."""
 
     ids: NDArray[np.int32]  # [N]
     types: NDArray[np.int8]  # [N] segment ids
@@ -72,7 +72,7 @@ class TokenizedDocuments:
 
     layout: Layout
     n_tokens: NDArray[np.int32]  # [D] tokens of the document and the special ones, each once
-    n_unknown: NDArray[np.int32]  # [D] of them the tokenizer's unknown token
+    n_unknown: NDArray[np.int32]  # [D] those of them that are the tokenizer's unknown token
     n_truncated: NDArray[np.int32]  # [D] pieces cut off
     rejected: Mapping[int, str]  # document → why it cannot be embedded; it has no windows
     tokens: TokenSpans | None
@@ -82,7 +82,8 @@ class TokenizedDocuments:
 def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: TokenSettings) -> TokenizedDocuments:
     """Turn documents into windows of at most ``settings.max_length`` tokens.
 
-    With ``long="error"`` a longer document is rejected; so is a pair whose first text leaves no room for the second.
+    With ``long="error"`` a longer document is rejected; with ``long="window"``, a pair whose first text leaves no room
+    for the second.
     """
     sequences: Sequence[TokenSequence] = ()
     if _are_plain(documents, settings):
@@ -122,7 +123,7 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
 
 
 def _are_plain(documents: Sequence[Document], settings: TokenSettings) -> bool:
-    """Whether all are single texts of which document vectors are wanted, without a prompt or neighbors."""
+    """Whether all are single texts without a prompt or neighbors, and only document vectors are wanted."""
     if settings.with_tokens or settings.with_words or settings.prompt or settings.left_words is not None:
         return False
     return not any(document.pair is not None or document.before or document.after for document in documents)
@@ -133,7 +134,10 @@ def _are_plain(documents: Sequence[Document], settings: TokenSettings) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _WindowTable:
-    """The windows over the bodies of all documents, in order; a body begins after its document's head."""
+    """The windows over the bodies of all documents, in order.
+
+    A document's tokens are its head (special tokens, a pair's first text), its body, and its tail (special tokens).
+    """
 
     document: Int64s  # [W]
     start: Int64s  # [W] first token of the body that is read
@@ -148,10 +152,10 @@ class _WindowTable:
 
     @classmethod
     def over_bodies(cls, documents: Int64s, bodies: Int64s, capacity: int) -> Self:
-        """Cut the bodies of some documents, of ``bodies`` tokens each, into windows of at most ``capacity``."""
+        """Cut the bodies of ``documents``, which have ``bodies`` tokens each, into windows of at most ``capacity``."""
         long = bodies > capacity
-        none = np.zeros(len(bodies), np.int64)
-        one_each = np.stack([documents, none, bodies, none, bodies], axis=1)[~long]
+        zeros = np.zeros(len(bodies), np.int64)
+        one_each = np.stack([documents, zeros, bodies, zeros, bodies], axis=1)[~long]
         numbered = zip(documents[long].tolist(), bodies[long].tolist(), strict=True)
         several = _window_rows((document, cut_windows(body, capacity)) for document, body in numbered)
         rows = np.concatenate([one_each, several])
@@ -167,7 +171,7 @@ class _FlatTokens:
     special: _Masks  # [M]
     segment: NDArray[np.int8]  # [M] 0 first text, 1 second
     own: _Masks  # [M] not a prompt's or a neighbor's
-    counted: _Masks  # [M] own, or the prompt's, which counts for documents
+    counted: _Masks  # [M] own, or the prompt's: the tokens of document vectors
     spans: CharSpans | None  # [M] character offsets, where they are needed
     lengths: Int64s  # [D]
     heads: Int64s  # [D] tokens before the body, which windows run over
@@ -188,7 +192,7 @@ class _FlatTokens:
 
     @classmethod
     def of_sequences(cls, sequences: Sequence[TokenSequence]) -> Self:
-        """Lay documents side by side that were made one by one."""
+        """Concatenate the tokens of documents that were laid out one by one."""
         chunks = [chunk for sequence in sequences for chunk in sequence.chunks]
         sizes = np.array([len(chunk.ids) for chunk in chunks], np.int64)
         return cls(
@@ -209,7 +213,7 @@ class _FlatTokens:
 
     @classmethod
     def of_plain_texts(cls, texts: Sequence[str], tokenizer: Tokenizer, settings: TokenSettings) -> Self:
-        """Lay out single texts all at once: without a prompt, neighbors, and offsets, so for document vectors only."""
+        """Lay out all single texts at once, without prompts, neighbors or offsets: for document vectors only."""
         pieces, template = split_texts(tokenizer, texts, offsets=False), tokenizer.single
         capacity = settings.max_length - template.size
         sizes = np.fromiter((len(each.ids) for each in pieces), np.int64, len(pieces))
@@ -224,11 +228,11 @@ class _FlatTokens:
         lengths = np.where(read, sizes - truncated + template.size, 0)
         bodies, stops = lengths[read] - template.size, np.cumsum(lengths)[read]
         head, tail = len(template.before), len(template.after)
-        own_texts = ranges(stops - tail - bodies, bodies)
+        text_places = ranges(stops - tail - bodies, bodies)  # where the texts' pieces go among all tokens
         ids, special = np.empty(int(lengths.sum()), np.int32), np.ones(int(lengths.sum()), bool)
         types = np.full(len(ids), template.text_types[0], np.int8)
-        special[own_texts] = False
-        ids[own_texts] = _concatenate([each.ids for each in pieces], np.int32)[
+        special[text_places] = False
+        ids[text_places] = _concatenate([each.ids for each in pieces], np.int32)[
             ranges((np.cumsum(sizes) - sizes)[read], bodies)
         ]
         for begins, tokens, kinds in (
@@ -263,19 +267,19 @@ def ranges(starts: Int64s, lengths: Int64s) -> Int64s:
 
 
 def _concatenate(arrays: Sequence[NDArray[np.generic]], dtype: type[_Scalar]) -> NDArray[_Scalar]:
-    """Concatenate arrays, none included, as of a type."""
+    """Concatenate arrays into one of a type; of no arrays, into an empty one."""
     return np.concatenate(arrays).astype(dtype, copy=False) if arrays else np.zeros(0, dtype)
 
 
 def _concatenate_masks(masks: Sequence[_Masks | None], sizes: Int64s) -> _Masks:
-    """Concatenate masks, where None means that all are marked."""
+    """Concatenate masks; None stands for a mask that marks all."""
     if all(mask is None for mask in masks):
         return np.ones(int(sizes.sum()), bool)
     return np.concatenate([np.ones(n, bool) if m is None else m for m, n in zip(masks, sizes.tolist(), strict=True)])
 
 
 def _concatenate_spans(spans: Sequence[CharSpans | None]) -> CharSpans | None:
-    """Concatenate offsets, if all have them."""
+    """Concatenate character offsets; None if some are not known."""
     known = [each for each in spans if each is not None]
     if len(known) < len(spans):
         return None
@@ -284,7 +288,7 @@ def _concatenate_spans(spans: Sequence[CharSpans | None]) -> CharSpans | None:
 
 
 def _window_rows(windows: Iterable[tuple[int, Sequence[TextWindow]]]) -> Int64s:
-    """The windows of numbered documents. Shape: ``[W, 5]``."""
+    """The windows of numbered documents, with the columns of :class:`_WindowTable`. Shape: ``[W, 5]``."""
     rows = [(at, w.start, w.stop, w.take_start, w.take_stop) for at, some in windows for w in some]
     return np.array(rows, np.int64).reshape(-1, 5)
 
@@ -313,25 +317,25 @@ class _WindowLayout:
     """The windows over all documents, and from which window each token is taken."""
 
     def __init__(self, flat: _FlatTokens) -> None:
-        windows, of = flat.windows, flat.windows.document
-        heads, tails, ends = flat.heads[of], flat.tails[of], flat.offsets[1:][of]
-        bodies = flat.offsets[:-1][of] + heads
+        windows, document = flat.windows, flat.windows.document
+        heads, tails, ends = flat.heads[document], flat.tails[document], flat.offsets[1:][document]
+        bodies = flat.offsets[:-1][document] + heads
         read = np.stack([heads, windows.stop - windows.start, tails], axis=1)  # [W, 3] tokens of head, body, tail
         starts = np.stack([bodies - heads, bodies + windows.start, ends - tails], axis=1)
-        self.source = ranges(starts.ravel(), read.ravel()).astype(np.int32)  # [N] in M
+        self.source = ranges(starts.ravel(), read.ravel()).astype(np.int32)  # [N] positions among the M tokens
         self.offsets: Int64s = np.concatenate([[0], np.cumsum(read.sum(axis=1))])
         # the head is taken from a document's first window, the tail from its last one
-        first, last = (np.ones(len(of), bool) for _ in range(2))
-        first[1:] = last[:-1] = of[1:] != of[:-1]
+        first, last = (np.ones(len(document), bool) for _ in range(2))
+        first[1:] = last[:-1] = document[1:] != document[:-1]
         begins = self.offsets[:-1]
         places = np.stack(
             [begins, begins + heads + windows.take_start - windows.start, self.offsets[1:] - tails], axis=1
         )
         taken = np.stack([heads * first, windows.take_stop - windows.take_start, tails * last], axis=1)
-        self._taken = ranges(places.ravel(), taken.ravel()).astype(np.int32)  # [M] in N
+        self._taken = ranges(places.ravel(), taken.ravel()).astype(np.int32)  # [M] positions among the N tokens
 
     def place(self, tokens: Int64s) -> _Int32s:
-        """Find the position among all windows from which each token is taken. Shape: ``[n]`` in M → ``[n]`` in N."""
+        """Find where in the windows each token is taken from. Shape: ``[n]`` of the M tokens → ``[n]`` of the N."""
         return self._taken[tokens]
 
     def one_group_each(self, marked: NDArray[np.bool_]) -> TokenGroups:
@@ -372,7 +376,7 @@ class _WordLayout:
 
 @dataclass(frozen=True, slots=True)
 class _AlignedWords:
-    """The words of one text of a document; ``first`` and ``stop`` count from the document's first token."""
+    """The words of one text of a document, and the tokens of each: from ``first`` up to ``stop``, in the document."""
 
     strings: Sequence[str]
     spans: CharSpans
@@ -388,7 +392,7 @@ def _words_of(document: Document, sequence: TokenSequence) -> list[_AlignedWords
     result, at = [], 0
     texts = (document.text,) if document.pair is None else (document.text, document.pair)
     for segment, text in enumerate(texts):
-        at += len(sequence.chunks[2 * segment].ids)  # the special tokens before this text
+        at += len(sequence.chunks[2 * segment].ids)  # the special tokens before this text: every other chunk is a text
         own_words = document.words if segment == 0 else None
         spans = locate_words(own_words) if own_words is not None else split_words(text)
         strings = (

@@ -94,10 +94,10 @@ def estimate_head_table7(
         layers = parse_input(row.name, made.model.num_layers)
         shape = task.shape(layers, made.model.hidden_size, settings, apart=options.pair_form is PairForm.APART)
         if task.has_epochs(settings, mixed=layers.mixed):
-            speed = _examples_a_second(shape, task.vectors_an_example(texts), settings.batch_size, device)
+            speed = _examples_a_second(shape, task.vectors_per_example(texts), settings.batch_size, device)
             training += count / speed * epochs * len(seeds)
         if task.solves(settings, mixed=layers.mixed):
-            solving += _solving_seconds(shape, count * task.vectors_an_example(texts), device)
+            solving += _solving_seconds(shape, count * task.vectors_per_example(texts), device)
     tuning = 0.0 if request.tuning is None else _tuning_seconds(request.tuning, task, texts, options, len(seeds))
     return HeadTableEstimate(count, len(chosen), epochs, extraction, training, solving, tuning)
 

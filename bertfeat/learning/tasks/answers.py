@@ -174,7 +174,7 @@ class Answers(Task):
         passages = tuple(text for batch in features.stream(["pair"]) for text in batch.column("pair").to_pylist())
         return ExampleLayout(ExampleRows(rows, rows + 1, np.diff(tokens.offsets).astype(np.int32)), tokens, passages)
 
-    def vectors_an_example(self, texts: HeadTexts) -> int:
+    def vectors_per_example(self, texts: HeadTexts) -> int:
         """The tokens of a question and its passage, about one in four characters."""
         pairs = zip(texts.texts, texts.others, strict=True)
         return int(np.mean([1 + len("".join((text, *others))) // 4 for text, others in pairs]))

@@ -54,7 +54,7 @@ class Choices(OneOfSeveral):
         choices = _read_choices(table)
         return ExampleLayout(ExampleRows(choices.first, choices.stop, choices.counts))
 
-    def vectors_an_example(self, texts: HeadTexts) -> int:
+    def vectors_per_example(self, texts: HeadTexts) -> int:
         """Return the number of choices that a question has."""
         return len(texts.others[0])
 

@@ -126,7 +126,7 @@ class Tags(Task):
         begins = np.concatenate(first)
         return ExampleLayout(ExampleRows(begins, begins + 1, np.concatenate(lengths)))
 
-    def vectors_an_example(self, texts: HeadTexts) -> int:
+    def vectors_per_example(self, texts: HeadTexts) -> int:
         """The words of a sentence."""
         return max(1, round(float(np.mean([len(words) for words in texts.others]))))
 
