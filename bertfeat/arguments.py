@@ -1,11 +1,11 @@
-"""Arguments of public functions, checked by their annotations; and ranges of rows.
+"""Checks of the arguments of public functions, by their annotations, and of ranges of rows.
 
-``@checked`` stands on public functions and classes. It reads the annotations once, at the first call, and makes of them
-checks that take about a microsecond a call. Whole numbers are what :func:`operator.index` takes, a list is taken for a
-tuple, and its value for the member of an enum. Anything else is a :class:`~bertfeat.errors.UsageError`, of another type
-a :class:`~bertfeat.errors.WrongTypeError`, that names the parameter, its value (not one that is :data:`SECRET`) and
-what is allowed. Limits of numbers, and what fits what, are the functions' own checks. A missing argument and an unknown
-keyword stay Python's ``TypeError``.
+``@checked`` decorates public functions and classes. At the first call it turns the annotations into checks, which take
+about a microsecond per call. Whole numbers are what :func:`operator.index` takes, a list is accepted as a tuple, and
+the value of an enum's member as the member. Anything else raises a :class:`~bertfeat.errors.UsageError` or, if it has
+the wrong type, a :class:`~bertfeat.errors.WrongTypeError`, which names the parameter, its value (unless it is
+:data:`SECRET`) and what is allowed. Limits of numbers, and whether arguments fit together, are checked by the functions
+themselves. A missing argument or an unknown keyword remains Python's ``TypeError``.
 """
 
 import enum
@@ -35,7 +35,7 @@ Given: TypeAlias = Any
 SECRET = object()
 """Beside a type in ``Annotated``: errors do not show the value, which is a key or a password."""
 
-_SHOWN = 80  # characters of a value in a message
+_SHOWN = 80  # most characters of a value in a message
 _OPERATORS = frozenset({"__init__", "__getitem__", "__call__"})  # checked, though their names are not public
 _NO_SEQUENCES = (str, bytes, bytearray, memoryview, Mapping)
 
@@ -47,12 +47,12 @@ def checked(public: Public) -> Public:
 
 def checked_methods(public: Public) -> Public:
     """Check the arguments of a class's public methods, but not of its constructor, which loops call."""
-    return cast(Public, _check_class(public, besides="__init__"))
+    return cast(Public, _check_class(public, skipped="__init__"))
 
 
-def _check_class(public: Given, besides: str = "") -> Given:
+def _check_class(public: Given, skipped: str = "") -> Given:
     for name, member in list(vars(public).items()):
-        if name == besides or (name.startswith("_") and name not in _OPERATORS):
+        if name == skipped or (name.startswith("_") and name not in _OPERATORS):
             continue
         if isinstance(member, classmethod | staticmethod):
             setattr(public, name, type(member)(_check_function(member.__func__)))
@@ -91,11 +91,11 @@ class _Allowed(NamedTuple):
     plain: frozenset[type] = frozenset()
     """Types whose values all fit as they are."""
     secret: bool = False
-    """Whether messages keep the value to themselves."""
+    """Whether messages must not show the value."""
 
 
 class _Misfit(Exception):
-    """A value that an annotation does not allow, and why, where that says more than what is expected."""
+    """An error for a value that is not allowed, with the problem if that says more than what is expected."""
 
     def __init__(self, problem: str = "", remedy: str = "", *, wrong_type: bool = False) -> None:
         super().__init__(problem)
@@ -111,19 +111,19 @@ class _Checks(NamedTuple):
 
 def _read_checks(function: Given, prefix: str) -> _Checks:
     of_arguments = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
-    # what is returned may be of a library that only a type checker has imported
+    # without the return annotation, which may name a library that is imported for type checkers only
     hinted = types.SimpleNamespace(__annotations__=of_arguments)
     hints = typing.get_type_hints(hinted, function.__globals__, include_extras=True)
     positional, by_name = [], {}
-    for name, expected in inspect.signature(function).parameters.items():
+    for name, argument in inspect.signature(function).parameters.items():
         hint = hints.get(name, object)
-        if expected.kind is expected.VAR_KEYWORD:
+        if argument.kind is argument.VAR_KEYWORD:
             named = typing.get_type_hints(typing.get_args(hint)[0]) if typing.get_origin(hint) is typing.Unpack else {}
             by_name.update({key: (key, kind) for key, value in named.items() if (kind := _kind_of(value))})
             continue
         if kind := _kind_of(hint):
             by_name[name] = (f"{prefix}{name}", kind)
-        if expected.kind in (expected.POSITIONAL_ONLY, expected.POSITIONAL_OR_KEYWORD):
+        if argument.kind in (argument.POSITIONAL_ONLY, argument.POSITIONAL_OR_KEYWORD):
             positional.append(by_name.get(name))
     return _Checks(positional, by_name)
 
@@ -173,7 +173,7 @@ def _kind_of(hint: Given) -> _Allowed | None:
     origin: Given = typing.get_origin(hint)
     arguments = typing.get_args(hint)
     if hint in (Given, object, typing.Self, inspect.Parameter.empty) or isinstance(hint, TypeVar) or origin is Iterable:
-        return None  # of what comes one by one, the function says which item is wrong
+        return None  # the function itself checks the items of an iterable, one by one
     if origin in (Union, types.UnionType):
         return _kind_of_union(arguments)
     if origin in (typing.Required, typing.NotRequired):
@@ -215,9 +215,9 @@ def _without_alias(hint: Given) -> Given:
 
 def _kind_of_union(hints: Sequence[Given]) -> _Allowed | None:
     if any("numpy._typing" in repr(hint) for hint in hints):
-        return None  # ArrayLike, which is what NumPy makes an array of
+        return None  # ArrayLike: anything that NumPy turns into an array
     if any(isinstance(hint, type) and issubclass(hint, enum.StrEnum) for hint in hints):
-        hints = [hint for hint in hints if hint is not str]  # the text is a member's value
+        hints = [hint for hint in hints if hint is not str]  # a text must be the value of a member
     if str in hints and Path in hints:
         hints = [Path, *(hint for hint in hints if hint not in (str, Path))]
     kinds = [_kind_of(hint) for hint in hints]
@@ -227,13 +227,13 @@ def _kind_of_union(hints: Sequence[Given]) -> _Allowed | None:
     expected = " or ".join(filter(None, (", ".join(kind.expected for kind in known[:-1]), known[-1].expected)))
 
     def fit(value: Given) -> object:
-        said = None
+        explained = None
         for kind in known:
             try:
                 return kind.fit(value)
             except _Misfit as misfit:
-                said = misfit if misfit.problem else said
-        raise said or _Misfit(f"must be {expected}, not {_type_of(value)}", wrong_type=True)
+                explained = misfit if misfit.problem else explained
+        raise explained or _Misfit(f"must be {expected}, not {_type_of(value)}", wrong_type=True)
 
     return _Allowed(expected, fit, frozenset().union(*(kind.plain for kind in known)))
 
@@ -294,7 +294,7 @@ _SIMPLE: Mapping[Given, _Allowed] = {
 
 
 def _one_of(choices: Mapping[Given, object], *plain: type) -> _Allowed:
-    """The values of a Literal, or those of an enum, whose members are plain."""
+    """The values of a Literal, or those of an enum, whose type is in ``plain``: its members fit as they are."""
     listed = ", ".join(repr(value) for value in choices)
 
     def fit(value: Given) -> object:
@@ -310,7 +310,7 @@ def _one_of(choices: Mapping[Given, object], *plain: type) -> _Allowed:
 
 
 def _listed(kind: Given, value: Given) -> Sequence[Given]:
-    """The items of an ordered collection, or of any where ``kind`` is that (a dict's are its keys); a text is none."""
+    """The items of an ordered collection, or of any if ``kind`` is Collection (of a dict, its keys); not of a text."""
     if kind is Collection and isinstance(value, Mapping):
         return list(value)
     if isinstance(value, list | tuple) or (isinstance(value, kind) and not isinstance(value, _NO_SEQUENCES)):
@@ -359,8 +359,8 @@ def _fit_item(number: int, value: Given, kind: _Allowed | None) -> object:
         return kind.fit(value)
     except _Misfit as misfit:
         problem = misfit.problem or f"must be {kind.expected}, not {_type_of(value)}"
-        told = f"item {number}, {_Shown(value)}, {problem}"
-        raise _Misfit(told, misfit.remedy, wrong_type=misfit.wrong_type) from None
+        place_and_problem = f"item {number}, {_Shown(value)}, {problem}"
+        raise _Misfit(place_and_problem, misfit.remedy, wrong_type=misfit.wrong_type) from None
 
 
 def _callable_with(arguments: Sequence[Given]) -> _Allowed:
@@ -370,7 +370,7 @@ def _callable_with(arguments: Sequence[Given]) -> _Allowed:
         _require(value, callable(value))
         try:
             signature = inspect.signature(value)
-        except (TypeError, ValueError):  # of some functions in C
+        except (TypeError, ValueError):  # some functions in C have no signature
             return value
         if given is not None:
             try:
@@ -395,7 +395,7 @@ def _protocol(protocol: Given) -> _Allowed:
 
 
 def _array_of(wanted: Given) -> _Allowed:
-    """An array of numbers of a kind, or a list that makes one; whole numbers are real ones too."""
+    """An array of numbers of the type ``wanted``, or a list that makes one; whole numbers are also real numbers."""
 
     def fit(value: Given) -> object:
         import numpy as np
@@ -425,10 +425,10 @@ def _with_article(name: str) -> str:
 
 
 def require_at_least(least: int, **given: int | None) -> None:
-    """Check that numbers, by the names of their parameters, are not below the least that makes sense.
+    """Check that numbers, given by the names of their parameters, are at least ``least``; None is not checked.
 
     Raises:
-        UsageError: one of them is.
+        UsageError: one of them is less.
     """
     for name, number in given.items():
         if number is not None and number < least:
@@ -436,10 +436,10 @@ def require_at_least(least: int, **given: int | None) -> None:
 
 
 def resolve_range(start: int, stop: int | None, count: int) -> range:
-    """The numbers from ``start`` to before ``stop`` of ``count`` things; None, and all beyond the end, is the end.
+    """The range from ``start`` to before ``stop`` of ``count`` rows; a stop of None, or beyond the end, is the end.
 
     Raises:
-        UsageError: an end that is no whole number, or below 0: rows are not counted from the end.
+        UsageError: a bound that is not a whole number, or is below 0: rows are not counted from the end.
     """
     ends = []
     for name, value in (("start", start), ("stop", count if stop is None else stop)):
@@ -455,10 +455,10 @@ def resolve_range(start: int, stop: int | None, count: int) -> range:
 
 
 def numbers_below(count: int, numbers: "Sequence[int] | NDArray[np.integer]", what: str) -> "NDArray[np.int64]":
-    """Whole numbers from 0 to below ``count``, as a vector; ``what`` they number is said in errors.
+    """Return numbers as a vector, all checked to be from 0 to below ``count``; errors name ``what`` they number.
 
     Raises:
-        UsageError: there is another one, or something else than whole numbers.
+        UsageError: a number is out of that range, or not a whole number.
     """
     import numpy as np
 

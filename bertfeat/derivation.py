@@ -1,4 +1,4 @@
-"""One recipe computed from stored columns of others: which columns contain it, and the sum that gives it."""
+"""The derivation of a recipe from stored columns of others: which columns contain it, and the formula that gives it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Derivation:
 
     @property
     def computes(self) -> bool:
-        """Whether it takes more than copying what is stored."""
+        """Whether values are computed, not only copied from what is stored."""
         return (len(self.terms) > 1 and not self.concat) or any(term.weight != 1.0 for term in self.terms)
 
     def apply(self, stored: Mapping[str, NDArray[np.floating]]) -> NDArray[np.float32]:
@@ -52,7 +52,7 @@ class Derivation:
         return total
 
     def fill(self, into: NDArray[np.floating], stored: Mapping[str, NDArray[np.floating]]) -> None:
-        """Write the derived vectors into ``[n, width]``; what is only copied goes without a detour by float32."""
+        """Write the derived vectors into ``[n, width]``; copied values are not converted to float32 first."""
         if self.computes:
             into[:] = self.apply(stored)
             return
@@ -77,8 +77,9 @@ def derive(
 ) -> Derivation:
     """Find how to compute ``recipe`` under ``pooling`` from stored columns.
 
-    ``weights``, one a layer of the recipe, replace the equal weights of a sum or mean. A linear pooling commutes with
-    the sum, mean and concatenation of layers. Under another one, only single layers and concatenations can be derived.
+    ``weights``, one per layer of the recipe, replace the equal weights of a sum or mean. A linear pooling commutes with
+    the sum, mean and concatenation of layers. Under any other one only single layers, concatenations, and a mean from
+    the stored sum of the same layers (or the sum from the mean) can be derived, all of them without ``weights``.
 
     Raises:
         NotDerivableError: the stored columns of that pooling do not contain the recipe.

@@ -1,4 +1,4 @@
-"""Values for people: sizes and durations in words; results as one line of text, and as tables that notebooks show."""
+"""The display of values: sizes and durations in words; results as one line of text, and as HTML tables in notebooks."""
 
 import enum
 import html
@@ -11,6 +11,7 @@ from bertfeat.errors import shorten
 
 _LONGEST = 240  # characters of a line
 _CELL, _CELL_ENTRIES = 300, 12  # characters of a cell, and entries of a mapping or sequence in it
+# control characters (except tab, line feed and form feed) and noncharacters, which cells do not show
 _CONTROLS = dict.fromkeys(
     [*range(9), 11, *range(13, 32), *range(127, 160), 0xFFFE, 0xFFFF], "\N{REPLACEMENT CHARACTER}"
 )
@@ -22,7 +23,7 @@ Kind = TypeVar("Kind", bound=type)
 
 
 class ToTheRight(str):
-    """A text of a cell that ends at its right edge, as the context to the left of a word does."""
+    """The text of a cell that is aligned to the right, such as the context to the left of a word."""
 
 
 def format_size(number: float) -> str:
@@ -50,8 +51,9 @@ def format_duration(seconds: float) -> str:
 def displayed(kind: Kind) -> Kind:
     """Give a dataclass a ``repr`` of one line, and the table that Jupyter shows (``_repr_html_``).
 
-    The line has what the dataclass's method ``cells`` gives, else every field that holds something, long values
-    shortened. The table has a row for each dataclass in its sequences and mappings, or, without any, for each cell.
+    The line shows what the dataclass's method ``cells`` returns, else its fields; empty values are left out, and long
+    ones shortened. The table has a row for each dataclass in its sequences and mappings, or, without any, for each
+    cell.
     """
     kind.__repr__ = _repr_line  # type: ignore[method-assign,assignment]
     kind._repr_html_ = _as_html  # type: ignore[attr-defined]
@@ -67,8 +69,8 @@ def html_table(rows: Sequence[Cells], caption: str = "") -> str:
     body = "".join(f"<tr>{''.join(_cell(row.get(name), side[name]) for name in names)}</tr>" for row in visible)
     rest = len(rows) - len(visible)
     more = f'<tr><td colspan="{len(names)}">… and {rest:,} more</td></tr>' if rest else ""
-    told = f'<caption style="text-align: left">{html.escape(caption)}</caption>' if caption else ""
-    return f'<table class="dataframe">{told}<thead><tr>{head}</tr></thead><tbody>{body}{more}</tbody></table>'
+    label = f'<caption style="text-align: left">{html.escape(caption)}</caption>' if caption else ""
+    return f'<table class="dataframe">{label}<thead><tr>{head}</tr></thead><tbody>{body}{more}</tbody></table>'
 
 
 def html_facts(title: str, facts: Cells, tables: Iterable[str] = ()) -> str:
@@ -140,7 +142,7 @@ def _table_rows(value: object) -> list[Cells]:
 
 
 def _cells_of(item: object) -> Cells:
-    """The row of an item: its cells, those in mappings and dataclasses one by one, under names of their own."""
+    """The row of an item: its cells; those in nested mappings and dataclasses become cells of the row themselves."""
     row: dict[str, object] = {}
     for name, value in _own_cells(item).items():
         nested = is_dataclass(value) and type(value).__str__ is object.__str__
@@ -158,7 +160,7 @@ def _are_few(values: Collection[object], entries: int) -> bool:
 
 
 def _side(column: Sequence[object]) -> str:
-    """The side on which the cells of a column end: numbers at the right."""
+    """The side to which the cells of a column are aligned: right for numbers and :class:`ToTheRight`, else left."""
     to_the_right = (isinstance(value, int | float | ToTheRight) and not isinstance(value, bool) for value in column)
     known = [right for right, value in zip(to_the_right, column, strict=True) if value is not None]
     return "right" if all(known) else "left"

@@ -1,7 +1,7 @@
-"""Work that is cut into tasks, and who does it: the words between a room that has work and the engines that do it.
+"""The protocols between a room (a part of bertfeat) with work that is cut into tasks, and the engines that do the work.
 
 A room with work has a :class:`Job`, of which any process can open a :class:`Worker`, and an :class:`Agenda` of tasks.
-The engines (:mod:`bertfeat.distributed`) know nothing of what the tasks are.
+The engines (:mod:`bertfeat.distributed`) do not know what the tasks do.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from bertfeat.errors import BertfeatError
 
 
 class NumberedTask(Protocol):
-    """A piece of work. Can be pickled; its class and its number are what it is known by."""
+    """A piece of work, identified by its class and its number. It can be pickled."""
 
     @property
     def number(self) -> int:
@@ -35,23 +35,23 @@ class Worker(Protocol[TaskT, GivenT]):
 
 
 class Job(Protocol[TaskT, GivenT]):
-    """The facts that workers have to know of a run, so that any of them writes the same bytes. Can be pickled."""
+    """The facts of a run that workers need, so that each of them writes the same bytes. It can be pickled."""
 
     def open_worker(self, *, device: str | None, threads: int | None) -> Worker[TaskT, GivenT]:
-        """A worker in this process, which from now on computes with so many threads.
+        """Open a worker in this process, which from then on computes with ``threads`` threads, if given.
 
         Raises:
-            BertfeatError: something that it needs is not to be found here, or is not the same.
+            BertfeatError: something that it needs cannot be found here, or is not the same as in the run.
         """
 
     def threads_in_use(self) -> int:
         """Return the number of threads that such work would use in this process; workers on this machine share them."""
 
     def repeat(self, task: TaskT) -> TaskT:
-        """The task for another worker; the one that had it died, perhaps right after it was done."""
+        """The task for another worker, since the one that had it died, perhaps right after the task was done."""
 
     def error_of_deaths(self, task: TaskT, problem: str) -> BertfeatError:
-        """The error of a task over which one worker after the other died."""
+        """The error for a task over which several workers died, one after the other."""
 
 
 class Agenda(Protocol[TaskT, TakenT]):
@@ -75,5 +75,5 @@ class Engine(Protocol):
         """Have every task of the agenda done.
 
         Raises:
-            BertfeatError: of a worker, or it cannot be had.
+            BertfeatError: a worker raised it, or no worker can be had.
         """

@@ -20,7 +20,7 @@
     │   └── NotDerivableError    2   the stored columns do not contain the recipe that is asked for
     ├── IndexFolderError         1   a folder that is not a sound index, or does not fit its features
     ├── DatabaseError            1   a vector database that cannot be reached or written, or holds something else
-    ├── TrainingError            1   examples that nothing can be learned from, or what does not fit what was trained
+    ├── TrainingError            1   examples that nothing can be learned from, or data unfit for what was trained
     │   ├── HeadError            1   a folder that is not a sound head, or does not fit what it is given
     │   └── PretrainingError     1   a pre-training that cannot go on, or a folder of another one
     ├── ClusterLostError         1   a Ray cluster whose head no longer answers
@@ -30,8 +30,8 @@ Interruptions are not errors: Ctrl-C ends a command with 130, SIGTERM with 143, 
 A run in which rows failed ends with 3 (:data:`ROWS_FAILED`).
 
 An error names parameters as its caller writes them: ``part_rows=0`` in Python, ``--part-rows 0`` in the shell.
-Messages therefore say :func:`parameter`, and whoever calls sets the spelling by :func:`spell_parameters`: the command
-once, the server for each request.
+Messages therefore use :func:`parameter`, and callers set the spelling by :func:`spell_parameters`: the command once,
+the server for each request.
 """
 
 import enum
@@ -57,7 +57,7 @@ class BertfeatError(Exception):
     def __init__(self, problem: object, *, where: object = "", remedy: str = "") -> None:
         super().__init__(problem)
         self.problem = str(problem)
-        self.where = str(where)  # the file, folder, row or value that it is about
+        self.where = str(where)  # the file, folder, row or value with the problem
         self.remedy = remedy  # what to do about it
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class BertfeatError(Exception):
         return f"{said}; {self.remedy}" if self.remedy else said
 
     def within(self, where: object) -> Self:
-        """The same error, found inside of something: ``corpus.txt`` before ``row 3``."""
+        """The same error with an outer place in front: ``corpus.txt`` before ``row 3``."""
         outer = type(self)(self.problem, where=f"{where}: {self.where}" if self.where else where, remedy=self.remedy)
         outer.__cause__ = self
         return outer
@@ -80,7 +80,7 @@ def errors_within(where: object) -> Iterator[None]:
         raise error.within(where) from error
 
 
-_LONGEST_ARGUMENT = 200  # characters: most paths are shown whole, as they are to be typed again
+_LONGEST_ARGUMENT = 200  # characters: most paths are shown whole, so that they can be typed again
 
 
 def shorten(value: object, most: int = 80) -> str:
@@ -92,7 +92,7 @@ def shorten(value: object, most: int = 80) -> str:
 
 
 def pluralize(number: int, noun: str) -> str:
-    """``1 part``, ``1,024 parts``."""
+    """Write a number with its noun: ``1 part``, ``1,024 parts``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -188,8 +188,8 @@ def current_spelling() -> Spelling:
 def spell_parameters(spelling: Spelling) -> Iterator[None]:
     """Let messages write parameters in another way while this runs: a command's, or a request's.
 
-    It is so in this context only (PEP 567), and in the threads of :class:`bertfeat.io.ContextPool` that work for it:
-    another thread, request or user of the library in the same process is not affected.
+    It holds in this context only (PEP 567), and in the threads of :class:`bertfeat.io.ContextPool` that work for it:
+    other threads, requests and users of the library in the same process are not affected.
     """
     token = _spelling.set(spelling)
     try:
@@ -254,7 +254,7 @@ class AnotherCorpusError(FeatureSetError):
 
 
 class RemovalError(FeatureSetError):
-    """A run that would remove finished parts, which it was not told to do."""
+    """A run that would remove finished parts, though it was not asked to."""
 
 
 class DamagedError(FeatureSetError):
@@ -276,7 +276,7 @@ class DatabaseError(BertfeatError):
 
 
 class TrainingError(BertfeatError):
-    """Examples that nothing can be learned from, or what does not fit what was trained."""
+    """Examples that nothing can be learned from, or data that does not fit what was trained."""
 
 
 class HeadError(TrainingError):
@@ -297,13 +297,13 @@ class MissingLibraryError(BertfeatError, ImportError):
 
 @contextmanager
 def needed_library(problem: str, package: str) -> Iterator[None]:
-    """Import in the block what the plain installation does not bring.
+    """Import, in the block, a library that the plain installation does not bring.
 
-    ``with needed_library("pictures need matplotlib", "bertfeat[analysis]")``: the sentence that is told if it is not
-    there, and what pip has to install.
+    ``with needed_library("pictures need matplotlib", "bertfeat[analysis]")``: the beginning of the error's message if
+    the library is missing, and the package that pip has to install.
 
     Raises:
-        MissingLibraryError: something that is imported in the block is not there, or is broken.
+        MissingLibraryError: a library that is imported in the block is missing or broken.
     """
     try:
         yield

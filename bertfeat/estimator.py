@@ -21,8 +21,9 @@ with needed_library("FeatureTransformer needs scikit-learn", "bertfeat[analysis]
 class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Turns texts into document vectors; several recipes and poolings stand side by side, as ``[n, width]``.
 
-    The parameters are those of :class:`bertfeat.Extractor`. There is nothing to learn: ``fit`` looks up the model and
-    checks the settings, and ``transform`` does without it. A pickled transformer holds the settings, not the weights.
+    The parameters are those of :class:`bertfeat.Extractor`, and ``normalize``. There is nothing to learn: ``fit`` only
+    looks up the model and checks the settings, and ``transform`` works without it. A pickled transformer holds the
+    settings, not the weights.
     """
 
     def __init__(
@@ -56,11 +57,11 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @checked
     def fit(self, X: Iterable[str], y: object = None) -> Self:
-        """Look up the model and check the settings; the texts are looked at, and not computed.
+        """Look up the model and check the settings; the texts are checked, but not embedded.
 
         Raises:
             UsageError: a setting that cannot be right, token or word pooling among them.
-            WrongTypeError: something else than texts.
+            WrongTypeError: something other than texts.
         """
         _check_texts(X)
         self._extractor_of_settings()
@@ -71,7 +72,7 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Embed texts. Shape: ``[n, width]``, float32, in the order of the texts.
 
         Raises:
-            WrongTypeError: something else than texts.
+            WrongTypeError: something other than texts.
             UsageError: a text that cannot be embedded.
         """
         extractor, texts = self._extractor_of_settings(), _check_texts(X)
@@ -89,7 +90,7 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.array([f"{column.name}_{at}" for column in columns for at in range(column.width)], dtype=object)
 
     def _extractor_of_settings(self) -> Extractor:
-        """Make the extractor, anew where a parameter has been changed since."""
+        """The extractor of the current settings; made again only after a parameter has changed."""
         settings = self.get_params(deep=False)
         cached: tuple[dict[str, object], Extractor] | None = self.__dict__.get("_cached")
         if cached is None or cached[0] != settings:
@@ -117,11 +118,11 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 @checked
 def _check_normalize(*, normalize: bool) -> None:
-    """Check the parameter that is not the Extractor's; the constructor keeps what it is given, for ``clone``."""
+    """Check the parameter that is not the Extractor's; the constructor keeps arguments as given, for ``clone``."""
 
 
 def _check_texts(X: object) -> list[str]:
-    """Take texts as ``encode`` does, several of them, and no pairs."""
+    """Take a list of texts as ``encode`` does; refuse a single string, and pairs."""
     texts = take_texts(X)
     if texts.single:
         raise WrongTypeError("give a list of texts, not one string")

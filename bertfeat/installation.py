@@ -1,4 +1,4 @@
-"""The installation: versions, kernels, hardware, the default model."""
+"""A description of the installation: library versions, kernels, hardware, and the default model."""
 
 import importlib.util
 import os
@@ -34,19 +34,19 @@ class Installation:
     device: str  # the default
     precision: str  # what "auto" means on it
     bf16: bool  # whether the device multiplies bfloat16 in hardware
-    kernels: str  # our own on this processor: amx, avx512, avx2, neon or none
-    kernels_note: str  # why there are none, and the remedy; empty if there are some
+    kernels: str  # instructions of bertfeat's own kernels in use, such as amx, avx512, avx2 or neon; none without them
+    kernels_note: str  # what kernels_note() returns
     versions: Mapping[str, str]  # of the libraries that are installed
     missing: tuple[str, ...]  # optional libraries that are not installed
     default_model: str  # its folder, or why it cannot be found
 
 
 def installation() -> Installation:
-    """Look at this machine and at what is installed; loads torch, and no model."""
+    """Describe this machine and what is installed on it; loads torch, but no model."""
     device = resolve_device(None)
     precision = resolve_precision("auto", device)
     versions = {name: installed for name in (*LIBRARIES, *OPTIONAL) if (installed := _version(name))}
-    faiss = ("faiss-cpu", "faiss-gpu")  # of which one is enough
+    faiss = ("faiss-cpu", "faiss-gpu")  # one of them is enough
     needless = faiss if any(name in versions for name in faiss) else ()
     return Installation(
         bertfeat=bertfeat.__version__,
@@ -66,7 +66,7 @@ def installation() -> Installation:
 
 
 def kernels_note() -> str:
-    """Why our kernels do not serve this processor, and the remedy; empty if they do, or if they would not help."""
+    """Why bertfeat's own kernels cannot run on this processor, and the remedy; empty if they can, or would not help."""
     again = "pip install --force-reinstall --no-deps --no-cache-dir bertfeat"
     if "avx2" not in _flags() and platform.machine() != "aarch64":
         return ""

@@ -1,4 +1,4 @@
-"""Options: the description of a setting, which stands at the field of the settings class beside its type and default.
+"""Options: descriptions of settings, which stand at the fields of settings classes beside type and default.
 
 ::
 
@@ -20,7 +20,7 @@ from bertfeat.errors import UsageError, parameter
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_BEYOND_REACH = 1_000_000  # limits from there on need not be told beforehand
+_BEYOND_REACH = 1_000_000  # upper bounds from here on are left out of help texts
 
 
 class Option(NamedTuple):
@@ -30,12 +30,12 @@ class Option(NamedTuple):
     default: str = ""  # the default in words, where its value does not say it
     basic: bool = False  # whether the help of the shell shows it among the first options
     metavar: str = ""  # the word for a value; "" for the one that its type suggests
-    least: float | None = None
-    most: float | None = None
-    above: float | None = None  # below which, and at which, it is wrong
-    below: float | None = None  # above which, and at which, it is wrong
-    in_bytes: bool = False  # the shell takes 4G and 500MiB,
-    least_typed: int = 1  # and refuses fewer bytes, of which a unit is missing
+    least: float | None = None  # the lower bound, inclusive
+    most: float | None = None  # the upper bound, inclusive
+    above: float | None = None  # the lower bound, exclusive
+    below: float | None = None  # the upper bound, exclusive
+    in_bytes: bool = False  # a number of bytes: the shell takes 4G and 500MiB too
+    least_typed: int = 1  # with in_bytes: the shell refuses fewer bytes, for which a unit was probably forgotten
     repeated: bool = False  # the shell takes each item of a list by itself: commas do not separate them
     aliases: Sequence[str] = ()  # other names of it in the shell
     python_only: bool = False  # the shell does not set it
@@ -52,7 +52,7 @@ class Option(NamedTuple):
     def describe_bounds(self, *, for_help: bool = False) -> str:
         """The bounds in words: ``from 8 to 65,536``, ``above 0 and below 1``; "" where there are none.
 
-        For a help those are left out that go without saying: beyond reach, or that a number is not negative.
+        A help text leaves out bounds that go without saying: very high ones, and 0 as the only other one.
         """
         most, below = (
             None if bound is None or (for_help and bound >= _BEYOND_REACH) else bound
@@ -87,7 +87,7 @@ def described_settings(owner: type) -> Sequence[Setting]:
 
 
 def check_bounds(settings: "DataclassInstance") -> None:
-    """Check the numbers among the settings by the bounds at their fields; the default of a field is always right.
+    """Check the numbers among the settings against the bounds of their fields; a field's default is always allowed.
 
     For the ``__post_init__`` of a settings class, which also runs when settings are read from JSON.
 

@@ -1,4 +1,4 @@
-"""Progress of long calls: the steps that they tell, and the bar that notebooks show."""
+"""Progress of long calls: the steps that they report, and the bar that notebooks show."""
 
 import sys
 import time
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-_SECONDS_BETWEEN = 0.2  # two pictures of a bar
+_SECONDS_BETWEEN = 0.2  # between two updates of a bar
 
 
 class AnyProgress(Protocol):
-    """The progress of a call; as a text, what a bar says beside it."""
+    """The progress of a call; ``str`` gives the text that a bar shows beside it."""
 
     @property
     def fraction(self) -> float:
@@ -53,12 +53,12 @@ ProgressOption = Callable[[ProgressT], None] | bool | None
 
 
 def ignore_progress(_: object) -> None:
-    """Hear nothing."""
+    """Do nothing with the progress."""
 
 
 @contextmanager
 def telling(progress: ProgressOption[ProgressT]) -> Iterator[Callable[[ProgressT], None]]:
-    """Yield the function that a call tells its progress to."""
+    """Yield the function that a call reports its progress to."""
     if callable(progress):
         yield progress
     elif progress or (progress is None and in_notebook()):
@@ -77,7 +77,7 @@ def in_notebook() -> bool:
 @contextmanager
 def _bar() -> Iterator[Callable[[AnyProgress], None]]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # without ipywidgets the bar is of text, which does as well
+        warnings.simplefilter("ignore")  # tqdm warns that ipywidgets is missing; its bar of text does as well
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
     next_time = 0.0
     with tqdm(total=1.0, bar_format="{percentage:3.0f}%|{bar}| {desc} [{elapsed}]") as bar:

@@ -51,7 +51,7 @@ class Pooling(StrEnum):
 
     A member has these properties: ``unit``, the unit that gets one vector; ``linear``, whether it
     commutes with the sum of layers, so that pooled layers can be summed; ``decided_by``, the settings that decide
-    which tokens it takes. How it is computed stands in :mod:`bertfeat.extraction.pooling`.
+    which tokens it takes. It is computed in :mod:`bertfeat.extraction.pooling`.
     """
 
     unit: Unit
@@ -86,7 +86,7 @@ class Pooling(StrEnum):
 
     @property
     def per_document(self) -> bool:
-        """Whether the pooling gives one vector a document, and not a matrix."""
+        """Whether the pooling gives one vector per document, and not a matrix."""
         return self.unit is Unit.DOCUMENT
 
 
@@ -126,7 +126,7 @@ class Recipe:
 
     @property
     def _possible_names(self) -> tuple[str, ...]:
-        """The names that it can have, by how many layers the model has; the first one is right in all."""
+        """The names that the recipe can have, depending on the model's number of layers; the first fits any model."""
         if self.operation is Operation.LAYER:
             only = tuple(f"{operation}_all" for operation in Operation) if self.layers == (1,) else ()
             return f"layer{self.layers[0]}", "embeddings", "last", "second_to_last", *only
@@ -135,7 +135,7 @@ class Recipe:
 
     @property
     def spec(self) -> str:
-        """A layer specification that gives this recipe in a model of as many layers: ``6``, ``concat=3+4+5+6``."""
+        """A layer specification by numbers, right for any model that has the layers: ``6``, ``concat=3+4+5+6``."""
         layers = "+".join(map(str, self.layers))
         return layers if self.operation is Operation.LAYER else f"{self.operation}={layers}"
 
@@ -173,7 +173,7 @@ class FeatureColumn:
 
 # ── parsing ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-_NAMED = ("embeddings", "last", "second-to-last")
+_NAMED = ("embeddings", "last", "second-to-last")  # single layers
 _LAST_FOUR = re.compile(r"(sum|mean|concat)(?:-last-)?4")
 _ALL_LAYERS = re.compile(r"(sum|mean|concat)-all")
 _COMBINED = re.compile(r"(sum|mean|concat)=(.+)")
@@ -202,7 +202,7 @@ def split_specs(specs: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def list_poolings(*, documents: bool = True) -> str:
-    """The names of the poolings that give one vector a document, or of all others, as help and messages list them."""
+    """The names of the poolings that give one vector per document, or of all others, as help and messages list them."""
     return ", ".join(pooling for pooling in Pooling if pooling.per_document is documents)
 
 

@@ -1,4 +1,4 @@
-"""The speed of a model over a corpus here, its share of the hardware's limit, and the stages where the time goes."""
+"""The speed of a model over a corpus on this machine, its share of the hardware's limit, and the time of each stage."""
 
 import math
 import random
@@ -49,7 +49,7 @@ class Speed:
     tokens: int
     batch_tokens: int
     tokens_per_second: float  # from text to Parquet, median
-    runs: tuple[float, ...]  # tokens a second of each run
+    runs: tuple[float, ...]  # tokens per second of each run, the slowest first
     seconds: float
     stages: Mapping[str, float]  # on the encoder's thread, in the order of the work; what is left is "other"
     overlapped: Mapping[str, float]  # tokenize and write, beside it
@@ -157,10 +157,10 @@ def measure_speed(
     """Extract the first ``documents`` of a corpus several times, into a temporary folder, and measure the time.
 
     Without a corpus, sentences are made up. ``folder`` is where the temporary folder is made, and ``on_start`` gets the
-    number of documents. Two bounds are measured between the runs: the ceiling, the rate at which this hardware
+    number of documents. Two bounds are measured before each run: the ceiling, the rate at which this hardware
     multiplies the model's own four products one by one, at a batch's number of rows; and the peak, the rate of
-    multiply-adds in registers. The shares count those products alone, ``24·H²`` operations a token and block for BERT's
-    proportions.
+    multiply-adds in registers. The shares count those products alone, ``24·H²`` operations per token and block for
+    BERT's proportions.
 
     Raises:
         CorpusError: there is no document.
@@ -223,7 +223,7 @@ def _time_runs(
     corpus = memory_corpus(list(documents))
     on_cpu = extractor.device.type == "cpu"
     hidden, inner, precision = extractor.model.hidden_size, extractor.model.inner_size, extractor.precision
-    packable = is_packable(extractor.model)  # else its blocks may be of other products
+    packable = is_packable(extractor.model)  # the blocks of other encoders may have other products
     timings, ceilings, peaks = list[_Timing](), list[float | None](), list[float | None]()
     with _timing_folder(folder) as work:
         warm_up = memory_corpus(list(documents[: max(1, len(documents) // 8)]))
@@ -240,7 +240,7 @@ def _time_runs(
 def _take_documents(
     extractor: Extractor, source: CorpusSource | None, number: int, settings: CorpusSettings
 ) -> list[Document]:
-    """Take the first documents of a corpus, blank lines and failures left out, or make sentences up."""
+    """Take the first documents of a corpus, without blank lines and failures; without a corpus, make sentences up."""
     if source is None:
         return made_up_documents(extractor, number)
     with TemporaryDirectory() as folder, open_run_source(source, Path(folder), settings) as corpus:
@@ -256,7 +256,7 @@ def _take_documents(
 
 @contextmanager
 def _timing_folder(folder: Path | None) -> Iterator[str]:
-    """A folder inside of another one (or the system's for temporary files), removed at the end."""
+    """A new folder inside ``folder`` (or the system's folder for temporary files), removed at the end."""
     with ExitStack() as stack:
         with storage_errors(folder or Path(gettempdir())):
             work = stack.enter_context(TemporaryDirectory(dir=folder, prefix="bertfeat-bench-"))
@@ -280,7 +280,7 @@ def _time_extraction(extractor: Extractor, corpus: Corpus, folder: Path, *, reco
 
 
 def _as_tokens(rates: Sequence[float | None], extractor: Extractor) -> float | None:
-    """Tokens a second at the median of rates, of all products up to the deepest layer that the columns need."""
+    """The tokens per second at the median of rates, if all products up to the deepest layer needed are computed."""
     known = [rate for rate in rates if rate is not None]
     flop = needed_layers(extractor.columns)[-1] * block_flop(extractor.model.hidden_size, extractor.model.inner_size)
     return median(known) / flop if known and flop else None

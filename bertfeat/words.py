@@ -24,7 +24,7 @@ class CharSpans:
 
 
 def split_words(text: str) -> CharSpans:
-    """Find the words of a running text: runs between white space and Unicode punctuation, each mark a word."""
+    """Find the words of a running text: runs between white space and Unicode punctuation, and each mark by itself."""
     spans = np.array([match.span() for match in _WORD.finditer(text)], np.int32).reshape(-1, 2)
     return CharSpans(spans[:, 0], spans[:, 1])
 
@@ -48,7 +48,7 @@ def align_words(words: CharSpans, pieces: CharSpans) -> tuple[NDArray[np.int64],
 
     Shape: ``words [N]``, ``pieces [P]`` → first piece ``[N]`` and the one after the last ``[N]``.
     """
-    # normalization can reorder characters within a cluster; running extremes keep the searches right
+    # normalization can reorder characters within a cluster; running extremes keep the offsets sorted for the searches
     ends = np.maximum.accumulate(pieces.end)
     starts = np.minimum.accumulate(pieces.start[::-1])[::-1]
     first = np.searchsorted(ends, words.start, side="right")

@@ -1,4 +1,4 @@
-"""The program and its parts: commands that are imported when they are called, options, and their help."""
+"""The click classes of the program: commands, which are imported when they are called, and options, with their help."""
 
 import copy
 import difflib
@@ -41,7 +41,7 @@ class CommandOption(click.Option):
         self.further, self.bounds, self.setting = further, bounds, setting
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        """Its value in the environment: BERTFEAT_INFO_TEXT_COLUMN for --text-column, or by click's name for it."""
+        """Its value in the environment: BERTFEAT_INFO_TEXT_COLUMN for --text-column, else under click's own name."""
         if ctx.auto_envvar_prefix and self.allow_from_autoenv and not self.envvar:
             name = max(self.opts, key=len).lstrip("-").replace("-", "_").upper()
             if value := os.environ.get(f"{ctx.auto_envvar_prefix}_{name}"):
@@ -82,7 +82,7 @@ class Command(click.Command):
 
 
 class CommandGroup(click.Group):
-    """A group that lists its commands with their first sentences whole, and suggests one for a misspelled name."""
+    """A group that lists its commands with their whole first sentences, and suggests one for a misspelled name."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands with their first sentences."""
@@ -94,7 +94,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command, and suggest one where there is none of the name."""
+        """Find a command by its name; if there is none, suggest one with a similar name."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -129,7 +129,7 @@ class Program(CommandGroup):
     ) -> None:
         super().__init__(**settings)
         self.sections = sections  # heading → names of commands; a command `x` is `command` in the module `x`
-        self.homes = homes or {}  # name → module, of commands that share one: there `x` is `x`
+        self.homes = homes or {}  # name → module, for commands that share a module, where a command `x` is named `x`
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command, in the order of the help."""
@@ -155,7 +155,7 @@ class Program(CommandGroup):
         return command.get_short_help_str(limit=200) if command else ""  # its first sentence, whole
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse what stands before the command; wrong usage ends as it does in a command."""
+        """Parse the arguments before the command; wrong usage ends as it does in a command."""
         with reported_errors():
             return super().parse_args(ctx, args)
 

@@ -1,8 +1,8 @@
 """Bundles of options, which several commands share or which set the fields of a settings class.
 
-A bundle reaches its command as one object. The options of a settings class follow from the descriptions at its fields
+A bundle reaches its command as one object. The options of a settings class are made from the descriptions of its fields
 (``bertfeat/options.py``). Options that are set in the environment are meant for every command, so only those on the
-command line are refused where they do nothing.
+command line are refused by a command that does not use them.
 """
 
 import enum
@@ -49,8 +49,8 @@ def settings_options(
 ) -> Decorator:
     """Make a decorator that adds the options of a settings class, and hands the command ``argument=owner(**values)``.
 
-    What is not given is not passed on: the class knows its defaults. ``besides`` are options that come first, of those
-    ``names``: ``finish`` takes the settings and these options' values, and makes of them what the command gets.
+    Values that are not given are not passed on: the class knows its defaults. ``besides`` are other options, which come
+    first; ``finish`` takes the settings and the values of these, by their ``names``, and returns the argument.
     """
     prefix = getattr(owner, "parameter_prefix", "")
     settings = [each for each in described_settings(owner) if not each.option.python_only]
@@ -105,7 +105,7 @@ def _declare(owner: type, setting: Setting, prefix: str) -> Decorator:
 
 
 def _shell_type(hint: object) -> object:
-    """The type that the shell reads: without None, and of several the one that has choices, else text."""
+    """The type that the shell reads: of a union, the type with choices, else text, else the first that is not None."""
     if not isinstance(hint, types.UnionType) and typing.get_origin(hint) is not typing.Union:
         return hint
     kinds = [each for each in typing.get_args(hint) if each is not types.NoneType]
@@ -114,7 +114,7 @@ def _shell_type(hint: object) -> object:
 
 
 def _choices(kind: object) -> tuple[str, ...]:
-    """The values of an enum or a Literal; none of other types."""
+    """The values of an enum or a Literal; other types have none."""
     if typing.get_origin(kind) is typing.Literal:
         return tuple(map(str, typing.get_args(kind)))
     if isinstance(kind, type) and issubclass(kind, enum.StrEnum):
@@ -135,14 +135,14 @@ def _click_type(kind: object, described: Option) -> object:
 
 
 def set_aside(command: click.Command, *names: str) -> None:
-    """Move options of bundles behind those that matter more to a command."""
+    """Move options of bundles to the further options of a command, which its help lists last."""
     for parameter in command.params:
         if parameter.name in names and isinstance(parameter, CommandOption):
             parameter.further = True
 
 
 def leave_out(command: click.Command, *names: str) -> None:
-    """Take options of bundles away from a command that does not use them; it gets the values of absent options."""
+    """Remove options of bundles from a command that does not use them; it gets the values of absent options."""
     run = command.callback
     assert run is not None
     absent = {str(parameter.name): _absent(parameter) for parameter in command.params if parameter.name in names}
@@ -167,7 +167,7 @@ def options_on_command_line(
 ) -> list[str]:
     """The options on the command line as they are written, such as ``--text-column`` and ``--no-text``.
 
-    ``among`` limits them to some and ``but`` leaves some out, by the names by which they reach the command.
+    ``among`` limits them to some, and ``but`` leaves some out; both are names by which options reach the command.
     """
     context = click.get_current_context()
     options = [param for param in context.command.params if isinstance(param, click.Option) and param.name not in but]

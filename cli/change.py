@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bertfeat.study import ChangeReport, Interval, SliceDistance, WordChange
     from bertfeat.usages import Usage
 
-_SHOWN = 20  # words of the vocabulary
+_SHOWN = 20  # words that --all shows if -k is not given
 _MEASURES = ("prt", "apd", "jsd")
 
 
@@ -103,7 +103,7 @@ def _print_change(report: "ChangeReport", console: Console, most: int, width: in
 
 
 def _json_of(change: "WordChange", by: str) -> dict[str, object]:
-    """A word as JSON has it: the measures of first against last beside it, those of each step in ``steps``."""
+    """A word as JSON: beside it the measures of the first slice against the last, in ``steps`` those of each step."""
     return {
         "word": change.word,
         **_measured(change.overall),
@@ -146,7 +146,7 @@ def _format_interval(interval: "Interval") -> str:
 
 
 def _usage_lines(report: "ChangeReport", changes: Sequence["WordChange"], width: int | None) -> Iterator[str]:
-    """The usages that moved most, of each word; scores are cosines to the prototype of the other slice."""
+    """The usages of each word that moved most; scores are cosines to the prototype of the other slice."""
     first, last = report.slices[0].name, report.slices[-1].name
     for change in changes:
         for of, other, usages in ((first, last, change.before), (last, first, change.after)):

@@ -1,4 +1,4 @@
-"""``bertfeat compare``: two feature sets over the same rows, layer by layer."""
+"""``bertfeat compare``: compare two feature sets of the same rows, layer by layer."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,7 +92,7 @@ def _likeness_lines(comparison: "ComparisonReport") -> Iterator[str]:
 
 
 def _matrix_lines(comparison: "ComparisonReport") -> Iterator[str]:
-    """CKA of every pair."""
+    """A table of the CKA of every pair of layers."""
     down, across = (
         [name.removeprefix("layer") for name in compared.layers] for compared in (comparison.first, comparison.second)
     )
@@ -104,7 +104,7 @@ def _matrix_lines(comparison: "ComparisonReport") -> Iterator[str]:
 
 
 def _partner_lines(comparison: "ComparisonReport") -> Iterator[str]:
-    """All measures, of a pair for each layer of the first set."""
+    """A table of all measures, with one pair for each layer of the first set."""
     titles = ("first", "second", "CKA", "RSA", "neighbors", "mean cosine", "least")
     pairs = [
         (

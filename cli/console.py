@@ -1,8 +1,8 @@
 """The output of a command: results on stdout; notes, warnings and progress on stderr.
 
-Progress is a bar on a terminal, a line a minute elsewhere, and nothing with ``--quiet``. A program that stands in for a
-terminal gets lines where it says so by ``TERM=dumb`` or ``CI``; elsewhere the bar is drawn twice a second, so that the
-log of a terminal stays small.
+Progress is a bar on a terminal, one line per minute elsewhere, and nothing with ``--quiet``. A program that stands in
+for a terminal gets lines if it sets ``TERM=dumb`` or ``CI``; otherwise the bar is drawn only twice a second, so that a
+log of the terminal stays small.
 """
 
 import dataclasses
@@ -24,16 +24,16 @@ from bertfeat.progress import AnyProgress, Milestone, ignore_progress
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_SHOWN = 200  # characters of a name
-_LONGEST = 2000  # characters of a line
+_SHOWN = 200  # characters that are shown of an endless name
+_LONGEST = 2000  # characters of a line; of a longer one, a quarter of these is shown from each end
 _ENDLESS = re.compile(r"\S{500,}")
-_MESSAGE = re.compile(r"\n(?=(?:error|warning):)")
+_MESSAGE = re.compile(r"\n(?=(?:error|warning):)")  # a line break in a name that would begin another message
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """The printer of a command's results and messages, as ``--json`` and ``--quiet`` ask."""
+    """The printer of a command's results and messages, in the form that ``--json`` and ``--quiet`` choose."""
 
     as_json: bool
     quiet: bool
@@ -63,7 +63,7 @@ def write_stderr(line: str) -> None:
 
 
 def _cut_middle(line: str) -> str:
-    """A line of a message; of a very long one, which repeats what somebody gave, its beginning and its end."""
+    """A line of a message; a very long one, which repeats what the user gave, is cut to its beginning and its end."""
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 4]} … {line[-_LONGEST // 4 :]}"
 
 
@@ -87,7 +87,7 @@ def fields_of(value: "DataclassInstance") -> dict[str, object]:
 
 
 def _to_json_type(value: object) -> object:
-    """Convert what JSON does not know: dataclasses become objects, paths strings, sets and arrays lists."""
+    """Convert types that JSON does not have: dataclasses become objects, paths strings, sets and arrays lists."""
     from bertfeat.io import Address  # here, because the help needs none
 
     if isinstance(value, Address):
@@ -108,7 +108,7 @@ SECONDS_BETWEEN_LINES = 60.0
 
 @contextmanager
 def progress_display(console: Console) -> Iterator[Callable[[AnyProgress], None]]:
-    """Yield a function to call with the progress of a call; with ``--quiet`` it shows nothing.
+    """Yield a function that shows the progress that it is called with; with ``--quiet`` it shows nothing.
 
     A :class:`bertfeat.progress.Milestone` is a line of its own; the bar begins again below it.
     """
@@ -138,7 +138,7 @@ def _is_live_terminal() -> bool:
 
 
 class _ProgressLines:
-    """Writes a line a minute."""
+    """Writes at most one line of progress per minute to stderr."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + SECONDS_BETWEEN_LINES

@@ -21,10 +21,10 @@ from bertfeat.errors import INTERRUPTED, TERMINATED, BertfeatError, shell_spelli
 
 from .console import write_stderr
 
-MESSAGE_LENGTH = 500  # most characters of a message about wrong usage
+MESSAGE_LENGTH = 500  # characters at most of a message about wrong usage
 BROKEN_PIPE = 141  # the exit code that a shell gives a program that died of SIGPIPE
 
-# words of libraries whose exceptions are not MemoryError: torch, its allocators, C++, FAISS, pyarrow
+# words by which libraries say that memory ran out, without a MemoryError: torch, its allocators, C++, FAISS, pyarrow
 _MEMORY_WORDS = ("out of memory", "not enough memory", "can't allocate memory", "bad_alloc", "Cannot allocate memory")
 _NO_MEMORY = (
     "error: memory ran out; free some of it, or use less: fewer --batch-tokens, a smaller --part-rows or --memory, "
@@ -33,7 +33,7 @@ _NO_MEMORY = (
 
 _tell: ContextVar[Callable[[str], object]] = ContextVar("tell", default=write_stderr)
 
-# shows the help of a group that was called without a command; a class of newer clicks
+# the exception by which click shows the help of a group called without a command; only newer versions of click have it
 _NO_ARGUMENTS: type[Exception] = getattr(click.exceptions, "NoArgsIsHelpError", click.exceptions.Exit)
 
 
@@ -86,7 +86,7 @@ def _end_with_usage_error(error: click.ClickException) -> NoReturn:
 
 
 def tell_end_in(log: logging.Logger) -> None:
-    """Have the last line of this command, whatever ends it, written to a log."""
+    """Write the last message of this command to a log instead of stderr, whatever ends the command."""
     _tell.set(log.warning)
 
 
@@ -148,7 +148,7 @@ def _plain_warnings() -> Iterator[None]:
 
 
 def _full_stdout() -> str:
-    """Say that standard output caused an error of the system, if it takes no more; it is silenced then."""
+    """The words that name stdout as the cause of an OSError, after silencing it; empty if it still takes output."""
     try:
         sys.stdout.flush()
     except OSError:

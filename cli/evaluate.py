@@ -168,7 +168,7 @@ def _print_scores(scores: "RetrievalScores", console: Console) -> None:
         own_ids = "kept: a hit may bear its query's id"
     else:
         own_ids = f"{pluralize(scores.dropped, 'hit')} with their query's id left out, as BEIR does"
-    scans = [  # because an approximate search found too little
+    scans = [  # numbers of queries compared with every vector, because an approximate search found too few hits
         f"{scanned:,} of {scores.queries:,} queries for {hits:,} hits: fewer were found, so every vector was compared"
         for hits, scanned in scores.scanned.items()
     ]
@@ -182,7 +182,7 @@ def _print_scores(scores: "RetrievalScores", console: Console) -> None:
 
 
 def _print_layers(table: "LayerTable", console: Console) -> None:
-    """Print which layers search best, with warnings about what the table does not have or should not be trusted in."""
+    """Print which layers search best, with warnings about what the table lacks and which rows not to trust."""
     if table.unknown_documents:
         missing = f"{table.unknown_documents:,} of {table.judged_documents:,} judged documents"
         console.warn(f"{missing} are not in the feature set")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv": ".csv"}
 DATABASES = {"lance": ("index", "evaluate"), "qdrant": ("url", "collection", "evaluate")}
-"""The databases, and the options that each has for itself."""
+"""The databases, and for each the options that apply to it but not to every format."""
 
 
 @click.command(cls=Command, name="export")

@@ -88,7 +88,7 @@ def command(
     if dry_run and (ways.shard is not None or ways.join):
         raise click.UsageError("--dry-run is about all parts: leave out --shard and --join")
     model = replace(model, device=ways.first_device or model.device)
-    from bertfeat.extraction import Extractor  # torch: seconds
+    from bertfeat.extraction import Extractor  # here, because it imports torch, which takes seconds
     from bertfeat.installation import kernels_note
 
     extractor = Extractor(**asdict(model), **asdict(features))
@@ -163,7 +163,7 @@ def _print_extraction(report: "ExtractionReport", console: Console) -> None:
 
         failures = FeatureSet(report.folder, allow_unfinished=True).failures()  # a shard is never finished
         reasons = "".join(f"\n  {failure.reason}" for failure in islice(failures, 5))
-        has_list = file_stamp(report.failure_list) is not None  # that of a shard comes with the whole set
+        has_list = file_stamp(report.failure_list) is not None  # a shard has none; merging writes one for the whole set
         all_of_them = f"{report.failure_list} lists all of them, of which " if has_list else ""
         console.warn(f"{pluralize(report.failed, 'row')} failed; {all_of_them}the first are:{reasons}")
     for note in _run_notes(report):
@@ -173,7 +173,7 @@ def _print_extraction(report: "ExtractionReport", console: Console) -> None:
 
 
 def _run_summary(report: "ExtractionReport") -> str:
-    """One line: what the folder holds and what the run did."""
+    """The summary of a run on one line: what the folder holds and what the run did."""
     counts = report.counts
     contents = f"{report.folder}: {pluralize(counts.documents, 'document')}, {pluralize(counts.tokens, 'token')}"
     stored = f"{format_size(report.bytes)} in {pluralize(report.parts, 'part')}"
@@ -186,7 +186,7 @@ def _run_summary(report: "ExtractionReport") -> str:
 
 
 def _run_notes(report: "ExtractionReport") -> list[str]:
-    """Notes about single rows, tokens and words, as far as there is something to note."""
+    """Notes about rows, tokens, words and batches that were not handled as usual, if there were any."""
     counts = report.counts
     cut = f"{pluralize(counts.truncated_tokens, 'token')} of {pluralize(counts.truncated_documents, 'document')}"
     words = f"{counts.unaligned_words:,} of {pluralize(counts.words, 'word')}"

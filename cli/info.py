@@ -1,4 +1,4 @@
-"""``bertfeat info``: what a feature set, an index, a head, a model or a corpus is, or what is installed."""
+"""``bertfeat info``: describe a feature set, an index, a head, a model or a corpus, or what is installed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ def command(thing: str | None, revision: str | None, reading: "CorpusSettings", 
 
 
 def _is_corpus(place: "Location") -> bool:
-    """Whether there is something at the path, and not the folder of a model; models are never at addresses."""
+    """Whether a place is that of a corpus: an address, or an existing path that is not the folder of a model."""
     from bertfeat.io import Address
 
     return isinstance(place, Address) or (place.exists() and not (place / "config.json").exists())
@@ -144,7 +144,7 @@ def _describe_features(folder: "Location") -> _Description:
     from bertfeat.features import FeatureSet, list_parts, read_shard
 
     shard = read_shard(folder)
-    if shard is not None and not list_parts(folder):  # of a small corpus some shards have none
+    if shard is not None and not list_parts(folder):  # some shards of a small corpus have no parts
         return _describe_empty_shard(folder, shard)
     if not list_parts(folder) and (begun := _describe_work(folder, 0)).lines:
         value = {"kind": "features", "finished": False, "run": begun.status, "documents": 0, "parts": 0}
@@ -207,7 +207,7 @@ def _shard_value(shard: "ShardRecord | None") -> dict[str, object] | None:
 
 
 def _shard_line(shard: "ShardRecord | None") -> str | None:
-    """Format the number of a shard, and the count of all."""
+    """Describe a shard on one line: its number, the number of shards, and the rows and parts of all together."""
     if shard is None:
         return None
     whole = f"{shard.rows:,} rows in {shard.parts:,} parts"
@@ -237,7 +237,7 @@ def _describe_index(folder: "Location") -> _Description:
 
 
 def _describe_table7(folder: Path) -> _Description:
-    """Describe a Table 7: the runs of it that there are."""
+    """Describe a Table 7 (see ``cli/learning/table7.py``): its runs so far, and whether it is finished."""
     runs = sorted(str(path.relative_to(folder / "runs")) for path in folder.glob("runs/*/*.json"))
     finished = (folder / "table7.json").exists()
     rows = [
@@ -268,7 +268,7 @@ class _UnfinishedWork:
 
 
 def _describe_work(folder: "Location", parts: int) -> _UnfinishedWork:
-    """Look at an unfinished set of so many parts."""
+    """Describe the work on an unfinished set, of which ``parts`` parts are there."""
     from bertfeat.distributed import run_status
 
     status = run_status(folder)
@@ -339,7 +339,7 @@ def _describe_head(folder: Path) -> _Description:
 
 
 def kept_line(record: "HeadRecord") -> str | None:
-    """The candidate that was kept, and why, or the epoch where there is no other; None of a fine-tuned model."""
+    """The candidate that was kept, and why; if there was no other, its epoch or name; None for a fine-tuned model."""
     if len(record.candidates) == 1 and record.best_epoch:
         return f"epoch {record.best_epoch} of {len(record.history)}"
     if len(record.candidates) < 2:
@@ -360,16 +360,16 @@ def _describe_pretrained(folder: Path) -> _Description:
         return _Description({"kind": "model", "finished": False, "pretraining": None}, rows)
     weights = {name: file.bytes for name, file in record.files.items() if name.endswith(".safetensors")}
     changed = [name for name, size in weights.items() if not _has_size(folder / name, size)]
-    if record.identity.settings.goal is Objective.LTR:  # which is no encoder
+    if record.identity.settings.goal is Objective.LTR:  # a left-to-right model is no encoder
         known = _Description({"kind": "model"}, [("model", f"{folder}, which reads from left to right")])
-    elif changed:  # and may not open
+    elif changed:  # a model with changed weights may not open
         known = _Description({"kind": "model"}, [("model", str(folder))])
     else:
         known = _describe_model(str(folder), None)
     total = format_size(sum(file.bytes for file in record.files.values()))
-    told = f"; {', '.join(changed)} not as written: bertfeat verify {folder}" if changed else ""
+    changed_note = f"; {', '.join(changed)} not as written: bertfeat verify {folder}" if changed else ""
     value = {**known.value, "finished": True, "changed": changed, "pretraining": record}
-    files = ("files", f"{len(record.files)} with {total}{told}")
+    files = ("files", f"{len(record.files)} with {total}{changed_note}")
     return _Description(value, [*known.rows, *pretraining_rows(record), files])
 
 
@@ -378,7 +378,7 @@ def _has_size(path: Path, size: int) -> bool:
 
 
 def _describe_model(name: str, revision: str | None) -> _Description:
-    """The properties of a model, and which of its own settings are followed."""
+    """The properties of a model, and which of its own settings are used."""
     from bertfeat.encoder import planned_path
     from bertfeat.errors import ModelError
     from bertfeat.models import find_model

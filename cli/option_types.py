@@ -1,4 +1,4 @@
-"""Types of options' values: lists separated by commas, sizes in bytes, paths and addresses."""
+"""Types of values that options take: lists separated by commas, sizes in bytes, finite numbers, paths and addresses."""
 
 import math
 import os
@@ -39,7 +39,7 @@ class CommaList(click.ParamType):  # type: ignore[type-arg]  # generic only in n
 
 
 class ByteSize(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
-    """A number of bytes, such as ``4G``, ``500MB`` or ``1.5GiB``; below ``least`` it is refused: a unit is missing."""
+    """A number of bytes, such as ``4G``, ``500MB`` or ``1.5GiB``; below ``least`` it is refused, for lack of a unit."""
 
     name = "size"
 
@@ -67,7 +67,7 @@ def format_bytes(size: int) -> str:
 
 
 class FiniteRange(click.FloatRange):
-    """A finite number within bounds; "nan" lies within all bounds that click checks, and "inf" above all."""
+    """A finite number within bounds; click accepts "nan" within any bounds, and "inf" if there is no upper bound."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read the number."""
@@ -86,7 +86,7 @@ class LocationType(click.Path):
     def convert(  # type: ignore[override]  # click's own says what its path_type makes
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> "Location":
-        """Tell an address from a path, which would lose one of its slashes."""
+        """Distinguish an address from a path; read as a path, it would lose one of its slashes."""
         from bertfeat.io import as_location, is_address  # here, because the help needs none
 
         if is_address(value):
@@ -95,11 +95,11 @@ class LocationType(click.Path):
 
 
 LOCATION = LocationType()
-"""The type of arguments that name what may be at an address."""
+"""The type of arguments that may be a path or an address."""
 
 
 class LocalPathType(click.Path):
-    """A path of this machine, for what is written to it."""
+    """A path on this machine, for output that cannot be written to an address."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -107,7 +107,7 @@ class LocalPathType(click.Path):
     def convert(  # type: ignore[override]
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> Path:
-        """Refuse an address, which as a path would be a folder of the name ``s3:``."""
+        """Refuse an address; read as a path, it would be in a folder with the name ``s3:``."""
         from bertfeat.io import is_address
 
         if is_address(value):

@@ -1,4 +1,4 @@
-"""The options that several commands share, and the name of an output that is not given one by ``-o``."""
+"""The options that several commands share, and the default name of an output, if ``-o`` is not given."""
 
 import os
 import re
@@ -39,7 +39,7 @@ width_option = option(
     help="Columns of a line.",
     show_default="as fits",
 )
-"""The option of commands that print lines of text."""
+"""The option ``--width`` of commands that print lines of text."""
 
 
 recorded_model_option = option(
@@ -86,7 +86,7 @@ model_options = settings_options("model", ModelOptions)
 
 @dataclass(slots=True)
 class FeatureOptions:
-    """The features that are computed of each text; the names are those of ``Extractor``'s arguments."""
+    """The features that are computed for each text; the names are those of ``Extractor``'s arguments."""
 
     layers: Annotated[
         tuple[str, ...],
@@ -153,7 +153,7 @@ RERANK_NAMES = ("rerank", *option_names(MaxSim))
 
 
 def _unless_unused(options: MaxSim, *, rerank: str | None) -> MaxSim | None:
-    """The options, or None where hits are not scored again; then an option that nobody would read is refused."""
+    """The options, or None without ``--rerank``; then its further options are refused, as they would do nothing."""
     if rerank is None:
         for name in options_on_command_line(among=RERANK_NAMES):
             raise click.UsageError(f"{name} is for --rerank maxsim")

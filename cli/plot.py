@@ -1,4 +1,4 @@
-"""``bertfeat plot``: pictures."""
+"""``bertfeat plot``: draw the documents of a feature set as a map, or the results of probes layer by layer."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def size_options(function: Callback) -> Callback:
-    """``--width`` and ``--height`` of a picture."""
+    """Declare ``--width`` and ``--height`` of a picture."""
     high = option(
         "--height", type=float, metavar="INCHES", further=True, show_default="by the width", help="Of the picture."
     )

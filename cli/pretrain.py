@@ -1,4 +1,4 @@
-"""``bertfeat pretrain``: a corpus becomes a model."""
+"""``bertfeat pretrain``: pre-train a model on a corpus."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,7 +122,7 @@ set_aside(command, "text_columns")
 
 
 def _print_pretraining_estimate(estimate: "PretrainingEstimate", console: Console) -> None:
-    """Print what a pre-training would take."""
+    """Print how many steps and how much time a pre-training would take."""
     rows = [
         ("model", f"{estimate.parameters:,} parameters"),
         ("corpus", f"about {estimate.pieces:,} pieces, {estimate.sequences:,} sequences an epoch"),
@@ -163,7 +163,7 @@ def pretraining_rows(record: "PretrainingRecord") -> list[tuple[str, object]]:
 
 
 def _score_rows(before: "HeldOutScores | None", after: "HeldOutScores | None") -> list[tuple[str, object]]:
-    """Each score before and after."""
+    """Each score on the held-out pieces before and after training."""
     if before is None or after is None:
         return []
     rows: list[tuple[str, object]] = [

@@ -1,4 +1,4 @@
-"""``bertfeat probe``: how well each layer predicts a label."""
+"""``bertfeat probe``: measure how well each layer predicts a label."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -14,7 +14,7 @@ from bertfeat.errors import UsageError
 ENVIRONMENT = {
     # threads that wait for work sleep, and leave the cores to those that read and write
     "OMP_WAIT_POLICY": "PASSIVE",
-    # each of torch's caches keeps so many shapes of products, not 1,024, which a long run fills with some 150 MB
+    # each of torch's caches keeps 128 shapes of products instead of 1,024, which in a long run take some 150 MB
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128",
     "LRU_CACHE_CAPACITY": "128",
 }
@@ -75,7 +75,7 @@ def end_process(end: SystemExit) -> NoReturn:
     """End the process with the exit code of ``end``.
 
     A run that was stopped may leave a thread inside a library's native code. Python's regular shutdown would unwind
-    that thread, which aborts the process, so that way is taken only after success.
+    that thread, which aborts the process; so it is used only after success.
     """
     if not end.code:
         raise end

@@ -1,7 +1,8 @@
-"""Hits and usages as lines, by the columns that text takes on a terminal, with their kept columns (``--show``).
+"""Formatting of hits and usages as lines of a terminal, with the kept columns that ``--show`` names.
 
-A hit has its score, id, kept columns and text, in full or cut to a width. A usage is a keyword in context: the word
-stands in the middle. Kept columns also stand in CSV and JSON, and in the message that no document meets a condition.
+Widths are columns of a terminal. A hit is shown by its score, id, kept columns and text, in full or cut to a width. A
+usage is a keyword in context: the word stands in the middle. The kept columns in JSON and CSV, and the message that no
+document meets a condition, are made here too.
 """
 
 import math
@@ -25,9 +26,9 @@ show_option = listed_option("--show", metavar="COL[,COL]", help="Kept columns be
 
 _ID_WIDTH = 20  # columns of an id at most
 _ENOUGH = 16  # characters of a text that are looked at, for each column of the line
-_WIDEST = 20  # columns that a value takes on a terminal
-_PADDED = 40  # columns that values are padded to where lines are not cut
-_NARROWEST = 4
+_WIDEST = 20  # columns of a value at most where lines are cut
+_PADDED = 40  # columns that values are padded to at most where lines are not cut
+_NARROWEST = 4  # the least columns to which a value is narrowed
 _GAP = "  "
 
 
@@ -44,7 +45,7 @@ def columns_to_show(show: Sequence[str], kept: Sequence[str]) -> tuple[str, ...]
 
 
 def hit_lines(hits: Sequence["Hit"], width: int | None, show: Sequence[str] = ()) -> list[str]:
-    """A line a hit; without a ``width`` nothing is cut."""
+    """Format each hit as one line; without a ``width`` nothing is cut."""
     scores = [f"{hit.score:7.4f}" for hit in hits]
     ids = [single_line(hit.id) if width is None else cut_start(single_line(hit.id), _ID_WIDTH) for hit in hits]
     widest, wide = max(map(len, scores), default=0), max(map(cell_width, ids), default=0)
@@ -59,7 +60,7 @@ def hit_lines(hits: Sequence["Hit"], width: int | None, show: Sequence[str] = ()
 
 
 def hit_text(hit: "Hit", width: int | None = None) -> str:
-    """The text of a hit on one line; in an index of words with the word between stars, which is never cut away."""
+    """The text of a hit on one line; in an index of tokens or words, the hit is between stars and never left out."""
     texts = [hit.text or ""] if hit.pair is None else [hit.text or "", hit.pair]
     before, word, after = "", "", ""
     for number, text in enumerate(texts):
@@ -75,12 +76,12 @@ def hit_text(hit: "Hit", width: int | None = None) -> str:
     left, right = single_line(before[-enough:]).lstrip(), single_line(after[:enough]).rstrip()
     word = cut_end(single_line(word), width)
     room = width - cell_width(word)
-    behind = min(cell_width(right), max(room // 2, room - cell_width(left)))
-    return (cut_start(left, room - behind) + word + cut_end(right, behind)).lstrip()
+    right_width = min(cell_width(right), max(room // 2, room - cell_width(left)))
+    return (cut_start(left, room - right_width) + word + cut_end(right, right_width)).lstrip()
 
 
 def kwic_lines(usages: Sequence["Usage"], width: int, *, show: Sequence[str] = (), color: bool) -> Iterator[str]:
-    """A line a usage: score, id, kept columns, and the word between its contexts, cut to the width."""
+    """Format each usage as one line: score, id, kept columns, and the word between its contexts, cut to the width."""
     scores = ["" if usage.score is None else f"{usage.score:6.3f}  " for usage in usages]
     ids = [cut_start(single_line(usage.id), _ID_WIDTH) for usage in usages]
     wide = max((cell_width(shown) for shown in ids), default=0)
@@ -113,7 +114,7 @@ def _value_columns(rows: Sequence[Mapping[str, "Value"]], names: Sequence[str], 
     shown = {name: [single_line(format_value(row.get(name))).strip() for row in rows] for name in names}
     widths = {name: max(map(cell_width, texts), default=0) for name, texts in shown.items()}
     if room is not None:
-        widths = _narrowed({name: min(width, _WIDEST) for name, width in widths.items()}, room)
+        widths = _narrow_widths({name: min(width, _WIDEST) for name, width in widths.items()}, room)
     lines = [""] * len(rows)
     for name, texts in shown.items():
         right = not any(isinstance(row.get(name), str | bool) for row in rows)
@@ -123,8 +124,8 @@ def _value_columns(rows: Sequence[Mapping[str, "Value"]], names: Sequence[str], 
     return lines
 
 
-def _narrowed(widths: dict[str, int], room: int) -> dict[str, int]:
-    """Widths that fit the room, if possible: the widest becomes narrower first."""
+def _narrow_widths(widths: dict[str, int], room: int) -> dict[str, int]:
+    """Narrow the widths to fit the room, always the widest one, until it is at most :data:`_NARROWEST`."""
     while widths and sum(widths.values()) + len(_GAP) * len(widths) > room:
         widest = max(widths, key=widths.__getitem__)
         if widths[widest] <= _NARROWEST:

@@ -106,8 +106,8 @@ def command(
         answers = _search_file(index, queries, conditions)
     else:
         answers = iter([index.search(query or "", k, where=where, exact=exact, rerank=rerank)])
-    lines = terminal_width(width) if width or sys.stdout.isatty() else None
-    queries_done, found = _print_answers(answers, lines, shown, console, headings=query is None)
+    line_width = terminal_width(width) if width or sys.stdout.isatty() else None
+    queries_done, found = _print_answers(answers, line_width, shown, console, headings=query is None)
     if not queries_done:
         console.warn("there are no queries, so there is nothing to answer")
     elif not found and where is not None and not index.count(where).documents:
@@ -147,7 +147,7 @@ def _search_vectors(index: "Index", path: Path, conditions: SearchConditions) ->
     matrix = read_vectors(path)
     if matrix.ndim != 2:
         with errors_within(path):
-            query_vectors(matrix, index.settings.width)  # which refuses it
+            query_vectors(matrix, index.settings.width)  # raises the error about its shape
     for start in range(0, max(len(matrix), 1), BLOCK):
         with errors_within(path):
             block = query_vectors(matrix[start : start + BLOCK], index.settings.width, first=start)
@@ -157,7 +157,7 @@ def _search_vectors(index: "Index", path: Path, conditions: SearchConditions) ->
 def _print_answers(
     answers: Iterable["Answer"], width: int | None, shown: tuple[str, ...], console: Console, *, headings: bool
 ) -> tuple[int, int]:
-    """Print answers as they come, each under its query where there may be several; returns their number and hits'."""
+    """Print answers as they come, with ``headings`` each under its query; return the numbers of answers and of hits."""
     number, found = 0, 0
     for number, answer in enumerate(answers, 1):
         found += len(answer.hits)
@@ -173,7 +173,7 @@ def _print_answers(
 
 
 def _answer_json(answer: "Answer", shown: tuple[str, ...]) -> dict[str, object]:
-    """The answer as JSON has it; where ``--show`` names columns, without the others."""
+    """The answer as JSON; where ``--show`` names kept columns, without the others."""
     plain: dict[str, object] = answer.to_json()
     if not shown:
         return plain

@@ -1,4 +1,4 @@
-"""``bertfeat serve``: a model, an index, feature sets and a tagger over HTTP."""
+"""``bertfeat serve``: serve a model, an index, feature sets and a tagger over HTTP."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Text on a terminal: on one line, measured in columns, and cut between whole characters."""
+"""Text for a terminal: put on one line, measured in columns, and cut between whole characters."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""``bertfeat usages``: a word in its contexts, nearest in meaning first; as aligned lines, CSV or JSON."""
+"""``bertfeat usages``: show a word in its contexts, nearest in meaning first; as aligned lines, CSV or JSON."""
 
 import io
 import sys
@@ -95,10 +95,10 @@ class _UsageFormat:
     width: int | None  # of lines; None: as fits
     show: tuple[str, ...]  # kept columns that were asked for; lines have no others
     kept: tuple[str, ...] = ()  # all kept columns
-    unmet: Callable[[], str] = lambda: "no document meets the condition"  # said where none does
+    unmet: Callable[[], str] = lambda: "no document meets the condition"  # makes the message for that case
 
     def with_columns(self, kept: tuple[str, ...], unmet: Callable[[], str]) -> "_UsageFormat":
-        """The format for what has these kept columns, and says ``unmet`` where no document meets the condition."""
+        """The same format with the kept columns of a source, and the message that no document meets the condition."""
         return replace(self, show=columns_to_show(self.show, kept), kept=kept, unmet=unmet)
 
     @property
@@ -111,7 +111,7 @@ class _UsageFormat:
         return kwic_lines(usages, terminal_width(self.width), show=self.show, color=has_color())
 
     def usage(self, usage: "Usage") -> dict[str, object]:
-        """A usage as JSON has it."""
+        """A usage as an object of JSON."""
         return {**fields_of(usage), "values": json_values(usage.values, self.names)}
 
 
@@ -260,7 +260,7 @@ def _print_usages(result: "Usages", form: _UsageFormat, match: str) -> None:
         _say_nothing_found(result, form, match)
         return
     form.console.say(
-        f"{result.word}: {len(result.usages):,} of {result.found:,} {_what(match)} in "
+        f"{result.word}: {len(result.usages):,} of {result.found:,} {_usage_noun(match)} in "
         f"{pluralize(result.documents, 'document')}, "
         f"{_order(result)} ({result.column})"
     )
@@ -284,7 +284,7 @@ def _print_sliced_usages(result: "SlicedUsages", form: _UsageFormat, match: str)
         _say_nothing_found(result, form, match)
         return
     form.console.say(
-        f"{result.word}: {found:,} {_what(match)} in {result.documents:,} documents by {result.by}, "
+        f"{result.word}: {found:,} {_usage_noun(match)} in {result.documents:,} documents by {result.by}, "
         f"{_order(result)} ({result.column})"
     )
     _say_outside(result, form.console)
@@ -320,7 +320,7 @@ def _slice_of(result: "Senses", usage: "Usage") -> str:
     return "" if number is None else result.slices[number].name
 
 
-def _what(match: str) -> str:
+def _usage_noun(match: str) -> str:
     return "words compared" if match == "any" else "usages"
 
 
@@ -367,7 +367,7 @@ def _sense_lines(result: "Senses", form: _UsageFormat) -> Iterator[str]:
 
 
 def _share_lines(result: "Senses") -> Iterator[str]:
-    """A table: the senses down, the slices across, the number of usages and their share of the slice's."""
+    """A table with a row for each sense and a column for each slice: usages, and their share of the slice's usages."""
     if not result.slices or not result.senses:
         return
     names = [cut_end(single_line(one.name), 30) for one in result.slices]
@@ -390,12 +390,12 @@ _COLUMNS = ("sense", "slice", "score", "id", "row", "start", "end", "left", "wor
 
 
 def _print_csv(usages: Sequence[tuple[str, str, "Usage"]], names: Sequence[str]) -> None:
-    """Print a line a usage, of a sense, of a slice, or of neither."""
+    """Print one line of CSV per usage, each given with its sense and its slice, which may be empty."""
     import csv  # here, because the help needs none
 
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    # a kept column of one of our own names gets a prefix
+    # a kept column whose name is one of _COLUMNS gets a prefix
     writer.writerow([*_COLUMNS, *(f"kept_{name}" if name in _COLUMNS else name for name in names)])
     for sense, of_slice, usage in usages:
         place = (usage.id, usage.row, usage.start, usage.end, usage.left, usage.word, usage.right)

@@ -1,4 +1,4 @@
-"""``bertfeat verify``: is a feature set, an index, a head, a Table 7 or a pre-trained model undamaged?"""
+"""``bertfeat verify``: check that a feature set, an index, a head, a Table 7 or a pre-trained model is undamaged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SampleOptions:
-    """The sample of features that is computed again, and the bound that it is held to."""
+    """The sample of features that is computed again, and the least cosine that it must reach."""
 
     sample: Annotated[
         int | None,
@@ -201,7 +201,7 @@ def _print_table7_check(report: "Table7VerifyReport", folder: "Location", consol
 
 
 def _features_rows(states: Mapping[str, str]) -> list[tuple[str, object]]:
-    """The states of the feature sets that a result was made from."""
+    """Format the states of the feature sets that a result was made from, as names and values."""
     return [(f"{name} features", state) for name, state in states.items()]
 
 

@@ -1,4 +1,4 @@
-"""The options of ``extract`` and ``index`` that say who does the work: this process, others, other machines."""
+"""The options of ``extract`` and ``index`` that choose who does the work: this process, others, or other machines."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -73,7 +73,7 @@ class WaysToWork:
             raise click.UsageError("--lease is for --join")
 
     def check_device(self, kind: str) -> None:
-        """Refuse workers on GPUs whose precision and batches cannot be chosen on this machine, which has none."""
+        """Refuse Ray workers on GPUs if this machine has none: it chooses their precision and batches."""
         if self.engine == "ray" and self.gpus_per_worker and kind != "cuda":
             raise click.UsageError(
                 "this machine has no GPU by which precision and batches of the workers could be chosen: "
@@ -87,11 +87,11 @@ class WaysToWork:
 
     @property
     def worker_count(self) -> int:
-        """The number of workers that this run has, as far as that is known."""
+        """The number of workers that the options ask for, at least 1; without ``--workers``, Ray chooses its own."""
         return len(self.devices) or self.workers or 1
 
     def make_engine(self, *, gpus_per_worker: float | None = None) -> "Engine | None":
-        """The engine; None for this process alone."""
+        """The engine; None for this process alone. ``gpus_per_worker`` replaces the option of the same name."""
         if self.engine == "ray":
             from bertfeat.distributed import RayCluster
 

@@ -1,4 +1,4 @@
-"""BERTopic: topics of documents by an Extractor's vectors."""
+"""An adapter for BERTopic, which finds the topics of documents: an Extractor as its embedding backend."""
 
 # mypy: disable-error-code="import-not-found, misc"
 
@@ -17,7 +17,7 @@ with needed_library("this adapter is for bertopic", "bertopic"):
 
 
 class BertopicBackend(BaseEmbedder):
-    """Embeds BERTopic's documents and words.
+    """Embeds documents and words for BERTopic.
 
     ::
 

@@ -1,4 +1,4 @@
-"""Haystack: an Extractor as the embedders of a pipeline, of queries and of documents."""
+"""An adapter for Haystack: an Extractor as two components of a pipeline, which embed queries and documents."""
 
 # mypy: disable-error-code="import-not-found, misc, untyped-decorator"
 
@@ -16,7 +16,7 @@ with needed_library("this adapter is for haystack-ai", "haystack-ai"):
 
 
 Serialized = dict[str, Any]
-"""A component as Haystack writes it down."""
+"""A component in Haystack's serialized form."""
 
 
 def _are_documents(documents: object) -> bool:
@@ -24,17 +24,17 @@ def _are_documents(documents: object) -> bool:
 
 
 class _HaystackEmbedder:
-    """The common part of both embedders: the Extractor, which is loaded ahead and serialized as its settings."""
+    """The common base of both embedders: loads the Extractor ahead of time, and restores it from its settings."""
 
     extractor: Extractor
 
     def warm_up(self) -> None:
-        """Load the weights, which otherwise wait for the first text."""
+        """Load the tokenizer and the weights, which are otherwise loaded for the first text."""
         self.extractor.tokenizer, self.extractor.encoder  # noqa: B018
 
     @classmethod
     def from_dict(cls, data: Serialized) -> Self:
-        """Make the component that :meth:`to_dict` wrote down, with an Extractor of the same settings."""
+        """Make a component from the result of :meth:`to_dict`, with an Extractor of the same settings."""
         settings = dict(data["init_parameters"])
         settings["extractor"] = Extractor(**settings["extractor"])
         component_: Self = default_from_dict(cls, {**data, "init_parameters": settings})
@@ -50,7 +50,7 @@ class HaystackTextEmbedder(_HaystackEmbedder):
         from bertfeat.adapters.haystack import HaystackTextEmbedder
         pipeline.add_component("embedder", HaystackTextEmbedder(Extractor()))
 
-    A pipeline that was written down is read again after ``allow_deserialization_module("bertfeat")``, which is in
+    A serialized pipeline can be loaded after a call of ``allow_deserialization_module("bertfeat")``, which is in
     ``haystack.core.serialization``.
     """
 
@@ -59,7 +59,7 @@ class HaystackTextEmbedder(_HaystackEmbedder):
         self.extractor, self.normalize_embeddings = check_extractor(extractor), normalize_embeddings
 
     def to_dict(self) -> Serialized:
-        """Write the component down."""
+        """Serialize the component."""
         data: Serialized = default_to_dict(
             self, extractor=self.extractor.settings, normalize_embeddings=self.normalize_embeddings
         )
@@ -78,7 +78,7 @@ class HaystackTextEmbedder(_HaystackEmbedder):
 
 @component
 class HaystackDocumentEmbedder(_HaystackEmbedder):
-    """Embeds documents, with the model's prompt for documents, after their ``meta`` fields where some are named.
+    """Embeds documents, with the model's prompt for documents; the named ``meta`` fields stand before their content.
 
     ::
 
@@ -98,7 +98,7 @@ class HaystackDocumentEmbedder(_HaystackEmbedder):
         self.meta_fields_to_embed, self.embedding_separator = list(meta_fields_to_embed), embedding_separator
 
     def to_dict(self) -> Serialized:
-        """Write the component down."""
+        """Serialize the component."""
         data: Serialized = default_to_dict(
             self,
             extractor=self.extractor.settings,

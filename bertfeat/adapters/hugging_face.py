@@ -1,4 +1,4 @@
-"""Hugging Face datasets: a stream of vectors as an ``IterableDataset``."""
+"""An adapter for Hugging Face's datasets library: a stream of vectors as an ``IterableDataset``."""
 
 # mypy: disable-error-code="misc"
 
@@ -23,12 +23,12 @@ def stream_dataset(stream: VectorStream, shards: int = 8) -> IterableDataset:
         from bertfeat.adapters.hugging_face import stream_dataset
         dataset = stream_dataset(features.vectors("last", "token")).with_format("torch")
 
-    The stream is cut into so many shards, which ``datasets`` reads one after the other, or shares out among nodes
-    (``split_dataset_by_node``) and the workers of a DataLoader. Each vector becomes a dict of Python, which takes far
-    longer than to read it; :class:`bertfeat.VectorDataset` gives whole batches.
+    The stream is cut into ``shards`` pieces, which ``datasets`` reads one after the other, or distributes among nodes
+    (``split_dataset_by_node``) and the workers of a DataLoader. Each vector becomes a Python dict, which takes far
+    longer than reading it; :class:`bertfeat.VectorDataset` yields whole batches.
 
     Raises:
-        UsageError: there are to be no shards, or the stream is to begin with another batch than its first.
+        UsageError: ``shards`` is less than 1, or the stream does not begin with its first batch.
     """
     if shards < 1:
         raise UsageError(parameter("shards", shards), remedy="give 1 or more")

@@ -1,4 +1,4 @@
-"""KeyBERT: the keywords of documents by an Extractor's vectors."""
+"""An adapter for KeyBERT, which finds the keywords of documents: an Extractor as its embedding backend."""
 
 # mypy: disable-error-code="import-not-found, misc"
 
@@ -17,7 +17,7 @@ with needed_library("this adapter is for keybert", "keybert"):
 
 
 class KeybertBackend(BaseEmbedder):
-    """Embeds KeyBERT's documents and candidate words.
+    """Embeds documents and candidate words for KeyBERT.
 
     ::
 

@@ -1,4 +1,4 @@
-"""LangChain: an Extractor behind its ``Embeddings`` interface, which every vector store takes."""
+"""An adapter for LangChain: an Extractor as ``Embeddings``, the interface that every vector store takes."""
 
 # mypy: disable-error-code="import-not-found, misc"
 

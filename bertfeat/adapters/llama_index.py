@@ -1,4 +1,4 @@
-"""LlamaIndex: an Extractor as an embedding model."""
+"""An adapter for LlamaIndex: an Extractor as an embedding model."""
 
 # mypy: disable-error-code="import-not-found, misc"
 
@@ -17,7 +17,7 @@ _BATCH = 512  # texts that LlamaIndex hands over at a time
 
 
 class LlamaIndexEmbedding(BaseEmbedding):
-    """Embeds nodes and queries, with the model's prompts for each; further settings are LlamaIndex' own.
+    """Embeds nodes and queries, with the model's prompts for each; further settings are those of LlamaIndex.
 
     ::
 
@@ -30,9 +30,9 @@ class LlamaIndexEmbedding(BaseEmbedding):
 
     @checked
     def __init__(self, extractor: Extractor, *, normalize_embeddings: bool = False, **settings: object) -> None:
-        checked = check_extractor(extractor)
-        super().__init__(**{"model_name": checked.model.name, "embed_batch_size": _BATCH} | settings)
-        self._extractor, self._normalize = checked, normalize_embeddings
+        extractor = check_extractor(extractor)
+        super().__init__(**{"model_name": extractor.model.name, "embed_batch_size": _BATCH} | settings)
+        self._extractor, self._normalize = extractor, normalize_embeddings
 
     @classmethod
     def class_name(cls) -> str:

@@ -1,4 +1,4 @@
-"""MTEB: an Extractor as an encoder to be evaluated."""
+"""An adapter for MTEB, the benchmark of text embeddings: an Extractor as an encoder to evaluate."""
 
 # mypy: disable-error-code="import-not-found, misc"
 
@@ -19,15 +19,15 @@ with needed_library("this adapter is for mteb", "mteb"):
 
 
 class MtebEncoder(AbsEncoder):
-    """Evaluated by MTEB, with the model's prompts or with ``model_prompts`` by task, type of task, query or document.
+    """An encoder for MTEB, with the model's prompts or with ``model_prompts`` by task, task type, query or document.
 
     ::
 
         from bertfeat.adapters.mteb import MtebEncoder
         results = mteb.evaluate(MtebEncoder(Extractor()), tasks, encode_kwargs={"batch_size": 4096})
 
-    Results are kept apart from those of the model itself: under ``bertfeat/NAME``, the revision being the model's
-    fingerprint and the experiment its column and settings. ``batch_size`` is 32 unless it is given.
+    Results are stored apart from those of the model itself: under the name ``bertfeat/NAME``, with the model's
+    fingerprint as the revision, and its column and settings as the experiment. ``batch_size`` is 32 unless it is given.
     """
 
     @checked
@@ -39,9 +39,9 @@ class MtebEncoder(AbsEncoder):
         normalize_embeddings: bool = False,
     ) -> None:
         self.model = check_extractor(extractor)
-        # an Extractor with a prompt of its own sets that before everything
-        of_model = {} if extractor.own_prompt else dict(extractor.prompts)
-        self.model_prompts = self.validate_task_to_prompt_name(dict(model_prompts or {})) or of_model
+        # an Extractor's own prompt takes precedence over those of the model
+        default_prompts = {} if extractor.own_prompt else dict(extractor.prompts)
+        self.model_prompts = self.validate_task_to_prompt_name(dict(model_prompts or {})) or default_prompts
         self.normalize_embeddings = normalize_embeddings
         self.mteb_model_meta = _model_meta(extractor, dict(model_prompts or {}), normalize_embeddings)
 
@@ -54,8 +54,8 @@ class MtebEncoder(AbsEncoder):
         **keywords: Any,
     ) -> EncodeResult:
         """Embed the texts of MTEB's batches. Shape: ``[n, width]``."""
-        for known in ("hf_split", "hf_subset"):  # which part of the task this is makes no difference
-            keywords.pop(known, None)
+        for unused in ("hf_split", "hf_subset"):  # vectors do not depend on the part of the task
+            keywords.pop(unused, None)
         texts = [text for batch in inputs for text in batch["text"]]
         name = self.get_prompt_name(task_metadata, prompt_type)
         prompt = self.model_prompts.get(name) if name else None
@@ -68,7 +68,7 @@ class MtebEncoder(AbsEncoder):
 def _model_meta(extractor: Extractor, prompts: Mapping[str, str], normalized: bool) -> ModelMeta:
     tokens = extractor.token_settings
     texts = [tokens.prompt, *(f"{name}: {prompt}" for name, prompt in sorted(prompts.items()))]
-    experiment = {  # of which MTEB makes a folder's name, so it is kept short
+    experiment = {  # short, since MTEB makes a folder name of it
         "column": extractor.columns[0].name,
         "precision": str(extractor.precision),
         "length": f"{tokens.long}-{tokens.max_length}",

@@ -1,4 +1,4 @@
-"""A stream of vectors as a dataset of torch, shared out among ranks and the workers of a DataLoader."""
+"""An adapter for PyTorch: a stream of vectors as a dataset, divided among ranks and the workers of a DataLoader."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from bertfeat.features import StreamBatch, VectorStream
 
 
 class TensorBatch(NamedTuple):
-    """A :class:`bertfeat.features.StreamBatch` as tensors, in the one form that DataLoaders share and pin."""
+    """A :class:`bertfeat.features.StreamBatch` as a tuple of tensors, which DataLoaders can share and pin."""
 
     matrix: Tensor  # [n, width]
     rows: Tensor | None  # [n] row of the document
@@ -31,7 +31,7 @@ class TensorBatch(NamedTuple):
 
 @checked
 class VectorDataset(IterableDataset[TensorBatch]):
-    """The batches of a stream, for torch's DataLoader, and shared out among its workers and among ranks.
+    """The batches of a stream as a dataset for torch's DataLoader, divided among its workers and among ranks.
 
     ::
 
@@ -39,21 +39,21 @@ class VectorDataset(IterableDataset[TensorBatch]):
         loader = DataLoader(VectorDataset(features.vectors("last", "token")), batch_size=None, num_workers=4)
 
     Each vector goes to one rank of ``torch.distributed``, if that is initialized when the dataset is made and the
-    stream is no shard already, and there to one worker, which holds the stream's ``memory``. ``start`` counts the
-    batches that the rank has had from its DataLoader: with as many workers as before, those that follow are the same
-    as without a break. With ``drop_last`` all ranks have equally many batches.
+    stream is not a shard already, and within the rank to one worker; each worker uses the stream's ``memory``.
+    ``start`` counts the batches that the rank has received from its DataLoader: with as many workers as before, the
+    following batches are the same as without an interruption. With ``drop_last`` all ranks have equally many batches.
     """
 
     def __init__(self, stream: VectorStream) -> None:
         self.stream, self.start = stream.at_epoch(stream.settings.epoch), stream.settings.start
         distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        if distributed and stream.settings.shard == (0, 1):  # here, as the processes of workers know of no rank
+        if distributed and stream.settings.shard == (0, 1):  # here, since worker processes do not know the rank
             self.stream = self.stream.divide(torch.distributed.get_rank(), torch.distributed.get_world_size())
 
     def set_epoch(self, epoch: int, start: int = 0) -> None:
         """Choose the epoch, and the batch of it to begin with, before the DataLoader is iterated.
 
-        Workers that persist (``persistent_workers``) do not hear of it.
+        Workers that persist (``persistent_workers``) keep the epoch that they have.
         """
         self.stream, self.start = self.stream.at_epoch(epoch), start
 
@@ -66,8 +66,8 @@ class VectorDataset(IterableDataset[TensorBatch]):
         turns = sorted((batch, number) for number, shard in enumerate(shards) for batch in range(len(shard)))
         if self.start > len(turns):
             raise UsageError(parameter("start", self.start), remedy=f"there are {len(turns)} batches")
-        had = Counter(number for _, number in turns[: self.start])
-        # it begins with worker 0, which takes the shard whose turn it was
+        received = Counter(number for _, number in turns[: self.start])
+        # the DataLoader begins with worker 0, which therefore takes the shard whose turn it is
         turn = turns[self.start][1] if self.start < len(turns) else 0
         own = (index + turn) % count
-        return map(TensorBatch.of, self.stream.divide(own, count, start=had[own]))
+        return map(TensorBatch.of, self.stream.divide(own, count, start=received[own]))

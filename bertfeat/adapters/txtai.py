@@ -1,4 +1,4 @@
-"""txtai: an Extractor as the function that makes an index's vectors."""
+"""An adapter for txtai: an Extractor as the function that computes the vectors of an index."""
 
 from collections.abc import Callable, Iterable
 
@@ -14,19 +14,20 @@ from bertfeat.extraction import Extractor
 def txtai_transform(
     extractor: Extractor, *, normalize_embeddings: bool = False
 ) -> Callable[[Iterable[str]], NDArray[np.float32]]:
-    """Return the function that txtai calls with texts, both queries and documents.
+    """Return a function for txtai to call with texts, both queries and documents.
 
     ::
 
         from bertfeat.adapters.txtai import txtai_transform
         embeddings = Embeddings(method="external", transform=txtai_transform(Extractor()))
 
-    ``transform=extractor.encode`` does not work: txtai calls anything but a plain function without texts, to get one.
+    ``transform=extractor.encode`` does not work: txtai calls anything that is not a plain function without texts, and
+    expects a function as the result.
     """
-    checked = check_extractor(extractor)
+    valid = check_extractor(extractor)
 
     def transform(texts: Iterable[str]) -> NDArray[np.float32]:
         """Embed texts. Shape: ``[n, width]``."""
-        return checked.encode(texts, normalize_embeddings=normalize_embeddings)
+        return valid.encode(texts, normalize_embeddings=normalize_embeddings)
 
     return transform

@@ -1,6 +1,6 @@
-"""The bytes of a file, decompressed, a block at a time, from any of them on.
+"""A reader of the bytes of a file, decompressed, one block at a time, from any offset on.
 
-Memory is bounded, however large the decompressed file is. What comes before a damaged place is still read. Archives of
+Memory is bounded, however large the decompressed file is. The data before a damaged place are still read. Archives of
 several members are read to their end.
 """
 
@@ -23,16 +23,16 @@ from bertfeat.errors import CorpusError
 from bertfeat.io import Address, Stamp, file_stamp, open_file
 
 _CHUNK = 2**18  # bytes read at once
-_MOST_REQUESTED = 2**22  # of object storage, where each request takes its time; the first ones are smaller
-_HELD = 2**20  # decompressed bytes that are held at least: as far back a range may begin before the end of the last one
+_MOST_REQUESTED = 2**22  # most bytes of a request to object storage, where each takes time; the first ones are smaller
+_HELD = 2**20  # least decompressed bytes that are held: a reading may begin this far before the end of the last one
 _BLOCK = 2**20  # most bytes that a decompressed block has
-_ZSTD_STEP = 2**11  # zstandard gives all of a piece's output at once: 2 KiB become 64 MiB at worst
+_ZSTD_STEP = 2**11  # compressed bytes: zstandard returns all their output at once, at worst 64 MiB for 2 KiB
 _MOST_PADDING = 2**24  # zeros after the data, as tapes leave them; more are damage
 
 
 @dataclass(slots=True)
 class Meter:
-    """A counter of the bytes that have been read of the files, as they lie on disk."""
+    """A counter of the bytes that have been read from files, before decompression."""
 
     read: int = 0
 
@@ -40,10 +40,11 @@ class Meter:
 def read_blocks(source: Source, meter: Meter, offset: int = 0) -> Iterator[bytes]:
     """Read a file, from ``offset`` of its decompressed bytes on, in blocks of about 1 MiB or less (4 at addresses).
 
-    Blocks are never empty. A file that is not compressed is not read up to there. A compressed one is decompressed up
-    to there: from its beginning, or from where this thread closed its last reading, if that was one of the same file.
+    Blocks are never empty. A file that is not compressed is not read before ``offset``. A compressed one is
+    decompressed up to ``offset``: from its beginning, or from where this thread closed its last reading, if that was of
+    the same file.
 
-    A file that is not there, is no sound archive, or ends before ``offset``, is a ``CorpusError``.
+    A file that does not exist, is damaged, or ends before ``offset``, raises a ``CorpusError``.
     """
     try:
         if source.compression is None:
@@ -55,7 +56,7 @@ def read_blocks(source: Source, meter: Meter, offset: int = 0) -> Iterator[bytes
 
 
 def changed_error(name: str) -> CorpusError:
-    """The error of a file in which a position is no more."""
+    """The error for a file in which an earlier position no longer exists."""
     return CorpusError("has changed since it was first read", where=name, remedy="start again")
 
 
@@ -81,14 +82,14 @@ def _read_chunks(source: Source, file: BufferedIOBase) -> Iterator[bytes]:
 
 
 class _OpenArchive:
-    """A compressed file whose reading has come to some place, and its newest blocks."""
+    """A compressed file that has been read up to some place, with its newest blocks."""
 
     def __init__(self, source: Source) -> None:
         self._name = source.name
         self._meter = Meter()
         self._held: deque[bytes] = deque()
         self._end = 0
-        self.begin = 0  # of the blocks that are held
+        self.begin = 0  # offset of the first block that is held
         self._fresh = self._decompress(source)
 
     def read(self, meter: Meter, offset: int) -> Iterator[bytes]:
@@ -131,7 +132,7 @@ class _LeftOpen(threading.local):
         archive = self.archive
         if archive is None or key != self.key or offset < archive.begin or offset == 0:
             return None
-        self.key = self.archive = None  # it can be read by one at a time
+        self.key = self.archive = None  # it serves one reading at a time
         return archive
 
 
@@ -139,7 +140,8 @@ _left_open = _LeftOpen()
 
 
 def _read_archive(source: Source, meter: Meter, offset: int) -> Iterator[bytes]:
-    # a process that was forked has the same open file, whose place both would move; objects that change are told
+    # the process id, since a forked process shares the open file, and each would move the other's place in it;
+    # the stamp of a local file anew, since only an object's reading finds by itself that it has changed
     stamp = source.stamp if isinstance(source.path, Address) else file_stamp(source.path)
     key = (os.getpid(), source, stamp)
     archive = _left_open.take(key, offset) or _OpenArchive(source)
@@ -164,7 +166,7 @@ def _decompress_members(chunks: Iterator[bytes], compression: str, name: str) ->
     """Decompress one member after the other, in blocks of about 1 MiB or less, never empty."""
     new_decoder, feed, magics, padding = _ARCHIVES[compression]
     decoder: _Decoder | None = None
-    rest = b""  # of a magic number that a chunk's end cut in two
+    rest = b""  # the beginning of a magic number that the end of a chunk cut in two
     started, padded = False, 0
     for chunk in chunks:
         data = rest + chunk
@@ -242,7 +244,7 @@ def _feed_zstd(frame: _ZstdFrame, data: bytes) -> Iterator[bytes]:
 
 # new decoder, how it is fed, magic numbers (of one length), padding that may follow a member
 _ARCHIVES: dict[str, tuple[Callable[[], _Decoder], Callable[..., Iterator[bytes]], tuple[bytes, ...], bytes]] = {
-    "gzip": (lambda: zlib.decompressobj(31), _feed_gzip, (b"\x1f\x8b",), b"\0"),
+    "gzip": (lambda: zlib.decompressobj(31), _feed_gzip, (b"\x1f\x8b",), b"\0"),  # 31: gzip, with the largest window
     "bzip2": (bz2.BZ2Decompressor, _feed_bounded, (b"BZh",), b""),
     "xz": (lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), _feed_bounded, (b"\xfd7zXZ\0",), b"\0"),
     "zstd": (

@@ -1,4 +1,4 @@
-"""Columns of a corpus: those that the settings name, those that are kept, their types, and the values of kept ones."""
+"""The columns of a corpus: checks of those that the settings name, and the types and values of those that are kept."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from bertfeat.errors import CorpusError, UsageError, WrongColumnsError, did_you_
 from bertfeat.io import quote_names
 
 SAMPLE = 1000
-"""Types of kept columns are inferred from so many records at the beginning of a corpus."""
+"""The number of records at the beginning of a corpus from which the types of kept columns are inferred."""
 
 _TYPES = ("string", "int64", "float64", "bool")
 _INT = re.compile(r"-?(0|[1-9][0-9]*)")  # 007 and +82 are names, not numbers
@@ -25,11 +25,11 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class ConversionError(Exception):
-    """A value does not fit the type of its column; the caller makes a failure of the row."""
+    """A value does not fit the type of its column; the caller turns the row into a failure."""
 
 
 def require_columns(table: Columns, settings: CorpusSettings) -> None:
-    """Refuse a table without a column that the settings name; one that need not be complete may still have it later."""
+    """Refuse a table that lacks a column that the settings name, unless its later records may have it."""
     if not table.complete:
         return
     needed = dict.fromkeys(settings.texts, "text_columns")
@@ -59,7 +59,7 @@ def _separator_hint(columns: tuple[str, ...]) -> str:
 
 
 def find_kept_columns(tables: Sequence[Columns], settings: CorpusSettings) -> tuple[KeptColumn, ...]:
-    """The columns to keep and their types: as given, as the files declare, else by the first 1,000 records."""
+    """The columns to keep and their types: as given, else as the files declare, else by the first 1,000 records."""
     if not settings.keep:
         return ()
     columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
@@ -92,7 +92,7 @@ def _existing(types: Mapping[str, str | None], tables: Sequence[Columns]) -> Ite
 
 
 def _type_in(name: str, tables: Sequence[Columns]) -> str:
-    files: dict[str, str] = {}  # the first that has each type
+    files: dict[str, str] = {}  # by type, the first file that has it
     for table in tables:
         if name in table.types:
             files.setdefault(table.types[name], table.name)
@@ -155,17 +155,17 @@ def _name_and_type(item: str, columns: Collection[str]) -> tuple[str, str | None
 class ColumnSample:
     """The columns of a corpus, as its first records have them."""
 
-    seen: int  # records, and what cannot be read or is blank
-    count: int  # records
+    seen: int  # records, blank lines, and what cannot be read
+    count: int  # records only
     columns: tuple[str, ...]  # in order of appearance
     types: Mapping[str, str]  # of the columns that have values
 
 
 def sample_columns(records: Iterable[object], size: int, *, cells: bool = False) -> ColumnSample:
-    """Look at the mappings among the first ``size`` records; ``cells`` are strings that stand for values.
+    """Find the columns of the mappings among the first ``size`` records; with ``cells``, strings stand for values.
 
-    A column is int64, float64 (also where both occur), bool, else string; nulls do not count. Cells that differ as
-    texts and stand for one value (1.1 and 1.10, true and True) are names, and their column is string.
+    A column is int64, float64 (also where both occur), bool, else string; nulls do not count. Cells that are spelled
+    differently but stand for one value (1.1 and 1.10, true and True) are names, so their column is string.
     """
     types: dict[str, set[str]] = {}
     spellings: dict[tuple[str, object], str] = {}  # of each value that a cell stands for, by column
@@ -183,7 +183,7 @@ def sample_columns(records: Iterable[object], size: int, *, cells: bool = False)
                         type_ = "string"
                 types.setdefault(name, set()).update(() if type_ is None else (type_,))
     columns = tuple(str(name) for name in types)
-    return ColumnSample(seen, count, columns, {name: _joint_type(seen) for name, seen in types.items() if seen})
+    return ColumnSample(seen, count, columns, {name: _joint_type(found) for name, found in types.items() if found})
 
 
 def _joint_type(types: set[str]) -> str:
@@ -199,7 +199,7 @@ def parse_cell(cell: object) -> object:
     if not bare:
         return None
     if _INT.fullmatch(bare):
-        return int(bare) if len(bare) < 30 else cell
+        return int(bare) if len(bare) < 30 else cell  # longer ones are far beyond 64 bits
     if _FLOAT.fullmatch(bare):
         return float(bare)
     return _BOOLS.get(bare.lower(), cell)
@@ -221,7 +221,7 @@ def _value_type(value: object) -> str | None:
 def convert_values(columns: Sequence[KeptColumn], fields: Mapping[str, object]) -> tuple[Value, ...]:
     """The kept values of a record; a missing field is null, lists and objects become JSON.
 
-    A value that does not fit its column's type is a :class:`ConversionError`.
+    A value that does not fit its column's type raises a :class:`ConversionError`.
     """
     return tuple([_convert(fields.get(column.name), column) for column in columns])
 

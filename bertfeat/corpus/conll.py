@@ -1,4 +1,4 @@
-"""CoNLL files: a word a line with its columns, blank lines between sentences, ``-DOCSTART-`` between documents."""
+"""Readers of CoNLL files: one word per line; blank lines between sentences, ``-DOCSTART-`` between documents."""
 
 import re
 from collections import deque
@@ -17,8 +17,8 @@ from bertfeat.io import shorten
 
 _DOCUMENT_START = "-DOCSTART-"
 _NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # ranges of words and empty nodes in CoNLL-U
-_IS_NUMBER = re.compile(r"[0-9]+")  # of a word
-_LEAST_WORDS = 5  # by which a column is judged that holds no words
+_IS_NUMBER = re.compile(r"[0-9]+")  # the number of a word
+_LEAST_WORDS = 5  # with fewer, it is not judged whether the first column holds words
 _GLOBAL_COLUMNS = "# global.columns ="  # the first line of a CoNLL-U Plus file
 
 REACH = 4000
@@ -47,7 +47,7 @@ class _OpenSentence:
 
     @property
     def has_words(self) -> bool:
-        """Whether it has a line that is no comment for sure."""
+        """Whether at least one of its lines is certainly not a comment."""
         return bool(self.problem) or len(self.cells) > self.signs
 
     def add(self, line: str, number: int) -> None:
@@ -66,10 +66,10 @@ class _OpenSentence:
             self.problem, self.value = f"line {number}: {problem}", value
 
     def leave_comments_out(self, width: int) -> None:
-        """Leave out the lines that begin with ``#`` and have not as many columns as its words.
+        """Leave out the lines that begin with ``#`` and have another number of columns than its words.
 
-        ``width``: the number of columns of the file's words, or 0 if unknown; by it a sentence is judged that has such
-        lines only.
+        ``width``: the number of columns of the file's words, or 0 if unknown; it decides if all lines of the sentence
+        begin with ``#``.
         """
         if not self.signs:
             return
@@ -88,7 +88,7 @@ class _Sentence:
 
 
 class ConllReader:
-    """Reads CoNLL files, their words in the first column and their tags in the last, or as the settings say.
+    """Reads CoNLL files, with words in the first column and tags in the last, or as the settings say.
 
     Columns are separated by tabs, or by spaces in a line without tabs.
     """
@@ -104,12 +104,12 @@ class ConllReader:
         self._needed = [place + 1 if place >= 0 else -place for place in (self._word, self._tag)]
         self._lines = file.lines(start, meter)
         self._context = _ContextReader() if file.settings.document_context else None
-        self._given = start.record  # sentences of the file
-        self._last: _Sentence | None = None  # given; without context
+        self._given = start.record  # sentences of the file before the next one
+        self._last: _Sentence | None = None  # the sentence given last; not used with context
 
     @classmethod
     def look(cls, file: CorpusFile, sample_size: int) -> Columns:
-        """Look at the columns of the first sentences, which mostly have numbers for names."""
+        """Find the columns of the first sentences, which have numbers as names unless the file names them."""
         if file.settings.document_context:
             _require_document_starts(file)
         names = _global_columns(file) if cls.universal else ()
@@ -120,7 +120,7 @@ class ConllReader:
         return Columns(file.name, names or tuple(map(str, range(1, width + 1))))
 
     def rows(self, row: int) -> Generator[Row, None, None]:
-        """Read the rows, a sentence each, numbered from ``row``."""
+        """Read the rows, one per sentence, numbered from ``row``."""
         skip = self._start.skip
         sentences = self._sentences(row - skip)
         rows = self._context.rows(sentences) if self._context else self._rows(sentences)
@@ -131,7 +131,7 @@ class ConllReader:
             yield one
 
     def position(self, *, last: bool) -> Position:
-        """The position of the sentence that was given last, or else of the one after it, with what is before it."""
+        """The position of the sentence given last if ``last``, else of the one after it; its context is read again."""
         if self._given == self._start.record:
             return self._start
         begin, skip = self._context.begin(last=last) if self._context else (self._last if last else None, 0)
@@ -186,10 +186,10 @@ class ConllReader:
         return sample
 
     def _is_comment(self, line: str, sentence: _OpenSentence) -> bool:
-        """Whether a line is a comment whatever the columns of the words beside it.
+        """Whether a line is a comment whatever columns the words have.
 
-        Such are all that begin with ``#`` in CoNLL-U, and elsewhere ``# text = a`` and ``# id a<TAB>b=c`` before a
-        sentence.
+        In CoNLL-U that is every line that begins with ``#``, and elsewhere lines such as ``# text = a`` and
+        ``# id a<TAB>b=c`` before a sentence.
         """
         if not line.startswith("#") or self.universal:
             return line.startswith("#")
@@ -274,7 +274,7 @@ def _global_columns(file: CorpusFile) -> tuple[str, ...]:
 
 
 def _require_words(name: str, sample: Sequence[_Cells]) -> None:
-    """Refuse a file whose first column numbers the words, or says the same of all of them."""
+    """Refuse a file whose first column holds no words: it numbers them, or is the same for all words of a sentence."""
     lines = [*chain.from_iterable(sample)]
     width = min(map(len, lines), default=0)
     columns = [*zip(*lines, strict=False)]
@@ -286,11 +286,12 @@ def _require_words(name: str, sample: Sequence[_Cells]) -> None:
         problem = "its first column is the same for all words of a sentence"
     else:
         return
+    # the first other column that varies and has letters in more than half of its cells
     letters = [sum(any(map(str.isalpha, cell)) for cell in column) for column in columns]
     likely = next((n for n, c in enumerate(columns) if n and letters[n] * 2 > len(lines) and len(set(c)) > 1), 1)
     named = parameter("word_column", str(likely + 1))
     remedy = f"name the column of the words, such as {named}, and, where it is not the last, {parameter('tag_column')}"
-    if width == 10:
+    if width == 10:  # the number of columns of CoNLL-U
         remedy = f"if it is CoNLL-U, give {parameter('format', 'conllu')}; else {remedy}"
     raise CorpusError(problem, where=name, remedy=remedy)
 
@@ -301,7 +302,7 @@ def _varies_inside(cells: _Cells) -> bool:
 
 
 def _counts(cells: Iterable[str]) -> bool:
-    """Whether cells count from 0 or 1 on; the ranges 1-2 and the empty nodes 1.1 of CoNLL-U aside."""
+    """Whether cells count from 0 or 1 on, apart from CoNLL-U's ranges (1-2) and empty nodes (1.1)."""
     numbers = [cell for cell in cells if not _NO_WORD.fullmatch(cell)]
     return any(numbers == [str(number) for number in range(first, first + len(numbers))] for first in (0, 1))
 
@@ -326,11 +327,11 @@ class _ContextReader:
     """Fills ``before`` and ``after`` of the sentences of each document, reading ahead no more than needed."""
 
     def __init__(self) -> None:
-        self._before: deque[_Sentence] = deque()  # those before the waiting ones that are in their context
-        self._size = 0  # characters of the texts in it
+        self._before: deque[_Sentence] = deque()  # sentences before the waiting ones, as far as they are context
+        self._size = 0  # characters of their texts
         self._waiting: deque[_Sentence] = deque()
-        self._last: _Sentence | None = None  # given
-        self._begin: _Sentence | None = None  # the first of the context before it, or itself
+        self._last: _Sentence | None = None  # the sentence given last
+        self._begin: _Sentence | None = None  # the first sentence of the context before it, or itself
 
     def rows(self, events: Iterator[_Sentence | None]) -> Iterator[Row]:
         """Read the rows of sentences, with None where one document ends and the next begins."""
@@ -352,8 +353,8 @@ class _ContextReader:
     def begin(self, *, last: bool) -> tuple[_Sentence | None, int]:
         """Find where to begin reading so that the sentence given last, or else the one after it, has the same context.
 
-        Returns a sentence, and the number of sentences from it on that are only context; None where no sentence waits:
-        after all that was read.
+        Returns a sentence, and the number of sentences from it on that are only context; no sentence (None) means after
+        all that was read.
         """
         begin, goal = self._begin, self._last
         if not last:

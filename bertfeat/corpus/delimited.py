@@ -1,4 +1,4 @@
-"""CSV and TSV files, with a header, quoted as in the csv module's dialects excel and excel-tab."""
+"""Readers of CSV and TSV files with a header, quoted as in the csv module's dialects excel and excel-tab."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ class _CsvModule(Protocol):
 def _own_csv_module() -> _CsvModule:
     """Load the csv parser a second time, with a limit of its own.
 
-    ``csv.field_size_limit`` is one for the whole process: raised there, it would change the program that calls us.
+    ``csv.field_size_limit`` is shared by the whole process: raising it would affect the program that calls us.
     """
     spec = find_spec("_csv")
     assert spec is not None
@@ -42,18 +42,18 @@ _csv = _own_csv_module()
 
 
 class _CsvLines:
-    """The lines that a csv reader asks for; remembers those that could not be read."""
+    """The lines that a csv reader asks for; remembers the newest one that could not be read."""
 
     def __init__(self, reader: LineReader) -> None:
         self._reader = reader
         self._lines = (line for some in reader for line in some)
         self.number = reader.given  # of the newest line
-        self.begin = reader.newest  # the block in which the newest record begins, or before which
+        self.begin = reader.newest  # the block in which the newest record begins, or the one before it
         self.last = ""
         self.bad: BadLine | None = None  # the newest that was bad
 
     def start_record(self) -> int:
-        """Forget the record before; returns the number of the next line."""
+        """Forget the previous record; returns the number of the next line."""
         self.bad = None
         self.begin = self._reader.newest
         return self.number + 1
@@ -107,7 +107,7 @@ class CsvReader(RecordReader):
             yield record
 
     def position_of(self, record: int, *, last: bool) -> Position:
-        """The position of the record that was given last, or else of the one after it."""
+        """The position of the record given last if ``last``, else of the one after it."""
         block, line = self._begin if last else (self._lines.newest, self._lines.given)
         return Position(block.offset_of(line), line, record)
 

@@ -1,4 +1,4 @@
-"""The encoding of a file: by its byte order mark, or as declared. If it is wrong, the error proposes another."""
+"""Detection of a file's encoding: by byte order mark, or as declared. If it is wrong, the error proposes another."""
 
 import codecs
 import re
@@ -29,8 +29,9 @@ _BINARY = (
     (re.compile(rb"\x93NUMPY|\x89HDF|SQLite format 3\0|7z\xbc\xaf|Rar!\x1a|\x80[\x02-\x05][\x95c}\]]"), "binary data"),
 )
 
-# Frequent characters of the languages that are written in an encoding: so many of the characters outside ASCII must be
-# among them. Encodings of several bytes a character come first, for those of one decode nearly everything.
+# Frequent characters of the languages for which an encoding is used. An encoding is proposed if enough of the
+# characters outside ASCII are among its frequent ones (_guess). Encodings of several bytes per character are tried
+# first, since those of one byte decode nearly everything.
 _KANA = "ぁ-んァ-ヶー、。「」"
 _HANZI = "的一是不了在人有我他中上大和地到以要就出可也你生能而子那得下自之年后作里，。"
 _WIDE = {
@@ -54,13 +55,13 @@ _OTHER = {
     "cp874": "านรอกเงมยลวดสทัี่้ะ",
 }
 _LINES_TRIED = 100
-_FEW = 10  # from so many undecodable lines on, the encoding is wrong, unless other lines show that it is right
+_FEW = 10  # with this many undecodable lines the encoding is wrong, unless other lines show that it is right
 
 
 def detect_encoding(head: bytes, declared: str | None, name: str) -> TextEncoding:
     """Find the encoding of a file from its first bytes, and refuse what is not text or does not decode.
 
-    The error says what the first 100 lines look like.
+    The error counts the undecodable ones among the first 100 lines, and proposes an encoding.
     """
     encoding = encoding_by_mark(head, declared)
     _refuse_binary(head, encoding, name)
@@ -86,7 +87,7 @@ def _refuse_binary(head: bytes, encoding: TextEncoding, name: str) -> None:
     if len(encoding.newline) > 1:  # wide code units are full of zero bytes
         return
     zeros = head.count(0)
-    if zeros * 50 < len(head) or zeros < 3:
+    if zeros * 50 < len(head) or zeros < 3:  # less than 2 percent, or stray ones
         return
     for codec, first in (("utf-16-le", 1), ("utf-16-be", 0)):
         if head[first::2].count(0) > zeros * 0.8:
@@ -132,8 +133,8 @@ def _guess(head: bytes) -> str | None:
             return codec
     # where Latin letters are written, those outside ASCII are a minority
     latin = len(re.findall(rb"[\x80-\xff]", head)) < len(re.findall(rb"[A-Za-z]", head)) / 3
-    for habits, enough in ((_WIDE, 0.2), (_LATIN if latin else _OTHER, 0.5)):
-        shares = {codec: _frequent_share(head, codec, usual) for codec, usual in habits.items()}
+    for candidates, enough in ((_WIDE, 0.2), (_LATIN if latin else _OTHER, 0.5)):
+        shares = {codec: _frequent_share(head, codec, usual) for codec, usual in candidates.items()}
         best = max(shares, key=shares.__getitem__)
         if shares[best] >= enough:
             return best

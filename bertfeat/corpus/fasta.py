@@ -74,6 +74,7 @@ class FastaReader(RecordReader):
         settings = replace(file.settings, pretokenized=True)  # a sequence is the list of its residues
         super().__init__(replace(file, settings=settings), start, meter)
         self._lines = self.file.lines(start, meter)
+        # the places of the protein given last, and of the one after it
         self._places = ((self._lines.newest, start.line), (self._lines.newest, start.line))
 
     @classmethod
@@ -104,6 +105,6 @@ class FastaReader(RecordReader):
             yield protein.record()
 
     def position_of(self, record: int, *, last: bool) -> Position:
-        """The position of the line with ``>`` of the protein given last, or of the one after it."""
+        """The position of the line with ``>`` of the protein given last if ``last``, else of the one after it."""
         block, line = self._places[0 if last else 1]
         return Position(block.offset_of(line), line, record)

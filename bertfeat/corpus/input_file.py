@@ -1,4 +1,4 @@
-"""A file of a corpus, how it is read from any position on, and what a reader is."""
+"""A file of a corpus, the reading of its rows from any position on, and the interface of readers."""
 
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -45,9 +45,9 @@ class CorpusFile:
     def read(
         self, row: int, *, start: Position = START, rows: int | None = None, meter: Meter | None = None
     ) -> "FileReading":
-        """Read the rows from a position on, all or so many, numbered from ``row``; nothing is opened yet.
+        """Read the rows from a position on, numbered from ``row``; nothing is opened before the first one is asked for.
 
-        ``meter`` counts what is read.
+        ``rows`` is the most rows to read, by default all. ``meter`` counts the bytes that are read.
 
         Raises:
             CorpusError: later, the file cannot be read on; the rows before that place have been given.
@@ -100,7 +100,7 @@ class RowReader(Protocol):
 
     @classmethod
     def look(cls, file: CorpusFile, sample_size: int) -> Columns:
-        """Look at the beginning of a file: its columns, and their types in so many records.
+        """Find the columns of a file, and their types in its first ``sample_size`` records.
 
         Raises:
             CorpusError: it cannot be read as its format at all.
@@ -110,7 +110,7 @@ class RowReader(Protocol):
         """Read the rows, numbered from ``row``."""
 
     def position(self, *, last: bool) -> Position:
-        """The position of the row that was given last, or else of the one after it; the start, before any was given."""
+        """The position of the row given last if ``last``, else of the one after it; the start, before any was given."""
 
 
 def reader_of(file_format: Format) -> type[RowReader]:

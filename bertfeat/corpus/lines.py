@@ -1,4 +1,4 @@
-"""Lines of text from blocks of bytes, and where they begin; each decoded by itself where a block does not decode.
+"""Lines of text decoded from blocks of bytes, and their offsets; the lines of a block that fails are decoded singly.
 
 Only a line feed, or carriage return and line feed, ends a line: a lone carriage return, U+0085, U+2028 and the like
 are white space inside a text.
@@ -43,7 +43,7 @@ class TextEncoding:
 
     @property
     def carries_over(self) -> bool:
-        """Whether what bytes mean can depend on the lines before; each line is decoded by itself then."""
+        """Whether the meaning of bytes can depend on earlier lines; each line is then decoded by itself."""
         return self.name.startswith(("iso2022", "hz"))
 
 
@@ -53,10 +53,10 @@ class LineBlock:
     def __init__(
         self, lines: Sequence[_Line], data: bytes, newline: bytes, number: int, offset: int, size: int
     ) -> None:
-        self.number = number  # of the lines of the file before it
-        self.offset = offset
-        self.size = size
-        self._data = data  # of a line that is too long: none
+        self.number = number  # of the lines of the file before the block
+        self.offset = offset  # decompressed bytes of the file before the block
+        self.size = size  # bytes of the block
+        self._data = data  # empty for a line that is too long
         self._newline = newline
         self._count = len(lines)
         self._rest = iter(lines)
@@ -140,7 +140,7 @@ class _OpenLine:
         return taken
 
     def take_long(self, encoding: TextEncoding, rest: int = 0) -> tuple[Sequence[_Line], bytes, int]:
-        """The line that is too long, ``rest`` more bytes of which are left out."""
+        """Take a line that is too long, in the form of :func:`_cut_lines`; ``rest`` more bytes of it were not added."""
         size = self.length + rest
         return [_long_line(self.take(), encoding, self.limit)], b"", size
 
@@ -153,7 +153,7 @@ def read_lines(
     limit: int = MAX_LINE,
     start: Position = START,
 ) -> Iterator[LineBlock]:
-    """Read lines without the line feeds (and, but for ``keep_returns``, carriage returns) that end them.
+    """Read lines without the line feeds (and, unless ``keep_returns``, carriage returns) that end them.
 
     The blocks are those of a file from ``start`` on. A line of more than ``limit`` bytes becomes a ``BadLine`` without
     being held in memory.
@@ -169,7 +169,7 @@ def read_lines(
 def _cut_lines(
     blocks: Iterator[bytes], encoding: TextEncoding, keep_returns: bool, limit: int, mark: int
 ) -> Iterator[tuple[Sequence[_Line], bytes, int]]:
-    """Lines, the bytes that they were (but for one line that is too long), and how many bytes."""
+    """Yield lines, the bytes that they were decoded from (none for a line that is too long), and their number."""
     newline = encoding.newline
     line = _OpenLine(limit)
     for block in _in_whole_units(blocks, mark, len(newline)):
@@ -193,7 +193,7 @@ def _cut_lines(
 def decode_lines(
     data: bytes, encoding: TextEncoding, keep_returns: bool = False, limit: int = MAX_LINE
 ) -> Sequence[_Line]:
-    """Decode whole lines: at once where that goes well, else one by one."""
+    """Decode whole lines: all at once where that is possible, else one by one."""
     if len(data) <= limit and not encoding.carries_over:
         try:
             text = data.decode(encoding.name)
@@ -227,7 +227,7 @@ def _first_newline(data: bytes, newline: bytes, start: int = 0) -> int:
 
 
 def _in_whole_units(blocks: Iterator[bytes], mark: int, width: int) -> Iterator[bytes]:
-    """Blocks without the byte order mark that end where a code unit ends (but for the last)."""
+    """Yield blocks without the byte order mark, each of whole code units (except the last one)."""
     rest = b""
     for block in blocks:
         block = rest + block if rest else block
@@ -270,7 +270,7 @@ def _decode_line(line: bytes, encoding: TextEncoding, keep_returns: bool, limit:
 def _long_line(beginning: bytes, encoding: TextEncoding, limit: int) -> BadLine:
     size = f"{limit // 2**20} MiB" if limit >= 2**20 else f"{limit} bytes"
     reason = f"too large: the line is longer than {size}; split it into several"
-    # as much as is held of any such line, so that it does not depend on the blocks
+    # no more than is held of every such line, so that the text does not depend on where blocks end
     return BadLine(reason, _escaped(beginning[: min(_SHOWN, limit)], encoding))
 
 

@@ -79,7 +79,7 @@ class MemoryCorpus:
         return Document(row, number, item[0], item[1])
 
     def _problem(self, item: object) -> str:
-        """The problem of an item, if there is one: its type, or that it differs from the other items."""
+        """Describe the problem of an item: its type, or how it differs from other items; empty if there is none."""
         if isinstance(item, str):
             if self.has_words:
                 return "a string, where a list of words is needed"
@@ -115,7 +115,7 @@ class MemoryCorpus:
 def memory_corpus(items: Iterable[CorpusItem], settings: CorpusSettings = _DEFAULT_SETTINGS) -> MemoryCorpus:
     """Make a corpus of texts, pairs ``(a, b)``, mappings (read like JSONL), Documents, or lists of words.
 
-    Ids are 1-based numbers where items bring none; rows are numbered by place.
+    Items without an id get their 1-based number as one; rows are the items' places, from 0.
 
     Raises:
         UsageError: an item of another type (named by its 1-based number), or unlike the others.

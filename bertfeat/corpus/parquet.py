@@ -1,4 +1,4 @@
-"""Parquet files, read a batch at a time and only the columns needed."""
+"""A reader of Parquet files, one batch at a time and only the columns that are needed."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -19,14 +19,14 @@ from bertfeat.io import Address, open_file, quote_names
 _BATCH_BYTES = 32 * 2**20  # of uncompressed values
 _BATCH_ROWS = 4096
 _BUFFER = 2**20  # bytes of a column that are read at once
-_REQUESTED = 2**23  # the same, of object storage, where each request takes its time
-_NOT_UTF8 = object()  # a string that does not decode
+_REQUESTED = 2**23  # the same in object storage, where each request takes time
+_NOT_UTF8 = object()  # stands for a string that does not decode
 
 
 class ParquetReader(RecordReader):
     """Reads a Parquet file, from any of its row groups on."""
 
-    _firsts: tuple[int, ...] = ()  # the number of the first record of each row group, and that of all records
+    _firsts: tuple[int, ...] = ()  # records before each row group, and the number of all records
 
     @classmethod
     def look(cls, file: CorpusFile, sample_size: int) -> Columns:
@@ -35,7 +35,7 @@ class ParquetReader(RecordReader):
         try:
             with _open_parquet(file.source) as parquet:
                 schema: pa.Schema = parquet.schema_arrow
-        except UsageError:  # of the object storage's settings
+        except UsageError:  # wrong settings of the object storage
             raise
         except (pa.ArrowException, OSError, ValueError) as error:
             raise CorpusError(f"not a sound Parquet file: {error}", where=name) from error
@@ -47,7 +47,7 @@ class ParquetReader(RecordReader):
         return Columns(name, columns, {field.name: _kept_type(field.type) for field in schema}, complete=True)
 
     def records(self, names: Sequence[str]) -> Iterator[Record]:
-        """Read the records, their fields ``names`` only."""
+        """Read the records, with the fields ``names`` only."""
         needed = set(names)
         columns = [name for name in self.file.columns if name in needed]
         number = self.start.record
@@ -85,7 +85,7 @@ class ParquetReader(RecordReader):
 
 @contextmanager
 def _open_parquet(source: Source) -> Iterator[pq.ParquetFile]:
-    """Open a file to be read a piece at a time: with ``pre_buffer`` all of its row groups would be read at once."""
+    """Open a file to read it piece by piece: with ``pre_buffer`` all of its row groups would be read at once."""
     options = {"page_checksum_verification": True, "pre_buffer": False}
     if not isinstance(source.path, Address):
         with pq.ParquetFile(source.path, buffer_size=_BUFFER, **options) as parquet:
@@ -96,7 +96,7 @@ def _open_parquet(source: Source) -> Iterator[pq.ParquetFile]:
 
 
 def _kept_type(kind: pa.DataType) -> str:
-    """Whole numbers, floats and truth values as such, all else as string."""
+    """The type of a kept column: int64, float64 or bool for such values, string for all others."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_integer(kind):
@@ -126,7 +126,7 @@ def _records(batch: pa.RecordBatch, before: int) -> Iterator[Record]:
 
 
 def _python_values(column: pa.Array) -> list[object]:
-    """Python values of a column: dates, times and decimals as strings, and bytes, which some writers have for them."""
+    """Python values of a column: dates, times and decimals as strings, and bytes too, with which some write strings."""
     kind = column.type
     if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
         column = column.cast(pa.string())

@@ -1,6 +1,6 @@
-"""Records with named fields, and how documents are made of them: one way for JSONL, CSV, Parquet, SQuAD and mappings.
+"""Records with named fields, and the making of documents from them, for JSONL, CSV, Parquet, SQuAD and mappings alike.
 
-A reader of such a format gives records from a position on; what is common to all of them makes rows of these.
+The reader of each format yields records from a position on; the code common to all turns them into rows.
 """
 
 import json
@@ -46,7 +46,7 @@ class RecordReader(ABC):
     @classmethod
     @abstractmethod
     def look(cls, file: CorpusFile, sample_size: int) -> Columns:
-        """Look at the beginning of a file: its columns, and their types in so many records."""
+        """Find the columns of a file, and their types in its first ``sample_size`` records."""
 
     @abstractmethod
     def records(self, names: Sequence[str]) -> Iterator[Record]:
@@ -54,10 +54,10 @@ class RecordReader(ABC):
 
     @abstractmethod
     def position_of(self, record: int, *, last: bool) -> Position:
-        """The position of the record that was given last, or else of the one after it; ``record`` are before it."""
+        """The position of the record given last if ``last``, else of the next one; ``record`` records are before it."""
 
     def position(self, *, last: bool) -> Position:
-        """The position of the row that was given last, or else of the one after it."""
+        """The position of the row given last if ``last``, else of the one after it."""
         if self._number == self.start.record:
             return self.start
         return self.position_of(self._number - last, last=last)
@@ -102,7 +102,7 @@ class LineRecordReader(RecordReader):
         """The record of a line, of which the fields ``names`` are needed; a blank line is None. Lines count from 1.
 
         Raises:
-            ValueError: the line is none; it becomes a failed row with this reason.
+            ValueError: the line is not a record; it becomes a failed row with the error's text as the reason.
         """
 
     def records(self, names: Sequence[str]) -> Iterator[Record]:
@@ -129,7 +129,7 @@ class LineRecordReader(RecordReader):
 
 
 class _BadFieldError(Exception):
-    """Ends the reading of a record: what is wrong with a field, and its value."""
+    """An error that ends the reading of a record: the problem of a field, and its value."""
 
     def __init__(self, reason: str, value: object = "") -> None:
         super().__init__(reason)
@@ -227,7 +227,7 @@ class RecordShape:
         if not isinstance(value, list | tuple):
             expected = f"a list of strings (as {shell_spelling('pretokenized', True)} asks)"
             raise _BadFieldError(_field_problem(fields, name, expected, option), _display(value))
-        if option == "tag_column":  # data sets number their tags
+        if option == "tag_column":  # some data sets have numbers for tags
             value = [str(tag) if isinstance(tag, int) else tag for tag in value]
         for place, item in enumerate(value, 1):
             if not isinstance(item, str) or not item:
@@ -237,7 +237,7 @@ class RecordShape:
 
 
 def _is_null(value: object) -> bool:
-    """Whether a value is missing: null, or NaN, which pandas makes of it among numbers."""
+    """Whether a value is missing: null, or NaN, which pandas writes for null in a column of numbers."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 

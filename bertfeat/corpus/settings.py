@@ -1,4 +1,4 @@
-"""The settings by which a corpus is read, checked when they are put together."""
+"""The settings for reading a corpus, checked when they are created."""
 
 import codecs
 from dataclasses import dataclass, replace
@@ -98,7 +98,7 @@ class CorpusSettings:
         return self.pairs or self.pair_column is not None
 
     def with_defaults(self, file_format: Format) -> "CorpusSettings":
-        """The same, with the text and pair columns that a format has of its own filled in where none are named."""
+        """The same settings; if no text columns are named, with the format's, and its pair column if none is named."""
         if self.text_columns or not file_format.texts:
             return self
         return replace(self, text_columns=file_format.texts, pair_column=self.pair_column or file_format.pair)
@@ -155,7 +155,7 @@ def _check_encoding(name: str) -> None:
             and codecs.lookup(name).name.replace("_", "-") not in _NOT_FOR_FILES
             and len("\n".encode(name)) > 0
         )
-    except (LookupError, UnicodeError, ValueError):  # unknown, one from bytes to bytes, or with a NUL in its name
+    except (LookupError, UnicodeError, ValueError):  # unknown, a codec from bytes to bytes, or with a NUL in its name
         known = False
     if not known:
         raise UsageError(

@@ -30,9 +30,9 @@ _COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 """Compression by the last ending of a file name."""
 
 REQUESTS = 16
-"""The number of files at addresses that are asked about at a time."""
+"""The number of addresses that are looked up at the same time."""
 
-_MARKER = f"/{STATE_FOLDER}/kind"  # of a folder that bertfeat wrote
+_MARKER = f"/{STATE_FOLDER}/kind"  # a file that marks a folder as written by bertfeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Source:
     path: Location
     format: Format
     compression: str | None
-    stamp: Stamp  # as it was found
+    stamp: Stamp  # when the file was found
 
     @property
     def size(self) -> int:
@@ -76,7 +76,7 @@ def find_sources(paths: str | Location | Sequence[str | Location], format_name: 
     if not paths:
         raise UsageError("no corpus given: name a file, a folder or a glob such as 'texts/*.txt'")
     search = _FileSearch(format_name)
-    # names of local files are as they were given, but for file://…, whose name is the path
+    # a local file keeps the name that was given, except for file://…, whose name is the path
     places = [path if isinstance(path, str) and not is_address(path) else as_location(path) for path in paths]
     with ContextPool(REQUESTS) as pool:
         ahead = pool.map(search.expand_address, [place for place in places if isinstance(place, Address)])
@@ -109,7 +109,7 @@ class _FileSearch:
         return [_local_source(file, self._format_name) for file in dict.fromkeys(files)]
 
     def expand_address(self, address: Address) -> list[Source]:
-        """The same, of an address."""
+        """The files that an address stands for, as :meth:`expand` finds them for a name."""
         if glob.has_magic(address.key):
             found = self._addresses.matches(address)
             if not found:
@@ -238,7 +238,7 @@ class _AddressSearch:
         folder, below, beginning = _split_pattern(pattern)
         stored = list_files(folder, beginning)
         named = [file for file in stored if f"{file.name}/".startswith(f"{below}/")]
-        if named:  # a file or folder of that name comes before a pattern
+        if named:  # a file or folder of exactly that name takes precedence over the pattern
             found = [_FoundFile(folder / file.name, file.stamp) for file in named if file.name == below]
             return found or self._walk(folder, f"{below}/", _without_results(named))
         if any(map(self._is_result, _with_parents(folder))):
@@ -259,7 +259,7 @@ class _AddressSearch:
         return list(dict.fromkeys(found))  # with "**" a folder's files are matched by themselves as well
 
     def _walk(self, folder: Address, above: str, stored: list[StoredFile]) -> list[_FoundFile]:
-        """The visible files with wanted names, sorted by their paths; what they have ``above`` does not matter."""
+        """The visible files with wanted names, sorted by their paths; the folders ``above`` may be hidden."""
         paths = sorted((file.name.removeprefix(above).split("/"), file) for file in stored)
         return [
             _FoundFile(folder / file.name, file.stamp)
@@ -269,7 +269,7 @@ class _AddressSearch:
 
 
 def _split_pattern(pattern: Address) -> tuple[Address, str, str]:
-    """The folder that a pattern begins with, the pattern below it, and what of that has no magic characters."""
+    """The folder that a pattern begins with, the pattern below it, and its beginning without magic characters."""
     steps = pattern.key.split("/")
     first = next(number for number, step in enumerate(steps) if glob.has_magic(step))
     folder = Address(pattern.scheme, pattern.bucket, "/".join(steps[:first]))

@@ -1,4 +1,4 @@
-"""SQuAD's JSON, versions 1.1 and 2.0: articles of paragraphs, with questions about each; a record a question.
+"""A reader of SQuAD's JSON, versions 1.1 and 2.0: articles of paragraphs with questions; one record per question.
 
 The reader comes first, then the questions of an article, then the array of articles, of which one is decoded at a time.
 """
@@ -22,14 +22,14 @@ _COLUMNS: Mapping[str, str] = {
     "answers": "string",  # JSON: [{"text": "…", "start": 0}, …]
     "answer": "string",  # the first one; empty if there is none
     "answer_start": "int64",  # characters of the context before it; -1 if there is none
-    "is_impossible": "bool",  # whether it is said that the context has no answer
+    "is_impossible": "bool",  # whether the file says that the context has no answer
 }
 """The fields of a question's record, and their types as kept columns."""
 
 MAX_FILE = 256 * 2**20
-"""Bytes of the largest file that is read, decompressed: it is held whole. (SQuAD 2.0's own has 42 million.)"""
+"""Most bytes of a file, decompressed, since it is held in memory as a whole. (SQuAD 2.0's own file has 42 million.)"""
 
-_SHOWN = 30  # characters of an answer
+_SHOWN = 30  # most characters of an answer in a message
 _decode = json.JSONDecoder().raw_decode
 _BLANKS = re.compile(r"[ \t\n\r]*")
 
@@ -39,7 +39,7 @@ _Object = Mapping[str, object]
 class SquadReader(RecordReader):
     """Reads a SQuAD file, from any of its articles on; the articles are decoded one by one."""
 
-    _article = Position(0, 0, 0)  # where the newest one begins
+    _article = Position(0, 0, 0)  # where the newest article begins
 
     @classmethod
     def look(cls, file: CorpusFile, sample_size: int) -> Columns:
@@ -82,7 +82,7 @@ class SquadReader(RecordReader):
                 yield item
                 articles += 1
         except _BadJsonError as error:
-            if begin and articles == self.start.line:  # it could be read when the position was told
+            if begin and articles == self.start.line:  # it could be read when the position was taken
                 raise changed_error(self.file.name) from None
             raise CorpusError(f"cannot be read on after article {articles:,}: {error}", where=self.file.name) from None
 
@@ -106,7 +106,7 @@ def _read_text(file: CorpusFile) -> str:
 
 
 def _refuse_torn(record: Record) -> Record:
-    """A record, or what is wrong if it has half of a character."""
+    """A record as it is, or a bad record if one of its fields has half of a surrogate pair."""
     if isinstance(record, Mapping) and not is_storable(record):
         problem = "half of a surrogate pair (such as \\ud83d alone) in a field; it cannot be stored: correct it"
         return BadRecord(f"question '{shorten(record['id'])}'", problem, "", shorten(record["id"]))
@@ -117,7 +117,7 @@ def _refuse_torn(record: Record) -> Record:
 
 
 class _BadQuestionError(Exception):
-    """Ends the reading of a question: what is wrong with it, and the value."""
+    """An error that ends the reading of a question: its problem, and the value."""
 
     def __init__(self, reason: str, value: str = "") -> None:
         super().__init__(reason)
@@ -126,9 +126,10 @@ class _BadQuestionError(Exception):
 
 
 def _read_article(article: object, number: int) -> Iterator[Record]:
-    """The questions of an article, a record each; an article or paragraph that has no list of them is one bad record.
+    """The records of an article's questions; an article or paragraph that has no list of them is one bad record.
 
-    ``number`` counts from 1. An answer that does not stand in the context where it says makes the question a bad one.
+    ``number`` counts from 1. An answer that is not in the context at its ``answer_start`` makes its question a bad
+    record.
     """
     where = f"article {number}"
     paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
@@ -161,7 +162,7 @@ def _read_question(question: object, paragraph: _Object, article: _Object, where
 
 
 def _id_of(question: _Object) -> str:
-    """The id of a question, which some data sets number."""
+    """The id of a question, which is a number in some data sets."""
     number = question.get("id")
     name = str(number) if isinstance(number, int) and not isinstance(number, bool) else _string_in(question, "id")
     if not name:
@@ -225,9 +226,9 @@ class _BadJsonError(Exception):
 
 
 def _decoded_articles(text: str, begin: int = 0) -> Iterator[tuple[object, int, int]]:
-    """Decode the articles, from the one that begins at ``begin`` on, or all; each with its begin and its end.
+    """Decode the articles, from the one that begins at ``begin`` on, or all; each with its beginning and its end.
 
-    A text that is not sound is an error only after the articles before that place.
+    Damage in the text is an error only after the articles before it.
     """
     scan = _Scanner(text, begin)
     if begin == 0:
@@ -245,21 +246,21 @@ def _decoded_articles(text: str, begin: int = 0) -> Iterator[tuple[object, int, 
 
 
 class _Scanner:
-    """Goes through a JSON text, a value or a sign at a time."""
+    """A scanner of a JSON text, which takes one value or one sign (a single character) at a time."""
 
     def __init__(self, text: str, at: int) -> None:
         self._text = text
         self.at = at
 
     def peek(self) -> str:
-        """The next sign, to which it goes; nothing at the end."""
+        """Skip blanks, and return the next sign without taking it; an empty string at the end."""
         blanks = _BLANKS.match(self._text, self.at)
         assert blanks is not None
         self.at = blanks.end()
         return self._text[self.at : self.at + 1]
 
     def take(self, signs: str) -> str:
-        """Go past one of these signs."""
+        """Take and return the next sign, which must be one of ``signs``."""
         sign = self.peek()
         if not sign or sign not in signs:
             raise self.error(f"{' or '.join(map(repr, signs))} expected")
@@ -267,7 +268,7 @@ class _Scanner:
         return sign
 
     def take_value(self) -> object:
-        """Go past a value."""
+        """Take and return a value."""
         self.peek()
         try:
             value, self.at = _decode(self._text, self.at)
@@ -281,7 +282,7 @@ class _Scanner:
         return value
 
     def take_key(self) -> object:
-        """Go past a key and its colon."""
+        """Take a key and its colon, and return the key."""
         if self.peek() != '"':
             raise self.error("a key expected")
         key = self.take_value()

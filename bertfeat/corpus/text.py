@@ -1,4 +1,4 @@
-"""Text files: a document a line."""
+"""A reader of text files: one document per line."""
 
 from collections.abc import Callable, Generator
 
@@ -31,24 +31,24 @@ class TextReader:
         return Columns(file.name)
 
     def position(self, *, last: bool) -> Position:
-        """The position of the line that was given last, or else of the one after it."""
+        """The position of the line given last if ``last``, else of the one after it."""
         line = max(self._first, self._lines.given - last)
         return Position(self._lines.newest.offset_of(line), line, line)
 
     def rows(self, row: int) -> Generator[Row, None, None]:
         """Read the rows, numbered from ``row``."""
         make = self._make
-        before = row - self._first - 1  # the difference between a row's number and its line's number
+        shift = row - self._first - 1  # the difference between a row's number and its line's number
         for lines in self._lines:
             for line in lines:
                 if isinstance(line, BadLine):
-                    yield self._failure(row, row - before, line.reason, line.text)
+                    yield self._failure(row, row - shift, line.reason, line.text)
                 elif not line or line.isspace():
                     yield BlankLine(row)
                 elif problem := size_problem(line):
-                    yield self._failure(row, row - before, problem, line)
+                    yield self._failure(row, row - shift, problem, line)
                 else:
-                    yield make(row, row - before, line)
+                    yield make(row, row - shift, line)
                 row += 1
 
     def _text(self, row: int, number: int, line: str) -> Row:

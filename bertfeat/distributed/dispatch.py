@@ -13,7 +13,7 @@ TASKS_AHEAD = 2
 PATIENCE = 0.2
 """Seconds between looks at whether there is something to do, or a write has failed."""
 
-_MOST_DEATHS = 3
+_MOST_DEATHS = 3  # of workers over one task: with the third the run fails
 
 TaskKey = tuple[str, int]
 """The key of a task in every process: the name of its class, and its number."""
@@ -55,7 +55,7 @@ class Dispatch(Generic[TaskT, ResultT]):
         self._lost.append(task)
 
     def lose(self, task: TaskT, reason: str) -> None:
-        """Note that a worker died over a task, which then goes to another one."""
+        """Note that a worker died over a task, which then goes to another worker; the third death is an error."""
         self.out -= 1
         self._deaths[key_of(task)] += 1
         if self._deaths[key_of(task)] >= _MOST_DEATHS:

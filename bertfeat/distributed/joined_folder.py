@@ -1,4 +1,4 @@
-"""A folder on which runs that join are at work: what they agree on, and who of them changes what all rely on.
+"""A folder on which joined runs work together: the record that they agree on, and the lock for changes to it.
 
 ``bertfeat info`` looks at it from outside (:func:`run_status`).
 """
@@ -41,7 +41,7 @@ from bertfeat.io import (
     write_json,
 )
 
-_SILENT = 3.0  # seconds of waiting of which nothing is said
+_SILENT = 3.0  # seconds of waiting before a warning
 _log = logging.getLogger("bertfeat")
 
 
@@ -70,19 +70,19 @@ def write_run_record(folder: Location, record: RunRecord) -> None:
 
 
 class JoinedFolder:
-    """The folder as one of the runs sees it. Its record says which run it is; what changes it, holds the lock."""
+    """The folder as one of the runs sees it. Its record says which run writes it; changes are made with the lock."""
 
     def __init__(self, run: SharedRun, lease: float) -> None:
         self._run, self._lease = run, lease
         self.folder: Location = run.job.folder
-        self._kin = f"{PRESENCE}{run.identity[:16]}-"
+        self._kin = f"{PRESENCE}{run.identity[:16]}-"  # how the names of this run's presence claims begin
         self._presence: Lease | None = None
 
     def prepare(self) -> bool:
-        """Have the folder ready for this run, which the first one to join does; False if the set is finished.
+        """Prepare the folder for this run, which the first process to join does; False if the set is finished.
 
         Raises:
-            FolderLockedError: a run that does not join is at work on it, or runs of other settings or another corpus.
+            FolderLockedError: a run that does not join is at work on it, or runs with other settings or another corpus.
             SettingsDifferError: it holds parts of other settings.
         """
         # others see that this run is at work, also while it has no task
@@ -94,14 +94,14 @@ class JoinedFolder:
             return self._begin() is not None
 
     def distrust(self) -> None:
-        """Have the next run look at every part: one is damaged, or of another plan."""
+        """Make the next run look at every part: one is damaged, or of another plan."""
         with self._alone():
             record = read_run_record(self.folder)
             if record is not None and self._is_ours(record):
                 write_run_record(self.folder, replace(record, sorted_out=False))
 
     def leave(self) -> None:
-        """Show no more that this run is at work."""
+        """Stop showing that this run is at work."""
         if self._presence is not None:
             self._presence.release()
         if isinstance(self.folder, Path):
@@ -121,7 +121,7 @@ class JoinedFolder:
         raise self._taken_over()
 
     def sort_out(self, parts: Sequence[PlannedPart]) -> bool:
-        """Have the parts of other plans removed, once for all who joined; False if the set is finished."""
+        """Remove the parts of other plans, once for all processes that joined; False if the set is finished."""
         record = read_run_record(self.folder)
         if record is not None and self._is_ours(record) and record.sorted_out and record.parts is not None:
             return True
@@ -136,7 +136,7 @@ class JoinedFolder:
         return True
 
     def finish(self, finish: Callable[[], None]) -> None:
-        """Write the manifest, if no other one has, and remove what was needed for working together."""
+        """Write the manifest, unless another process has, and remove what was needed for working together."""
         with self._alone() as lock:
             if finished_as(self.folder, self._run.identity) is None:
                 if not self._is_ours(read_run_record(self.folder)):
@@ -159,7 +159,7 @@ class JoinedFolder:
             return None
         if record is not None and self._is_ours(record):
             return record
-        # without a record whoever is at work stops at its next look
+        # if there is no record, other runs at work stop by themselves at their next look
         if record is not None and joined_at_work(self.folder, self._lease, but=self._kin):
             raise FolderLockedError(
                 "others have joined on it with other settings, or over another state of the corpus",
@@ -185,8 +185,8 @@ class JoinedFolder:
 
     @contextmanager
     def _alone(self) -> Iterator[FolderLock]:
-        """Lock the folder for a moment; others of this run who do so are waited for, and any other run for a while."""
-        begin, told = time.monotonic(), False
+        """Lock the folder for a moment, after waiting for processes of this run, or for a while for any other run."""
+        begin, has_warned = time.monotonic(), False
         with ExitStack() as stack:
             while True:
                 try:
@@ -196,14 +196,14 @@ class JoinedFolder:
                     waited = time.monotonic() - begin
                     if waited > 2 * self._lease and not self._has_kin_with_lock():
                         raise
-                    if waited > _SILENT and not told:
+                    if waited > _SILENT and not has_warned:
                         _log.warning("%s; waiting", error)
-                        told = True
+                        has_warned = True
                     time.sleep(random.uniform(0.05, 0.5))
             yield held
 
     def _has_kin_with_lock(self) -> bool:
-        """Whether one of this run has the lock, which it may need for long: where it looks through a million parts."""
+        """Whether a process of this run has the lock, which it may need for long: to look through a million parts."""
         if self._is_ours(read_run_record(self.folder)) or finished_as(self.folder, self._run.identity) is not None:
             return True
         holder = lock_holder(self.folder)
@@ -240,12 +240,12 @@ class RunStatus:
 
     parts: int | None  # of the plan; None where it is not known
     rows: int | None
-    at_work: tuple[WorkerClaim, ...]  # those that died are among them until their leases are over
+    at_work: tuple[WorkerClaim, ...]  # those that died are among them until their leases expire
 
 
 @checked
 def run_status(folder: str | Path | Address) -> RunStatus:
-    """Look at who is at work on a folder.
+    """Find the processes that are at work on a folder.
 
     Raises:
         DamagedError: what joined runs have recorded there cannot be read.

@@ -1,9 +1,9 @@
 """Joined runs: independent processes that share nothing but a folder, each taking the next part that nobody has.
 
-In the folder's ``.bertfeat``, while the set is being written: ``run.json`` says which run it is, ``plan/`` holds the
-scans of the files, each made by one of those who joined, and ``claims/`` says who is at work on what. A claim has a
-lease (:class:`bertfeat.io.Lease`), so what a dead process had is taken over. Claims only save work: a part's first
-writer wins, and all write the same bytes.
+The folder's ``.bertfeat`` holds, while the set is being written, ``run.json``, which says which run it is; ``plan/``,
+with the scans of the files, each made by one of the processes; and ``claims/``, which says who is at work on what. A
+claim has a lease (:class:`bertfeat.io.Lease`), so the tasks of a dead process are taken over. Claims only save work: a
+part's first writer wins, and all write the same bytes.
 """
 
 import random
@@ -50,13 +50,13 @@ from bertfeat.io import (
 
 _READERS = 16  # scans that are read at once
 _LEAST_PAUSE, _MOST_PAUSE = 0.1, 5.0  # seconds between two looks at the folder: more and more, while others work
-_SECONDS_TO_RELEASE = 5.0  # that claims are given up in, at the end; later they run out by themselves
+_SECONDS_TO_RELEASE = 5.0  # for giving up claims at the end; those that are left expire by themselves
 
 
 class Join(Sharing):
     """A run that works together with others like it, on any machines that see the folder.
 
-    ``lease``: after how many seconds without a sign of life what another one has claimed is taken over.
+    ``lease``: seconds without a sign of life after which the claims of another process are taken over.
     """
 
     several_writers = True
@@ -71,7 +71,7 @@ class Join(Sharing):
 
     @contextmanager
     def hold(self, folder: Location) -> Iterator[None]:
-        """Give up the claims at the end; nobody is kept out."""
+        """Give up the claims at the end; other runs are not kept out."""
         del folder
         try:
             yield
@@ -97,7 +97,7 @@ class Join(Sharing):
         return self._agenda
 
     def finish(self, folder: Location, size: PlanSize, finish: Callable[[], None]) -> None:
-        """Write the manifest, if no other one has, and remove what was needed for working together."""
+        """Write the manifest, unless another process has, and remove what was needed for working together."""
         del folder, size
         assert self._folder is not None
         self._folder.finish(finish)
@@ -115,14 +115,14 @@ class _JoinAgenda:
         self._claims: dict[TaskKey, Lease] = {}  # of this process
         self._left: dict[TaskKey, Task] = {key_of(task): task for task in scan_tasks(run.job.files)}
         self._open: deque[Task] = deque()  # that nobody was at work on at the last look
-        self._looked, self._next = float("-inf"), 0
+        self._looked, self._next = float("-inf"), 0  # when it last looked; the number of the task to go on from
         self._lock = threading.Lock()
         self._planned = self.done = not shared.prepare()
         self._taking = ContextPool(1, "bertfeat-claims")
 
     def take(self) -> Task | None:
         """A task that has neither a result nor a live claim; None where there is none now."""
-        # on a thread of its own: Ctrl-C between a claim and its note would leave a claim that nobody gives up
+        # on a thread of its own: Ctrl-C between making a claim and noting it would leave a claim that nobody gives up
         return self._taking.submit(copy_context().run, self._take).result()
 
     def _take(self) -> Task | None:
@@ -157,7 +157,7 @@ class _JoinAgenda:
                 self._claims.pop(key_of(task), None)  # only now: Ctrl-C may come at any moment
 
     def end(self) -> list[Callable[[], None]]:
-        """Give out no more tasks; what has to be called to give up what this process holds."""
+        """Stop giving out tasks; returns the functions to call to give up the claims of this process."""
         self.done = True  # a thread that is still asking gets no more
         locked = self._lock.acquire(timeout=_SECONDS_TO_RELEASE)  # else the thread that has it waits for the storage
         claims, self._claims = list(self._claims.values()), {}
@@ -187,8 +187,9 @@ class _JoinAgenda:
         self._looked = time.monotonic()
 
     def _in_turn(self, tasks: list[Task]) -> deque[Task]:
-        """Tasks in the order in which this process takes them: on from its last one. The first one is anywhere, if
-        others are at work: so they are not always at the same ones.
+        """Tasks in the order in which this process takes them: on from its last one.
+
+        If others are at work, the first one is chosen at random, so that they do not all try to take the same tasks.
         """
         if not self._next and tasks and len(tasks) + len(self._claims) < len(self._left):
             self._next = random.choice(tasks).number
@@ -196,13 +197,13 @@ class _JoinAgenda:
         return deque((*tasks[at:], *tasks[:at]))
 
     def _end(self) -> None:
-        """There is nothing left to do: the set is finished."""
+        """Note that nothing is left to do: the set is finished."""
         self._left.clear()
         self._open.clear()
         self._planned = self.done = True
 
     def _drop(self, finished: set[TaskKey]) -> None:
-        """Strike off what is done, unless this process is at it."""
+        """Drop finished tasks from those that are left, unless this process is at work on them."""
         for key in finished & self._left.keys() - self._claims.keys():
             task = self._left.pop(key)
             if isinstance(task, PlannedPart):
@@ -237,7 +238,7 @@ class _JoinAgenda:
         return self._folder / SCANS / self._plan_name / f"scan-{number:05d}.json"
 
     def _make_plan(self) -> bool:
-        """Put the scans of all together; every process gets the same plan. False if the set is finished."""
+        """Make the plan from the scans of all processes; each gets the same plan. False if the set is finished."""
         try:
             parts = list(self._plan_parts())
         except FileNotFoundError:  # removed by others: they have finished the set, or have to begin anew
@@ -258,7 +259,7 @@ class _JoinAgenda:
 
 
 def _call_all(functions: Sequence[Callable[[], None]]) -> None:
-    """Call functions that ask the storage, and wait for them, if it answers soon."""
+    """Call functions that access the storage, and wait for them together for ``_SECONDS_TO_RELEASE`` at most."""
     end = time.monotonic() + _SECONDS_TO_RELEASE
     threads = [threading.Thread(target=function, daemon=True) for function in functions]
     for thread in threads:

@@ -1,4 +1,4 @@
-"""The parts of all shards in one folder, which becomes the feature set that a single run would have made."""
+"""The merging of shards: their parts are put into one folder, which becomes the feature set of a single run."""
 
 import os
 import shutil
@@ -45,7 +45,7 @@ from bertfeat.io import (
 )
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 
-_AT_ONCE = 8  # parts in object storage that are on their way
+_AT_ONCE = 8  # parts that are read or transferred at the same time if object storage is involved
 _BLOCK = 16 << 20  # bytes of them that are fetched at once
 
 
@@ -86,9 +86,9 @@ def merge_features(
     """Put the parts of all shards of one run together; the result is the feature set of a single run.
 
     ``folders`` are those of the shards, in any order; they are not changed. Every part is checked to be as it was
-    written, and the rows of the corpus to be all there, once each. On one local file system parts get another name
-    (a hard link) and take no more room. Merging again redoes what has changed since. ``overwrite`` replaces another
-    feature set in ``output``.
+    written, and the rows of the corpus to be complete, each once. On one local file system parts are hard links, which
+    take no additional space. Merging again redoes what has changed since. ``overwrite`` replaces another feature set in
+    ``output``.
 
     Raises:
         FeatureSetError: a shard is missing, unfinished, or of another run; or ``output`` holds something else.
@@ -159,7 +159,7 @@ class _Merge:
         try:
             if read_footer(path).sha256 != part.entry.sha256:
                 return False
-            if not isinstance(path, Address):  # object storage keeps what was written, or tells
+            if not isinstance(path, Address):  # object storage keeps what was written, or reports an error
                 check_part(path)
         except (FeatureSetError, FileNotFoundError):
             return False
@@ -199,7 +199,7 @@ class _Merge:
         return True
 
     def _each(self, step: str, do: Callable[[ShardPart], bool], parts: Sequence[ShardPart]) -> set[int]:
-        """Do something with parts, several at once in object storage; gives the numbers of those it held for."""
+        """Call ``do`` for each part, several at once in object storage; returns the numbers of those it holds for."""
         remote = isinstance(self._folder, Address) or any(isinstance(part.path, Address) for part in parts)
         held, pool = set[int](), ContextPool(_AT_ONCE if remote else 1, "bertfeat-merge")
         try:
@@ -260,7 +260,7 @@ def _times_of(shards: Sequence[ShardFolder]) -> dict[str, object]:
 
 
 def _version_warnings(shards: Sequence[ShardFolder]) -> tuple[str, ...]:
-    """Return warnings of differing versions, by which the parts are not those of a single run to the last digit."""
+    """Return a warning if versions differ, with which parts may differ from those of a single run by rounding."""
     differing = {
         name: values
         for name, values in _all_versions([shard for shard in shards if shard.record.numbers]).items()

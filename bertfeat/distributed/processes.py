@@ -1,4 +1,4 @@
-"""Worker processes of this machine, each with all that it needs: one a GPU, or several on the cores of a CPU."""
+"""Worker processes on this machine, each with all that it needs: one per GPU, or several on the cores of a CPU."""
 
 import contextlib
 import ctypes
@@ -24,11 +24,11 @@ _SECONDS_TO_END = 5.0
 
 
 class Processes:
-    """Worker processes of this machine: one for each of ``devices``, or so many ``workers`` on one device.
+    """Worker processes on this machine: one for each of ``devices``, or a number of ``workers`` on one device.
 
     Each gets an equal share of the cores as threads. A process that dies is replaced, and its parts are done again.
-    They import the program's main module, so a script of one's own begins its work under ``if __name__ ==
-    "__main__":``, as multiprocessing asks.
+    The processes import the program's main module, so a script must begin its work under ``if __name__ ==
+    "__main__":``, as multiprocessing requires.
     """
 
     @checked
@@ -52,19 +52,19 @@ class Processes:
         """Have every task of the agenda done.
 
         Raises:
-            BertfeatError: of a worker; or three died over one part.
+            BertfeatError: a worker raised it, or three workers died over one part.
         """
         dispatch = Dispatch(job, agenda)
         threads = max(1, job.threads_in_use() // self.workers)
         crew: list[_WorkerProcess[TaskT, ResultT]] = []
         try:
             for device in self.devices:
-                crew.append(_WorkerProcess(job, device, threads))  # one by one: those that there are must be ended
+                crew.append(_WorkerProcess(job, device, threads))  # one by one: those that have started must be ended
             while not dispatch.done:
-                for ahead in range(1, TASKS_AHEAD + 1):  # each gets a first one before any gets a second one
+                for ahead in range(1, TASKS_AHEAD + 1):  # each worker gets a first task before any gets a second
                     for worker in crew:
                         worker.fill(dispatch, ahead)
-                # one that has too little to do looks again, as tasks may also come from elsewhere
+                # while a worker has too few tasks, look for more again and again: they may also come from elsewhere
                 patience = None if all(worker.is_full for worker in crew) else PATIENCE
                 wait([sign for worker in crew for sign in worker.signs_of_life], patience)
                 for worker in crew:
@@ -103,16 +103,16 @@ class _WorkerProcess(Generic[TaskT, ResultT]):
 
     @property
     def is_full(self) -> bool:
-        """Whether it has as many tasks as it should have."""
+        """Whether it has :data:`TASKS_AHEAD` tasks, the most at a time."""
         return len(self._tasks) >= TASKS_AHEAD
 
     def fill(self, dispatch: Dispatch[TaskT, ResultT], most: int) -> None:
-        """Give it so many tasks."""
+        """Give it tasks until it has ``most``, if there are so many; start it again first if it died."""
         while len(self._tasks) < most and (task := dispatch.take()) is not None:
             if self._died:  # started anew only now, when there is something to do
                 self._start()
             self._tasks[key_of(task)] = task
-            with contextlib.suppress(OSError):  # it died, as is seen soon
+            with contextlib.suppress(OSError):  # it died, which is noticed soon
                 self._connection.send(task)
 
     def take_results(self, dispatch: Dispatch[TaskT, ResultT]) -> None:
@@ -158,7 +158,7 @@ class _WorkerProcess(Generic[TaskT, ResultT]):
         self._connection.close()
 
     def wait_for_end(self) -> None:
-        """Wait for its end, for some seconds."""
+        """Wait for its end, for a few seconds."""
         self._process.join(_SECONDS_TO_END)
 
     def kill(self) -> None:
@@ -177,7 +177,7 @@ def _serve(
     spelling: Spelling,
     parent: int,
 ) -> None:
-    """The life of a worker process."""
+    """Run a worker process: do the tasks from the connection, and send back the results, or an error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with(parent)
     sending = threading.Lock()
@@ -202,12 +202,12 @@ def _serve(
                 receive=receive,
                 done=lambda task, result: send((key_of(task), result)),
             )
-        except Exception as error:  # told in the run's process
+        except Exception as error:  # raised again in the run's process
             send(_as_message(error))
 
 
 def _as_message(error: Exception) -> Exception:
-    """An error as it can be sent. One that is a bug brings the place where it was raised."""
+    """An error in a form that can be sent; one that is a bug has a note with its traceback."""
     if not isinstance(error, BertfeatError):
         error.add_note(f"in a worker process:\n{traceback.format_exc()}")
     try:
@@ -219,7 +219,7 @@ def _as_message(error: Exception) -> Exception:
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Have processes that are started here not end by Ctrl-C, which reaches them too: the run's process ends them."""
+    """Keep Ctrl-C from ending processes that are started here, which it reaches too: the run's process ends them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,7 +1,7 @@
-"""Ray as the engine: actors, each with all that it needs, on all machines of a cluster.
+"""Ray as the engine of a run: actors, each with all that it needs, on all machines of a cluster.
 
-Ray places the actors by the resources that they need, starts them again when they or their nodes die, and has the
-cluster grow for those that find no place. No data go through it: the actors read and write storage by themselves.
+Ray places the actors by the resources that they need, starts them again when they or their nodes die, and lets the
+cluster grow for those that do not fit. No data go through Ray: the actors read and write storage by themselves.
 """
 
 import contextlib
@@ -35,25 +35,25 @@ from bertfeat.io import ContextPool
 if TYPE_CHECKING:
     import ray
 
-_NOTED_SECONDS = 1.0  # that a wait for results takes at most, before new actors are looked for
-_SILENT_SECONDS = 60.0  # of waiting for the first actor of which nothing is said
-_SECONDS_TO_START = 120.0  # that an actor may die at each of its starts before it is given up
-_SECONDS_APART = 5.0  # that two calls of an actor arrive in at most; the earlier one may have been lost with the actor
+_NOTED_SECONDS = 1.0  # most of one wait for results; then the actors are looked at again
+_SILENT_SECONDS = 60.0  # of waiting for the first actor before a warning
+_SECONDS_TO_START = 120.0  # an actor that has died at each of its starts for this time is given up
+_SECONDS_APART = 5.0  # most of a wait for the earlier call of an actor, which may have been lost with the actor
 _FORWARDED = ("AWS_", "AZURE_", "GOOGLE_", "BERTFEAT_", "HF_", "OMP_WAIT_", "ONEDNN_", "LRU_CACHE_", "MALLOC_")
-_ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}  # the arena of a thread, where actors compute, would return freed memory
+_ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}  # actors compute on threads, whose own arenas would return freed memory
 _SECONDS_TO_CONNECT = 10.0
 _SECONDS_BETWEEN_TRIES = 5.0
-_SECONDS_OUT_OF_REACH = 40.0
+_SECONDS_OUT_OF_REACH = 40.0  # of the head, after which the cluster counts as lost
 _ATTEMPTS = "RAY_gcs_server_port_wait_time_s"  # environment variable: the number of tries to connect
 _log = logging.getLogger("bertfeat")
 
 
 class RayCluster:
-    """Workers on a Ray cluster, or on a Ray of this machine that is started for the run.
+    """Workers on a Ray cluster, or on a local Ray that is started for the run.
 
-    ``address`` is the cluster's (``auto``: the one that this machine belongs to). ``workers`` defaults to one a GPU, or
-    where there are none one for every ``cpus_per_worker`` cores, or one a node. Storage, corpus and model must be found
-    by the same names on every node; the environment's credentials are handed on.
+    ``address`` is the cluster's (``auto``: the one that this machine belongs to). ``workers`` defaults to one per
+    ``gpus_per_worker`` GPUs (by default 1); without GPUs to one per ``cpus_per_worker`` cores, or else one per node.
+    Storage, corpus and model must have the same names on every node; the environment's credentials are handed on.
     """
 
     @checked
@@ -75,7 +75,8 @@ class RayCluster:
 
         Raises:
             UsageError: Ray is not installed.
-            BertfeatError: the cluster cannot be reached, or no longer; or of a worker; or three died over one part.
+            BertfeatError: the cluster cannot be reached, or no longer; or a worker raised it; or three workers died
+                over one part.
         """
         connection, context, stopped = contextlib.ExitStack(), copy_context(), threading.Event()
         # on a thread of its own: what a signal raises would end Ray's native code halfway
@@ -85,7 +86,7 @@ class RayCluster:
                 _take_sigterm_back()
                 pool.submit(context.run, self._work, module, job, Dispatch(job, agenda), stopped).result()
             except ClusterLostError:
-                connection.pop_all()  # a farewell would find nobody, and wait
+                connection.pop_all()  # without closing it, which would wait for a head that is gone
                 raise
             finally:
                 stopped.set()
@@ -95,7 +96,7 @@ class RayCluster:
         self, module: Any, job: Job[TaskT, ResultT], dispatch: Dispatch[TaskT, ResultT], stopped: threading.Event
     ) -> None:
         crew = _Crew(module, job, *self._resources(module))
-        head = HeadWatch(getattr(module.get_runtime_context(), "gcs_address", None))  # ray:// tells none
+        head = HeadWatch(getattr(module.get_runtime_context(), "gcs_address", None))  # None with ray://
         try:
             crew.work(dispatch, stopped, head)
         except ClusterLostError:
@@ -118,7 +119,7 @@ class RayCluster:
             workers = sum(int(count / self.cpus_per_worker) for count in cores)
             return self.workers or max(1, workers), self.cpus_per_worker, 0.0
         workers = self.workers or max(1, sum(count > 0 for count in cores))
-        # the most with which all find a place; where there are too few cores, the cluster may grow
+        # the most cores per worker with which all workers fit; where there are too few cores, the cluster may grow
         sizes = range(max(cores, default=0), 0, -1)
         return workers, next((float(c) for c in sizes if sum(count // c for count in cores) >= workers), 1.0), 0.0
 
@@ -176,7 +177,7 @@ class _Crew(Generic[TaskT, ResultT]):
 
     def _fill(self, running: Iterable[int], dispatch: Dispatch[TaskT, ResultT]) -> None:
         has = Counter(number for number, _ in self._tasks.values())
-        for ahead in range(1, TASKS_AHEAD + 1):  # each gets a first one before any gets a second one
+        for ahead in range(1, TASKS_AHEAD + 1):  # each actor gets a first task before any gets a second
             for number in running:
                 if has[number] < ahead and (task := dispatch.take()) is not None:
                     before = [key_of(each) for actor, each in self._tasks.values() if actor == number]
@@ -242,7 +243,7 @@ class _Crew(Generic[TaskT, ResultT]):
 
 
 def _cause_of(error: Any) -> BaseException:
-    """The error that a worker raised."""
+    """The error that a worker raised; a RuntimeError with Ray's text for one that is a bug."""
     cause = error.cause
     return cause if isinstance(cause, BertfeatError | OSError | MemoryError) else RuntimeError(str(error))
 
@@ -383,7 +384,7 @@ def _connected_ray(address: str | None) -> Iterator[Any]:
         yield ray
         return
     handed_on = _ONE_ARENA | {name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)}
-    logging.getLogger("ray").setLevel(logging.ERROR)  # it would say that it takes no signals on this thread
+    logging.getLogger("ray").setLevel(logging.ERROR)  # Ray would log that it takes no signals on this thread
     try:
         if address is not None:
             _check_reachable(address)

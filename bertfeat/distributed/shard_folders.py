@@ -1,4 +1,4 @@
-"""The folders of all shards of one run: whether they are complete, of one run, and which parts they hold."""
+"""The folders of all shards of one run: checks that they are complete and of one run, and the parts that they hold."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -59,7 +59,7 @@ class ShardFolder:
 
     @property
     def remedy(self) -> str:
-        """The advice by which it is made anew, or mended: its command."""
+        """The remedy in errors about the shard: to run its command again, which makes it anew or repairs it."""
         return f"run its command again: {_shard_command(self.record, self.record.index)} -o {self.folder} …"
 
     def headers(self) -> Iterator[PartHeader]:
@@ -103,14 +103,14 @@ def open_shards(folders: Sequence[Location]) -> list[ShardFolder]:
     _refuse_repeated(folders)
     shards = sorted(map(ShardFolder.open, folders), key=lambda shard: shard.record.index)
     _refuse_other_count(shards)
-    _refuse_twice(shards)
+    _refuse_repeated_index(shards)
     _refuse_missing(shards)
     _refuse_another_run(shards)
     return shards
 
 
 def collect_parts(shards: Sequence[ShardFolder]) -> list[ShardPart]:
-    """The parts of all shards by number, every row of the corpus once."""
+    """The parts of all shards, sorted by number and checked to have every row of the corpus once."""
     found = [(part, shard) for shard in shards for part in shard.parts()]
     found.sort(key=lambda pair: pair[0].entry.number)
     row, plan = 0, sha256()
@@ -148,7 +148,7 @@ def refuse_shard_place(target: Location, shards: Sequence[ShardFolder]) -> None:
 
 
 def _own_name(folder: Location) -> Location:
-    """The name of a folder that it has whatever it is called: of two names for one folder both have the same."""
+    """The canonical name of a folder, which is the same for any two names of one folder."""
     return folder if isinstance(folder, Address) else real_path(folder)
 
 
@@ -180,7 +180,7 @@ def _refuse_other_count(shards: Sequence[ShardFolder]) -> None:
             )
 
 
-def _refuse_twice(shards: Sequence[ShardFolder]) -> None:
+def _refuse_repeated_index(shards: Sequence[ShardFolder]) -> None:
     for one, other in pairwise(shards):
         if one.record.index == other.record.index:
             raise FeatureSetError(
@@ -222,7 +222,7 @@ def _refuse_another_run(shards: Sequence[ShardFolder]) -> None:
 
 
 def _most_common(shards: Sequence[ShardFolder], of: Callable[[ShardRecord], Hashable]) -> ShardFolder:
-    """A shard that has in common with the most others what they should all have in common."""
+    """A shard with the most common value of ``of``, which should be the same for all shards."""
     counts = Counter(of(shard.record) for shard in shards)
     return max(shards, key=lambda shard: counts[of(shard.record)])
 

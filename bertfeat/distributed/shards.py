@@ -1,7 +1,7 @@
-"""Shards: runs that share out the parts of one corpus by their numbers, each into a folder of its own.
+"""Shards: runs that divide the parts of one corpus among them by number, each with a folder of its own.
 
-They need to know nothing of each other, so any scheduler can start them; :mod:`bertfeat.distributed.merging` puts their
-parts together.
+They need not know of each other, so any scheduler can start them; :mod:`bertfeat.distributed.merging` puts their parts
+together.
 """
 
 import re
@@ -31,10 +31,10 @@ _NUMBER = re.compile(r"part-([0-9]{5,18})\.parquet")
 
 
 class Shard(Sharing):
-    """The run of one shard: of ``count`` runs over one corpus the one that makes every ``count``-th part.
+    """The sharing of one shard's run: of ``count`` runs over one corpus, each makes every ``count``-th part.
 
-    ``index`` goes from 0 to ``count - 1``, as in the arrays of schedulers. Each run reads the whole corpus, to know
-    where parts begin, and computes its own ones only. All have the same settings; each has another folder.
+    ``index`` goes from 0 to ``count - 1``, as in the job arrays of schedulers. Each run reads the whole corpus, to know
+    where parts begin, but computes only its own parts. All have the same settings; each has a folder of its own.
     """
 
     @checked
@@ -80,10 +80,10 @@ class Shard(Sharing):
         return part.number % self.count == self.index
 
     def agenda(self, run: SharedRun) -> None:
-        """The run plans its own tasks.
+        """Check the folder; the run plans its own tasks.
 
         Raises:
-            FeatureSetError: the folder holds another shard, or something that is none.
+            FeatureSetError: the folder holds another shard, or something that is not a shard.
         """
         folder = run.job.folder
         if not run.overwrite and (there := _other_content(folder, self)):
@@ -151,7 +151,7 @@ def _other_content(folder: Location, shard: Shard) -> str:
         if record is None and read_manifest(folder) is not None:
             return "a whole feature set"
     except DamagedError:
-        record = None  # its parts tell
+        record = None  # its parts show which shard it is
     if record is not None:
         return "" if (record.index, record.count) == (shard.index, shard.count) else str(record)
     for path in list_parts(folder):

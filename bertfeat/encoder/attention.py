@@ -1,5 +1,5 @@
 """Self-attention over packed sequences: our own kernel on CPU, Flash Attention 2 on CUDA, or else torch's
-attention over groups of like length.
+attention over groups of similar length.
 
 Shapes: ``T`` tokens of a batch, ``S`` sequences, ``A`` heads, ``d`` head width, ``H = A·d``.
 """
@@ -33,7 +33,7 @@ class Attention(Protocol):
 def make_attention(
     lengths: NDArray[np.int64], device: torch.device, dtype: torch.dtype, width: int, bias: Tensor | None = None
 ) -> Attention:
-    """Choose the form of attention for one batch's sequences, which must stand in order of length.
+    """Choose the form of attention for one batch's sequences, which must be sorted by length.
 
     ``width`` is that of a head; ``bias`` is added to scores by distance, ``[A, 2F + 1]`` (:class:`KernelAttention`).
     """
@@ -51,8 +51,8 @@ def make_attention(
 class KernelAttention:
     """Attention over sequences of any length side by side, without padding; batch mates change nothing.
 
-    ``bias`` is added to scores, by head and by how far a key is from its query: ``[A, 2F + 1]``, from the key that
-    stands F before the query to the one that stands F after it, in float32.
+    ``bias`` is added to scores, by head and by how far a key is from its query: ``[A, 2F + 1]`` in float32, from the
+    key that stands F before the query to the one that stands F after it, where F is the largest distance.
     """
 
     def __init__(self, lengths: NDArray[np.int64], kernels: Kernels, bias: Tensor | None = None) -> None:
@@ -73,9 +73,9 @@ class KernelAttention:
         return self._attend(asked, key, value, self._singles, self._plain(asked))
 
     def of_heads(self, query: Tensor, key: Tensor, value: Tensor, scale: float, before: int, after: int) -> Tensor:
-        """Attend to so many keys before and after a query's own, whose heads may be fewer than those of queries.
+        """Attend to ``before`` and ``after`` keys around a query's own place; keys may have fewer heads than queries.
 
-        Shape: ``[T, A, d]``, ``[T, A/G, d]``, ``[T, A/G, d]`` → ``[T, H]``.
+        Shape: ``[T, A, d]``, ``[T, A/G, d]``, ``[T, A/G, d]`` → ``[T, H]``, with ``G`` query heads per key head.
         """
         return self._attend(query, key, value, self._bounds, _Reach(scale, before, after))
 
@@ -111,8 +111,8 @@ class KernelAttention:
             before=reach.before,
             after=reach.after,
             farthest=0 if bias is None else bias.shape[1] // 2,
-            out_tile=16 * out.stride(0),
-            out_column=32,
+            out_tile=16 * out.stride(0),  # values from 16 rows to the next
+            out_column=32,  # values from 32 values of a row to the next
             longest=self._longest,
             type=TYPES[query.dtype],
             form=form,
@@ -242,8 +242,9 @@ def flash_attention(
 ) -> Tensor:
     """Attend within each sequence. Shape: ``[T, A, d]``, ``[U, B, d]``, ``[U, B, d]`` → ``[T, A, d]``.
 
-    The operator below :func:`torch.nn.attention.varlen.varlen_attn`, whose first call imports torch's compiler for some
-    4 seconds.
+    There are ``U`` keys with ``B`` heads. This calls the operator below
+    :func:`torch.nn.attention.varlen.varlen_attn`, since the first call of that function takes some 4 seconds to import
+    torch's compiler.
 
     Args:
         bounds: Where each sequence begins among the queries and among the keys, and the end of the last one.
@@ -260,7 +261,7 @@ def flash_attention(
 
 
 class VarlenAttention:
-    """Attention over sequences of any length side by side, without padding; rows after the last one hold anything."""
+    """Attention over sequences of any length side by side, without padding; rows after the last one are undefined."""
 
     def __init__(self, bounds: Tensor, longest: int) -> None:
         self._bounds, self._longest = bounds, longest

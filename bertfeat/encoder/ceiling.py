@@ -1,4 +1,4 @@
-"""Rates at which this hardware multiplies: the ceiling and the peak that an encoder's speed is measured against."""
+"""Measured multiplication rates of this hardware: the ceiling and the peak to compare an encoder's speed with."""
 
 import time
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from bertfeat.encoder.precision import Precision
 from bertfeat.encoder.weights import Affine
 from bertfeat.io import keep_freed_memory
 
-_PROBED = 500_000_000  # operations by which the time of a longer loop is estimated
-_PEAK_SECONDS = 0.1  # of that loop
+_PROBED = 500_000_000  # operations of a first loop, to estimate how many the measured loop needs
+_PEAK_SECONDS = 0.1  # of the measured loop
 
 
 def block_flop(hidden: int, inner: int) -> int:
@@ -31,8 +31,8 @@ def product_rate(
 ) -> float:
     """Measure the rate of a block's four products (QKV, output, up, down) one by one, weighted by their operations.
 
-    Operations a second, the median of ``repeats`` after a warm-up; ``rows`` tokens at once. In int8 the products are
-    our own, and what they multiply is quantized first.
+    Returns operations per second, the median of ``repeats`` runs after a warm-up; each has ``rows`` tokens at once. In
+    int8 the products are our own, and their inputs are quantized first.
     """
     if device.type == "cpu":
         keep_freed_memory()  # fresh pages are no part of a product
@@ -61,8 +61,8 @@ def product_rate(
 def peak_rate(precision: Precision, device: torch.device) -> float | None:
     """Measure the rate of multiply-adds in registers, on all threads at once, which no product can pass.
 
-    Operations a second, by the instructions that kernels use in this precision; None on a GPU, and where there are no
-    kernels for x86-64.
+    Returns operations per second, with the instructions that kernels use in this precision; None on a GPU, and where
+    there are no kernels for x86-64.
     """
     kernels, instructions = find_kernels(), kernels_in_use(device, precision)
     if kernels is None or instructions in ("none", "neon"):

@@ -1,6 +1,6 @@
-"""A process that is forked after an encoder was loaded computes on one thread.
+"""The limit of one thread for processes that are forked after an encoder was loaded.
 
-OpenMP's threads do not exist in a forked process, and its first computation on several threads would wait for ever.
+OpenMP's threads do not exist in a forked process, and its first computation on several threads would wait forever.
 """
 
 import logging
@@ -10,12 +10,12 @@ from functools import cache
 import torch
 
 _log = logging.getLogger(__name__)
-_warning_is_due = [False]  # whether this process was forked from one with several threads, and did not say so yet
+_warning_is_due = [False]  # whether this process was forked from one with several threads, and has not warned yet
 
 
 @cache
 def watch_forks() -> None:
-    """From now on, let processes that are forked from this one compute on one thread."""
+    """Make processes that are forked from this one, from now on, compute on one thread."""
     os.register_at_fork(after_in_child=_on_one_thread)
 
 

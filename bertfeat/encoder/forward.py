@@ -24,11 +24,11 @@ from bertfeat.io import stage
 from bertfeat.models import Model, one_line_message, silence_transformers
 from bertfeat.tokens import TokenBatch, ranges
 
-_READS_TYPES = frozenset({"xlnet"})  # segments that are no rows of a table
+_READS_TYPES = frozenset({"xlnet"})  # model types that read segments without an embedding table for them
 
 
 class TransformersForward:
-    """A module and how it is called. Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width."""
+    """A module and the form in which it is called. Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width."""
 
     def __init__(self, model: Model, module: nn.Module, precision: Precision, device: torch.device) -> None:
         self._precision = precision
@@ -38,7 +38,7 @@ class TransformersForward:
         self._pad = max(0, model.sizes.pad_token_id or 0)
         self._has_types = (model.sizes.type_vocab_size or 0) > 1 or model.config.model_type in _READS_TYPES
         rotary = getattr(model.library_config, "position_embedding_type", None) == "rotary"
-        self._first_position = 0 if rotary else model.first_position  # ESM's turn by places, whatever stands there
+        self._first_position = 0 if rotary else model.first_position  # ESM's count places, whatever token is there
         self._module = module.to(device).eval()
         self._blocks = _block_list(self._module, self.num_layers)
         self._takes_positions = "position_ids" in inspect.signature(self._module.forward).parameters
@@ -53,31 +53,31 @@ class TransformersForward:
 
     @property
     def could_stop_early(self) -> bool:
-        """Whether the blocks were found, between which layers can be caught."""
+        """Whether the transformer blocks were found, so that layers can be caught between them."""
         return self._blocks is not None
 
     @property
     def could_pack(self) -> bool:
-        """Whether the module calls an attention function from outside, and positions can be made to begin again."""
+        """Whether the attention function can be replaced, and positions can be made to begin again with each text."""
         relative = any(hasattr(part, "relative_attention_bias") for part in self._module.modules())
         takes_function = getattr(self._module, "_can_set_attn_implementation", lambda: False)()
         return bool(takes_function) and (self._takes_positions or relative)
 
     def use_packed(self) -> None:
-        """Let texts stand side by side in one sequence, without padding; products are by oneDNN where it serves."""
+        """Put texts side by side in one sequence, without padding; oneDNN computes the products that it supports."""
         self._use_attention(REGISTERED)
         self._prepacked = PrepackedLinears(self._module)
 
     def settle(self) -> None:
-        """Keep the form as it is, and nothing that another one would need."""
+        """Keep the form as it is, and free what would be needed to undo it."""
         self._prepacked = None
 
     def use_eager(self) -> None:
-        """Pad texts, and let attention be the family's own, in plain products: the reference for all other forms."""
+        """Pad texts, and use the family's own attention, in plain products: the reference for all other forms."""
         self._use_attention("eager")
 
     def use_padded(self) -> None:
-        """Pad texts, and let attention be what the library takes for this family."""
+        """Pad texts, and use the attention that the library chooses for this family."""
         if self._prepacked is not None:
             self._prepacked.undo()
             self._prepacked = None
@@ -150,7 +150,7 @@ class TransformersForward:
     def _packed_inputs(self, batch: TokenBatch) -> tuple[dict[str, Tensor], Tensor]:
         """The module's inputs, ``[1, rows]`` each, and the place of each token among their rows, ``[T]``.
 
-        On CPUs there are rows after the tokens, up to a size that comes again.
+        On CPUs, rows are added after the tokens up to a usual size, unless a token changes others (``alone``).
         """
         tokens = len(batch.ids)
         rows = usual_size(tokens) if self.device.type == "cpu" and self.alone is None else tokens
@@ -191,8 +191,8 @@ def token_that_changes_others(model: Model) -> int | None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception of torch says that memory ran out."""
-    said = str(error)
-    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in said or "can't allocate" in said
+    message = str(error)
+    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in message or "can't allocate" in message
 
 
 class _DeepestReached(Exception):

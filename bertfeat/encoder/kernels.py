@@ -1,8 +1,8 @@
-"""Our own C kernels (``csrc/``), where a C compiler was found at installation: for AVX2, AVX-512, AMX and aarch64.
+"""The interface to bertfeat's own C kernels (``csrc/``) for AVX2, AVX-512, AMX and aarch64.
 
-Attention takes torch's CPU operators 1.2 to 9 times as long, most so among short sequences (benchmarks/attention.py).
-torch's own threads do the work, so that no others contend with them. What a kernel computes with is a struct, as
-``csrc/kernels.h`` declares it.
+They are built at installation where a C compiler is found. With torch's CPU operators attention takes 1.2 to 9 times as
+long, the most with short sequences (benchmarks/attention.py). The kernels run on torch's own threads, so that no other
+threads contend with them. A kernel takes its arguments as a struct that ``csrc/kernels.h`` declares.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ from bertfeat.io import use_huge_pages
 _log = logging.getLogger(__name__)
 _ABI = 12  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
 _AVX512, _AMX, _VNNI, _VECTOR, _BF16, _AVX2_VNNI, _AMD = 1, 2, 4, 8, 16, 32, 64  # HAS_… and IS_AMD of csrc/support.c
-_FORMS = ("", "avx512", "bf16", "amx")  # of attention, by their instructions; the first one is of plain vectors
+_FORMS = ("", "avx512", "bf16", "amx")  # forms of attention, by their instructions; the first uses plain vectors
 _VECTOR_FORM, _AVX512_FORM, _BF16_FORM, _AMX_FORM = range(4)
 _AVX2 = _VECTOR | _AMD
 _AVX2_ALL = _AVX2 | _AVX2_VNNI
@@ -33,10 +33,10 @@ _LEVELS = {"none": 0, "avx2": _AVX2, "avx2_vnni": _AVX2_ALL, "avx512": _AVX512_A
 TYPES = {torch.float32: 0, torch.bfloat16: 1}
 ACTIVATIONS = {"gelu": 0, "gelu_new": 1, "gelu_pytorch_tanh": 1, "relu": 2}
 ATTENTION_STEP = 16  # widths of heads are multiples of this
-_AMX_HEADS = (32, 64)
+_AMX_HEADS = (32, 64)  # widths of heads that AMX takes
 _BF16_HEADS = 32  # widths of heads that AVX512-BF16 takes are multiples of this
-_ALIGNMENT = 64
-_HUGE_PAGE = 1 << 21
+_ALIGNMENT = 64  # bytes
+_HUGE_PAGE = 1 << 21  # bytes
 
 
 class Kernels:
@@ -61,7 +61,7 @@ class Kernels:
         return [name for name, there in has.items() if there]
 
     def attends(self, dtype: torch.dtype, width: int) -> bool:
-        """Whether there is attention of such values with heads of this width."""
+        """Whether a kernel computes attention of values of this dtype with heads of this width."""
         return width % ATTENTION_STEP == 0 and (dtype is torch.float32 or (dtype is torch.bfloat16 and self.has_avx512))
 
     def attends_in_bf16(self, width: int) -> bool:
@@ -80,15 +80,15 @@ class Kernels:
             raise RuntimeError("not enough memory for a kernel's buffers")
 
     def multiply_in_registers(self, instructions: str, operations: int) -> None:
-        """Multiply and add what is in registers, by instructions of the name of a loop in ``csrc/peak.c``.
+        """Run a loop of ``csrc/peak.c``, which multiplies and adds in registers with the named instructions.
 
-        So many operations on each of torch's threads.
+        Each of torch's threads does this number of operations.
         """
         loop = self._function(f"bertfeat_peak_{instructions}", [_own_instructions(instructions)])
         loop(ctypes.c_int64(operations), self._parallel, torch.get_num_threads())
 
     def _function(self, name: str, needed: Iterable[str]) -> Callable[..., int]:
-        """A function of the library, where all instructions that it executes are here."""
+        """A function of the library, if all instructions that it executes are available."""
         if missing := [instructions for instructions in needed if not getattr(self, f"has_{instructions}")]:
             raise NotImplementedError(
                 f"{name} needs {' and '.join(missing)}, which this processor lacks or BERTFEAT_CPU does not allow"
@@ -97,7 +97,7 @@ class Kernels:
         return function
 
     def stack_form(self, dtype: torch.dtype, width: int) -> str:
-        """The instructions of a stack of blocks in such values with heads of this width; empty if there are none."""
+        """The instructions of the kernel for a stack of blocks of this dtype and width of heads; empty without one."""
         if dtype is torch.bfloat16:
             form = self.attention_form(dtype, width) if self.attends(dtype, width) else _VECTOR_FORM
             return {_AMX_FORM: "amx", _BF16_FORM: "bf16"}.get(form, "")
@@ -174,7 +174,7 @@ def _own_instructions(name: str) -> str:
 
 
 def find_kernels() -> Kernels | None:
-    """Find the kernels; None where they were not built, or this processor or torch's threads are other ones."""
+    """Find the kernels; None if they were not built, or do not fit this processor or torch's OpenMP runtime."""
     loaded = _load_kernels()
     return loaded if isinstance(loaded, Kernels) else None
 
@@ -187,7 +187,7 @@ def kernels_problem() -> str:
 
 @cache
 def _load_kernels() -> Kernels | str:
-    """Load the built library; where it cannot be used, the reason, empty where there is nothing to repair."""
+    """Load the built library, or return the reason why it cannot be used, empty where there is nothing to repair."""
     built = importlib.util.find_spec("bertfeat.encoder._kernels")
     torch_folder = Path(torch.__file__).parent
     runtimes = [file for folder in ("lib", "../torch.libs") for file in (torch_folder / folder).glob("libgomp*")]
@@ -236,7 +236,8 @@ def _listing(numbers: Iterable[int]) -> str:
 def kernels_in_use(device: torch.device, precision: Precision) -> str:
     """Name the instructions of the kernels that compute on a device, as ``BERTFEAT_CPU`` does; ``none`` without them.
 
-    Beside its levels there are ``avx512_bf16``, and for int8 ``vnni``, both parts of ``avx512``, and ``neon``.
+    Besides the levels of ``BERTFEAT_CPU``, the names are ``avx512_bf16`` and, for int8, ``vnni``, which are both parts
+    of ``avx512``, and ``neon``.
     """
     kernels = find_kernels() if device.type == "cpu" and precision.dtype in TYPES else None
     if kernels is None:
@@ -331,7 +332,7 @@ class StackStruct(ctypes.Structure):
 
 
 class Int8ProductStruct(ctypes.Structure):
-    """A weight of 8-bit integers as strips, with all that turns its sums into outputs."""
+    """A weight of 8-bit integers as strips, with the numbers that turn its sums into outputs."""
 
     _fields_ = [*_pointers("weight", "factor", "scale", "sums", "bias"), *_integers("in", "out")]
 

@@ -108,7 +108,7 @@ class PrepackedLinear(nn.Module):
 
 
 class PrepackedLinears:
-    """The linear modules inside of a module, replaced by prepacked ones where oneDNN serves them."""
+    """The linear modules inside a module, replaced by prepacked ones where oneDNN has a kernel for them."""
 
     def __init__(self, module: nn.Module) -> None:
         self._places = [
@@ -117,10 +117,10 @@ class PrepackedLinears:
             for name, child in parent.named_children()
             if type(child) is nn.Linear and onednn_serves(child.weight)
         ]
-        packed = {id(child): child for _, _, child in self._places}
-        made = {number: PrepackedLinear(child) for number, child in packed.items()}
+        plain = {id(child): child for _, _, child in self._places}
+        packed = {number: PrepackedLinear(child) for number, child in plain.items()}
         for parent, name, child in self._places:
-            setattr(parent, name, made[id(child)])
+            setattr(parent, name, packed[id(child)])
 
     def undo(self) -> None:
         """Put the modules back as they were."""

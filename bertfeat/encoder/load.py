@@ -1,4 +1,4 @@
-"""Model files → the encoder that computes them."""
+"""The function that loads a model's files into the encoder that computes its hidden states."""
 
 import logging
 from functools import cache
@@ -18,8 +18,8 @@ _log = logging.getLogger(__name__)
 def load_encoder(model: Model, precision: Precision, device: torch.device) -> Encoder:
     """Load a model's weights: BERT-family ones into the packed forward pass, any other through transformers.
 
-    What a user should know about the model is logged as warnings, once a process. From the first call on, processes
-    that are forked from this one compute on one thread (:mod:`bertfeat.encoder.forks`).
+    Notes on the model are logged as warnings, each once per process. From the first call on, processes that are forked
+    from this one compute on one thread (:mod:`bertfeat.encoder.forks`).
 
     Raises:
         ModelError: the weights are missing, damaged or incomplete, or what the model computes cannot be trusted.

@@ -1,7 +1,7 @@
 """The packed forward pass: the tokens of a batch side by side, ``[T, H]``, without padding.
 
-BERT (Devlin et al. 2019), RoBERTa and XLM-R, DistilBERT, ELECTRA, MPNet: post-layer-norm blocks, absolute positions;
-in MPNet attention has a bias by distance, too.
+For BERT (Devlin et al. 2019), RoBERTa and XLM-R, DistilBERT, ELECTRA and MPNet: post-layer-norm blocks, absolute
+positions; in MPNet attention also has a bias by distance.
 
 Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width, ``I`` intermediate width, ``L`` blocks.
 """
@@ -32,7 +32,7 @@ from bertfeat.io import stage
 from bertfeat.models import Model
 from bertfeat.tokens import TokenBatch
 
-_CACHED_TOKENS = 384  # whose queries, keys and values a core's caches hold
+_CACHED_TOKENS = 384  # per core: the tokens whose queries, keys and values its caches hold
 
 
 class _Run(NamedTuple):
@@ -43,7 +43,7 @@ class _Run(NamedTuple):
 
 
 class _Tokens(NamedTuple):
-    """The tokens of a batch on the device, with rows after them up to a size that comes again in other batches."""
+    """The tokens of a batch on the device, filled up with rows to a size that other batches have too."""
 
     ids: Tensor
     positions: Tensor
@@ -67,7 +67,7 @@ class PackedEncoder:
         )
         self._name, self._dtype = model.name, precision.dtype
         eps = model.sizes.layer_norm_eps
-        self._eps = 1e-12 if eps is None else eps  # DistilBERT's configuration does not say
+        self._eps = 1e-12 if eps is None else eps  # DistilBERT's configuration does not have it
         self._first_position = model.first_position
         self._words, self._positions = self._place(weights.words), self._place(weights.positions)
         self._types = None if weights.types is None else self._place(weights.types)
@@ -99,9 +99,9 @@ class PackedEncoder:
     ) -> Iterator[HiddenState]:
         """Yield the chosen layers of a batch, ascending, and stop at the deepest.
 
-        With ``first_token_only`` the deepest layer is computed and yielded for the first token of each sequence alone.
+        With ``first_token_only`` the deepest layer is computed and yielded for the first token of each sequence only.
 
-        Shape: ``[T, H]`` each, or ``[S, H]``; of the encoder's precision.
+        Shape: ``[T, H]`` each, or ``[S, H]``; in the encoder's precision.
         """
         tell_of_fork()
         if self._stack:
@@ -117,7 +117,7 @@ class PackedEncoder:
             yield state.cut(len(batch.ids), len(batch.lengths))
 
     def _stack_inputs(self, batch: TokenBatch) -> Tensor | TokenRows:
-        """The tokens, which the stack embeds; their embeddings where a projection follows (ELECTRA)."""
+        """The tokens, which the stack embeds; or their embeddings, where a projection follows (ELECTRA)."""
         if self._tables is None:
             return self._embed(self._place_tokens(batch))
         self._check_types(batch)
@@ -132,7 +132,7 @@ class PackedEncoder:
         *,
         first_token_only: bool,
     ) -> Iterator[HiddenState]:
-        """The chosen layers with the rows after the tokens; ``whole`` is attention among all sequences."""
+        """Yield the chosen layers, with the rows that fill the tokens up; ``whole`` is attention for all sequences."""
         deepest = max(layers)
         with stage("embed"):
             hidden = self._embed(tokens)
@@ -161,7 +161,10 @@ class PackedEncoder:
         return make_attention(lengths, self.device, self._attention_dtype, width, self._bias)
 
     def _runs(self, lengths: NDArray[np.int64], whole: Attention) -> list[_Run]:
-        """The sequences of a batch together, or as many as have queries, keys and values in the caches."""
+        """Split the sequences of a batch into runs whose queries, keys and values fit in the caches.
+
+        There is one run where blocks are slower with few rows.
+        """
         if not self._blocks[0].takes_few_rows:
             return [_Run(slice(None), whole)]
         ends = np.cumsum(lengths)
@@ -183,13 +186,14 @@ class PackedEncoder:
         if len(contexts) == 1 and len(contexts[0]) == len(hidden):
             return contexts[0]
         with stage("attention"):
-            context = hidden.new_zeros(hidden.shape, dtype=self._attention_dtype)  # so are rows after the last sequence
+            # rows after the last sequence stay zero
+            context = hidden.new_zeros(hidden.shape, dtype=self._attention_dtype)
             for run, values in zip(runs, contexts, strict=True):
                 context[run.rows] = values
             return context
 
     def _made_blocks(self, model: Model, weights: EncoderWeights) -> tuple[Sequence[Block], Stack | None]:
-        """The blocks one by one; or, of integers, all of them for one call."""
+        """Make the blocks; and, for int8, the stack that computes all of them in one call, where there is one."""
         activation = model.config.activation
         if self.precision is not Precision.INT8:
             return [FloatBlock(each, self._eps, activation, self.device, self._dtype) for each in weights.blocks], None
@@ -227,7 +231,7 @@ class PackedEncoder:
             )
 
     def _rows(self, numbers: NDArray[np.integer]) -> Tensor:
-        """Numbers on the device; on a CPU zeros after them, up to a size that comes again."""
+        """Copy numbers to the device; on a CPU without a stack, fill them up with zeros to a usual size."""
         fills_up = self.device.type == "cpu" and self._stack is None
         size = usual_size(len(numbers)) if fills_up else len(numbers)
         padded = np.zeros(size, np.int64)

@@ -1,6 +1,7 @@
-"""Any other Hugging Face model of texts, run by transformers as it is, in batches that do not change its vectors.
+"""The encoder for models that the packed forward pass does not know: transformers runs them as they are.
 
-Its weights are checked before any memory is taken for them.
+Its batches have a form that does not change the model's vectors. The amount of weights is checked before any memory is
+taken for them.
 """
 
 import copy
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-_MODULES, _MODULES_A_TENSOR = 1_000, 20  # what a model may have; most have two modules for each tensor
-_TOLERATED_EXCESS = 10_000_000  # numbers; a smaller model is built, and what is missing is then named
+_MODULES, _MODULES_PER_TENSOR = 1_000, 20  # limits; most models have two modules per tensor that they store
+_TOLERATED_EXCESS = 10_000_000  # numbers; with fewer missing, the model is built, and an error names the missing ones
 _LEFT_OUT = "pooler"  # many modules have it, and no hidden state needs it
 
 
@@ -55,7 +56,7 @@ class TransformersEncoder:
         self.precision, self.device = precision, device
         self._none = torch.empty(
             (0, self.hidden_size), dtype=precision.dtype, device=device
-        )  # of a batch without tokens
+        )  # a layer of a batch without tokens
         self._forward = TransformersForward(model, load_module(model, precision), precision, device)
         planned = planned_form(model)
         report = self_check(self._forward, model, precision, planned)
@@ -65,7 +66,7 @@ class TransformersEncoder:
 
     @property
     def padded(self) -> bool:
-        """Whether a batch costs as many tokens as its longest sequence times their number."""
+        """Whether a batch costs, in tokens, the number of its sequences times the length of the longest."""
         return self.path.form is BatchForm.PADDED
 
     @torch.inference_mode()
@@ -91,12 +92,12 @@ class TransformersEncoder:
 
 
 def _equal_lengths(batch: TokenBatch) -> list[TokenBatch]:
-    """The sequences of each length, which stand side by side, as batches of their own."""
+    """Cut a batch into one batch for each length; sequences of one length are neighbors."""
     return _cut_batch(batch, np.flatnonzero(np.diff(batch.lengths)) + 1)
 
 
 def _with_alone(batch: TokenBatch, token: int) -> list[TokenBatch]:
-    """The sequences that hold a token as batches of their own, and those between them together."""
+    """Cut a batch so that each sequence that holds ``token`` is a batch of its own, and those between them are one."""
     holds = np.add.reduceat(np.append(batch.ids == token, False), batch.starts, dtype=np.int64) * (batch.lengths > 0)
     at = np.flatnonzero(holds)
     bounds = np.unique(np.concatenate([at, at + 1]))
@@ -145,7 +146,7 @@ def load_module(model: Model, precision: Precision) -> nn.Module:
     tensors = StoredTensors(model)
     config = copy.deepcopy(model.library_config)  # the module may change it
     if hasattr(config, "use_cache"):
-        config.use_cache = False  # of keys and values, for tokens to come
+        config.use_cache = False  # the cache of keys and values, which only generating tokens needs
     with silence_transformers():
         skeleton = _skeleton(model, config, len(tensors.shapes))
         _check_amount(model, skeleton, tensors)
@@ -164,7 +165,7 @@ def load_module(model: Model, precision: Precision) -> nn.Module:
 
 
 def _check_loaded(model: Model, info: _LoadingInfo) -> None:
-    """Refuse a module of which a part is not what the files hold."""
+    """Refuse a module with weights that the files lack or hold in another shape."""
     misfits = sorted(misfit for misfit in info["mismatched_keys"] if _LEFT_OUT not in misfit[0])
     for name, stored, expected in misfits:
         raise ModelError(
@@ -183,7 +184,7 @@ def _skeleton(model: Model, config: LibraryConfig, stored: int) -> "PreTrainedMo
     halved = model.config.model_type in ENCODER_HALVES
     from_config: Callable[..., PreTrainedModel] = (AutoModelForTextEncoding if halved else AutoModel).from_config
 
-    most = _MODULES + _MODULES_A_TENSOR * stored
+    most = _MODULES + _MODULES_PER_TENSOR * stored
     with (
         wrap_library_errors("transformers cannot build this model", where=model.name),
         _at_most(most, model.name),

@@ -1,4 +1,6 @@
-"""The path on which a model is computed: packed, or by transformers in one of three forms; by its family.
+"""The path on which a model of each family is computed: by bertfeat's packed forward pass, or by transformers.
+
+Transformers runs it on batches of one of four forms (:class:`BatchForm`).
 
 A new packed family needs an entry in :data:`WEIGHT_NAMES`, which says where it keeps its weights, and one in
 ``PACKED_FAMILIES`` (``bertfeat/models/families.py``). Nothing here needs torch.
@@ -42,7 +44,7 @@ SIDE_BY_SIDE = (
         }
     )
 )
-"""Families whose modules take texts side by side, by benchmarks/architectures.py; the check at load tries each."""
+"""Families whose modules take texts side by side, by benchmarks/architectures.py; each model is checked at load."""
 PADDING_HOLDS = frozenset(
     {
         "albert",
@@ -106,7 +108,7 @@ class BatchForm(StrEnum):
     PADDED = "padded"
     """Padded to the longest one, by transformers."""
     EQUAL = "equal lengths"
-    """Grouped by equal length, by transformers: padding would change their vectors, or is not known not to."""
+    """Grouped by equal length, by transformers: padding would change their vectors, or is not known to keep them."""
     SINGLE = "one at a time"
     """Each by itself, by transformers: its company would change its vectors."""
 
@@ -117,8 +119,8 @@ class EncoderPath:
 
     form: BatchForm
     sentence: str
-    notes: tuple[str, ...] = ()  # what a user should know of this model
-    difference: float | None = None  # largest relative one between a text alone and in company; None: not measured
+    notes: tuple[str, ...] = ()  # for the user, on this model
+    difference: float | None = None  # largest relative difference of a text alone and in a batch; None: not measured
 
 
 _PLANNED = {
@@ -165,8 +167,8 @@ ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
 class WeightNames:
     """The names of an architecture's weights, below the model's own prefix."""
 
-    prefix: str  # that transformers puts before them where a head lies beside
-    block: str  # of block {}
+    prefix: str  # that transformers puts before the names in a model with a head
+    block: str  # prefix of the weights of block {}
     query: str
     key: str
     value: str
@@ -176,8 +178,8 @@ class WeightNames:
     down: str
     out_norm: str
     types: bool = True  # whether there are segment embeddings
-    projected: bool = False  # whether embeddings may have a width of their own
-    relative_bias: str | None = None  # the table of attention's bias by distance, which all blocks share
+    projected: bool = False  # whether embeddings may have another width than hidden states
+    relative_bias: str | None = None  # table of attention's bias by distance, which all blocks share
 
 
 _BERT = WeightNames(
@@ -226,10 +228,10 @@ WEIGHT_NAMES: Mapping[str, WeightNames] = {
     "distilbert": _DISTILBERT,
     "mpnet": _MPNET,
 }
-"""By ``model_type``."""
+"""The names of weights, by ``model_type``."""
 
 
 def is_packable(model: Model) -> bool:
-    """Whether the packed encoder computes this model: a family of the table, with an activation that it knows."""
+    """Whether the packed encoder computes this model: its family is in the tables, and its activation is known."""
     kind = model.config.model_type
     return kind in PACKED_FAMILIES and kind in WEIGHT_NAMES and model.config.activation in ACTIVATIONS

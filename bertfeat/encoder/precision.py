@@ -1,4 +1,4 @@
-"""The floating-point format of the encoder, and whether this hardware supports it."""
+"""The number format and the device of the computation: their names, their defaults, and what the hardware supports."""
 
 import functools
 import logging
@@ -17,7 +17,7 @@ class Precision(StrEnum):
     FP32 = "fp32"
     BF16 = "bf16"
     FP16 = "fp16"
-    INT8 = "int8"  # the products of blocks in 8 bits, all else in float32; on CPUs
+    INT8 = "int8"  # the products of blocks in 8-bit integers, all else in float32; only on CPUs
 
     @property
     def dtype(self) -> torch.dtype:
@@ -32,7 +32,7 @@ def resolve_precision(name: str, device: torch.device) -> Precision:
     """Resolve ``auto`` to bf16 where the hardware multiplies it natively, else to fp32.
 
     Raises:
-        UsageError: a name that is no precision, or int8 on another device than the CPU.
+        UsageError: a name that is no precision, or int8 on a device other than the CPU.
     """
     if name != "auto":
         try:
@@ -66,7 +66,7 @@ def _cpu_has(extension: str) -> bool:
 
 @functools.cache
 def _tell_of_amx() -> None:
-    """Say, once a process, that int8 is not the fast form here."""
+    """Warn, once per process, that bf16 is faster than int8 on this processor."""
     _log.warning("this processor has AMX, where bf16 is faster than int8 and deviates less (docs/speed.md)")
 
 

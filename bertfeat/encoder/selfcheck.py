@@ -1,9 +1,9 @@
 """A check of a module on a few tokens when it is loaded: does a text get the same vectors alone and in a batch?
 
-A text alone is compared with the same text padded beside a longer one, or beside others of its length, on every layer;
-where texts go side by side in one sequence, with the family's own plain attention over the text alone.
-Transformers' models are many, and some let padding into the text, mix the texts of a batch, draw random numbers, or
-keep something from one call to the next; no list names them all.
+On every layer, a text alone is compared with the same text padded beside a longer one, or beside others of its length.
+Where texts go side by side in one sequence, they are compared with the text alone under the family's own attention.
+The check is needed because transformers has many models, and in some of them padding changes a text's vectors, the
+texts of a batch mix, random numbers are drawn, or something is kept from one call to the next; no list names them all.
 
 Shapes: ``n`` tokens of a text, ``H`` hidden width.
 """
@@ -25,9 +25,9 @@ from bertfeat.tokens import TokenBatch
 
 TOLERANCE: Mapping[Precision, float] = {Precision.FP32: 1e-3, Precision.FP16: 1e-2, Precision.BF16: 8e-2}
 """Largest relative difference of a token's vector that rounding explains."""
-_SAME = {Precision.FP32: 1e-5, Precision.FP16: 1e-3, Precision.BF16: 8e-3}  # between two runs over the same text
+_SAME = {Precision.FP32: 1e-5, Precision.FP16: 1e-3, Precision.BF16: 8e-3}  # the same, for two runs over one text
 _SEES = 1e-4  # least relative difference that shows that a token sees another
-_SHORT, _LONGER, _LONG = 8, 24, 130  # tokens; the last is beyond the blocks into which some models cut texts
+_SHORT, _LONGER, _LONG = 8, 24, 130  # tokens of the texts; 130 is beyond the blocks into which some models cut texts
 
 Layers = Mapping[int, Tensor]
 Ids = NDArray[np.int32]
@@ -38,17 +38,18 @@ class SelfCheckReport:
     """The result of the check."""
 
     form: BatchForm
-    stops_early: bool  # whether what is caught between the blocks is what the library lists
-    difference: float
+    stops_early: bool  # whether layers caught between the blocks equal those that the library lists
+    difference: float  # the largest relative one between a text alone and in company
     sentence: str
     notes: tuple[str, ...]
 
 
 @torch.inference_mode()
 def self_check(forward: TransformersForward, model: Model, precision: Precision, planned: BatchForm) -> SelfCheckReport:
-    """Find the form of batches under which company changes no vector, beginning with the planned one.
+    """Find the form of batches under which the other texts of a batch change no vector, beginning with the planned one.
 
-    A family that is not known is tried on a longer text too.
+    A model that is to run on batches of equal lengths, and whose family is not in ``PADDING_HOLDS``, is also run twice
+    over a longer text.
 
     Raises:
         ModelError: the module fails; a layer is not finite; the same text has other vectors the second time; or no
@@ -59,7 +60,10 @@ def self_check(forward: TransformersForward, model: Model, precision: Precision,
 
 @dataclass(frozen=True, slots=True)
 class _Company:
-    """The change that company makes to a text, and that the tokens before and after a token make to its vector."""
+    """The change that company, the other texts of a batch, makes to a text's vectors, as relative differences.
+
+    ``before`` and ``after`` are the changes that the tokens before and after a token make to its vector.
+    """
 
     changes: float
     before: float
@@ -72,7 +76,7 @@ class _Check:
     def __init__(self, forward: TransformersForward, model: Model, precision: Precision) -> None:
         self._forward, self._model, self._precision = forward, model, precision
         self._kind = model.config.model_type
-        self._every = range(model.num_layers + 1)
+        self._all_layers = range(model.num_layers + 1)
         self._texts = _Texts(model)
 
     def findings(self, planned: BatchForm) -> SelfCheckReport:
@@ -162,7 +166,7 @@ class _Check:
         self._forward.stops_early = True
         try:
             return _difference(alone, self._run(self._texts.short)) <= _SAME[self._precision]
-        except ModelError:  # its blocks are called otherwise, or hold something else
+        except ModelError:  # its blocks are called in another way, or take something other than layers
             return False
         finally:
             self._forward.stops_early = False
@@ -200,7 +204,7 @@ class _Check:
             BatchForm.SINGLE: "each text runs by itself, because beside others of its length it differs by",
         }[form]
         return (
-            f"{form}, by transformers; tried in {self._precision} on all {len(self._every)} layers: {what} "
+            f"{form}, by transformers; tried in {self._precision} on all {len(self._all_layers)} layers: {what} "
             f"{company.changes:.1e} at most, relatively"
         )
 
@@ -208,7 +212,7 @@ class _Check:
         lengths = np.array([len(text) for text in texts])
         ids = np.concatenate(texts)
         states = self._forward(
-            TokenBatch(np.arange(len(texts)), ids, np.zeros(len(ids), np.int8), lengths), self._every
+            TokenBatch(np.arange(len(texts)), ids, np.zeros(len(ids), np.int8), lengths), self._all_layers
         )
         return {layer: rows.float() for layer, rows in states.items()}
 
@@ -231,7 +235,7 @@ def _plain_ids(model: Model, number: int) -> Ids:
     """Return ``number`` ids spread over the vocabulary, without the special tokens that the configuration names."""
     size = model.sizes.vocab_size
     special = model.config.special_ids | {0, 1, 2}
-    golden = 0.6180339887498949
+    golden = 0.6180339887498949  # one over the golden ratio: fractions of its multiples spread evenly
     spread = (int(size * (at * golden % 1.0)) for at in range(1, 4 * number + 1))
     plain = [number for number in spread if number not in special] or [0]
     return np.resize(np.array(plain, np.int32), number)
@@ -242,7 +246,10 @@ def _cut_rows(layers: Layers, begin: int, end: int) -> Layers:
 
 
 def _difference(one: Layers, other: Layers) -> float:
-    """The largest relative difference of a token's vector on any layer; of zero vectors, none."""
+    """The largest relative difference of a token's vector on any layer.
+
+    It is 0 for two zero vectors, and infinite for different shapes or a difference that is NaN.
+    """
     worst = 0.0
     for layer, rows in one.items():
         if rows.shape != other[layer].shape:

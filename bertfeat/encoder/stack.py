@@ -1,10 +1,10 @@
-"""All blocks of a batch in one call of a kernel.
+"""A stack: all blocks of an encoder, which one call of a kernel computes for a batch.
 
-A thread takes some hundred rows of whole sequences through all blocks. Nothing goes through main memory between them
-but the layers that somebody wants, and no thread waits for another (``csrc/stack.h``).
+A thread takes a few hundred rows of whole sequences through all blocks. Between blocks only the requested layers go
+through main memory, and no thread waits for another (``csrc/stack.h``).
 
-A kernel is the default for an instruction set where it was measured, end to end; ``BERTFEAT_STACK=1`` asks for it
-elsewhere too, and ``BERTFEAT_STACK=0`` for none.
+A kernel is the default for those instruction sets on which it was measured, end to end; ``BERTFEAT_STACK=1`` selects it
+on others too, and ``BERTFEAT_STACK=0`` selects none.
 
 Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width, ``L`` blocks.
 """
@@ -46,7 +46,8 @@ _MEASURED = {"stack_bf16", "int8_stack_vnni", "int8_stack_avx2"}
 """Kernels that are the default, each measured against the blocks one by one on 2 threads of an AMD EPYC (Zen 4):
 benchmarks/results/processors-avx512_bf16-zen4.json, and processors-avx2-zen4.json with all held to AVX2."""
 _MEASURED_ON_AMD = {"stack_avx512", "stack_avx2"}
-"""Measured there as well; the blocks one by one are products of oneDNN and MKL, which other processors serve better."""
+"""Kernels that are the default on AMD only, measured there as well: blocks one by one are products of oneDNN and MKL,
+which are faster on other processors."""
 
 
 class EmbeddingTables:
@@ -80,7 +81,7 @@ class TokenRows(NamedTuple):
 class Stack:
     """The blocks of an encoder, for a kernel that computes all of them.
 
-    ``blocks`` are of floating-point numbers, or of 8-bit integers between which all is float32.
+    ``blocks`` compute in floating-point numbers, or have products of 8-bit integers and float32 values between blocks.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Stack:
     def __call__(
         self, inputs: Tensor | TokenRows, lengths: NDArray[np.int64], layers: Collection[int], *, first_token_only: bool
     ) -> Iterator[HiddenState]:
-        """Yield the chosen layers, ascending; the deepest of first tokens alone with ``first_token_only``.
+        """Yield the chosen layers, ascending; with ``first_token_only`` the deepest one for first tokens only.
 
         Shape: tokens, or the embedding output ``[T, H]`` → ``[T, H]`` each, or ``[S, H]``.
         """
@@ -188,7 +189,7 @@ class FloatBlocks:
 
 
 class Int8Blocks:
-    """Blocks whose products are of 8-bit integers; values around attention are of either type."""
+    """Blocks whose products are of 8-bit integers; values around attention are float32 or bfloat16."""
 
     dtype = torch.float32
 
@@ -214,7 +215,7 @@ def float_stack(
     dtype: torch.dtype,
     bias: Tensor | None = None,
 ) -> Stack | None:
-    """Make a stack in floating-point numbers, where there is a kernel on this device and it is used; else None."""
+    """Make a stack in floating-point numbers if this device has a kernel for it that is used; else None."""
     inner, hidden = blocks[0].up.weight.shape
     serves = device.type == "cpu" and not (hidden % _STEP or inner % _STEP)
     kernels = find_kernels() if serves else None
@@ -225,7 +226,7 @@ def float_stack(
 
 
 def int8_stack(blocks: Sequence[Int8Block], heads: int, activation: str, bias: Tensor | None = None) -> Stack | None:
-    """Make a stack of blocks of integers, where there is a kernel for it and it is used; else None."""
+    """Make a stack of blocks of integers if there is a kernel for it that is used; else None."""
     by_kernels = [block.by_kernels for block in blocks if block.by_kernels]
     if not by_kernels:
         return None
@@ -237,7 +238,7 @@ def int8_stack(blocks: Sequence[Int8Block], heads: int, activation: str, bias: T
 
 
 def _is_used(function: str, *, amd: bool) -> bool:
-    """Whether a kernel is asked for, or is the default on such a processor."""
+    """Whether a kernel is requested by ``BERTFEAT_STACK``, or is the default on such a processor."""
     wanted = os.environ.get("BERTFEAT_STACK", "")
     if wanted not in ("", "0", "1"):
         raise UsageError(f"BERTFEAT_STACK is {wanted!r}", remedy="write 1 to take all blocks in one call, or 0")

@@ -1,4 +1,4 @@
-"""The interface of an encoder."""
+"""The interface that all encoders have, and the hidden states that they yield."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class HiddenState:
     first_token_only: bool
 
     def cut(self, tokens: int, sequences: int) -> "HiddenState":
-        """Leave out the rows that fill a batch up."""
+        """Leave out the rows that were added to fill a batch up."""
         rows = sequences if self.first_token_only else tokens
         return HiddenState(self.layer, self.values[:rows], self.first_token_only)
 
@@ -37,7 +37,7 @@ class Encoder(Protocol):
 
     @property
     def padded(self) -> bool:
-        """Whether a batch costs as many tokens as its longest sequence times their number."""
+        """Whether a batch costs, in tokens, the number of its sequences times the length of the longest."""
 
     def hidden_states(
         self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False

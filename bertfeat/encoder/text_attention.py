@@ -1,14 +1,14 @@
-"""Attention within each text of a packed batch, as transformers' modules of families other than BERT call it.
+"""Attention within each text of a packed batch, for the modules of transformers to call.
 
 The texts of a batch go through such a module side by side, as one sequence without padding, and their positions begin
 again at each text. transformers lets a program register the function that its modules call for attention, and the one
-that makes their masks. Ours attends text by text and makes no masks: it finds out how many keys before and after itself
-a token may see, from the same rule by which the library would fill a mask. Whatever a module asks for and is not known
-here raises :class:`NotPackable`: its texts are padded then.
+that makes their masks. The functions here attend text by text and fill no masks: from the rule by which the library
+would fill a mask, they find how many keys before and after itself a token may see. Anything that a module asks for and
+that is not known here raises :class:`NotPackable`; its texts then do not go side by side.
 
 Known are grouped-query heads, sliding windows, causal masks, biases by distance, soft caps, attention sinks.
-Three forms: our own kernel on CPUs, Flash Attention 2 on CUDA, and torch's products over texts of one
-length at a time, for all other cases. In none of them does a text see others of its batch.
+Attention has three forms: bertfeat's own kernel on CPUs, Flash Attention 2 on CUDA, and torch's products over texts of
+one length at a time, for all other cases. In none of them does a text see others of its batch.
 
 Shapes: ``T`` tokens of a batch, ``S`` texts of one length ``n``, ``A`` heads of queries, ``B`` of keys and values,
 ``d`` head width.
@@ -35,7 +35,7 @@ REGISTERED = "bertfeat_text_by_text"
 _MaskRule = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """Whether a query sees a key, by the numbers of the sequence, the head, the query and the key; elementwise."""
 
-_SCORES = 1 << 24  # held in memory at once by torch's products
+_SCORES = 1 << 24  # scores that torch's products hold in memory at once
 
 _WITHOUT_EFFECT = frozenset(
     {
@@ -69,7 +69,7 @@ class _SideBySide:
         self._reaches: list[tuple[Tensor, tuple[int, int]]] = []
 
     def make_mask(self, rule: _MaskRule, queries: int, keys: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """A mask that stands for its rule; its values mean nothing. Shape: ``[1, 1, T, T]``, of one number."""
+        """A mask that stands for its rule; its values mean nothing. Shape: ``[1, 1, T, T]``, one number expanded."""
         if (queries, keys) != (self._tokens, self._tokens):
             raise NotPackable(f"its mask is of {queries} by {keys} tokens, and the batch has {self._tokens}")
         mask = torch.zeros(1, dtype=dtype, device=device).expand(1, 1, queries, keys)
@@ -78,7 +78,7 @@ class _SideBySide:
 
     def reach_of(self, mask: Tensor | None) -> tuple[int, int]:
         """The number of keys before and after itself that a query sees."""
-        if mask is None:  # as in the library's own eager form: everything
+        if mask is None:  # every token, as in the library's own eager attention
             return self.attention.longest, self.attention.longest
         for made, reach in self._reaches:
             if made.data_ptr() == mask.data_ptr():
@@ -91,7 +91,10 @@ _current: ContextVar[_SideBySide] = ContextVar("texts side by side")
 
 @contextmanager
 def texts_side_by_side(lengths: NDArray[np.int64], tokens: int, device: torch.device) -> Iterator[None]:
-    """Let modules that run inside attend within texts of these lengths; ``tokens`` counts the rows after them, too."""
+    """Let modules that run in the block attend within texts of these lengths.
+
+    ``tokens`` counts all rows of the batch, those that follow the texts too.
+    """
     before = _current.set(_SideBySide(lengths, tokens, device))
     try:
         yield
@@ -100,7 +103,7 @@ def texts_side_by_side(lengths: NDArray[np.int64], tokens: int, device: torch.de
 
 
 def register() -> None:
-    """Make the functions known to transformers."""
+    """Register the functions for attention and masks with transformers."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
 
@@ -112,7 +115,7 @@ def find_reach(rule: _MaskRule, start: int, length: int, device: torch.device) -
     """Find how many keys before and after itself a query sees, among the tokens of one text that begins at ``start``.
 
     Raises:
-        NotPackable: that is not the same for all of its tokens.
+        NotPackable: these numbers are not the same for all of its tokens, or the keys seen are not its neighbors.
     """
     if length == 0:
         return 0, 0
@@ -123,7 +126,7 @@ def find_reach(rule: _MaskRule, start: int, length: int, device: torch.device) -
     contiguous = bool(after_first[: after + 1].all()) and bool(before_last[length - 1 - before :].all())
     if not contiguous or min(before, after) < 0:
         raise NotPackable("the tokens that a token sees are not neighbors of it")
-    for distance in {before, before + 1, 1}:  # along a diagonal of the mask all is the same
+    for distance in {before, before + 1, 1}:  # all of a diagonal of the mask must be seen, or none of it
         if 0 < distance < length:
             seen = _sees(rule, places[distance:], places[:-distance])
             _check_diagonal(seen, distance <= before)
@@ -205,8 +208,9 @@ def _attend(
 def make_biases_by_distance(module: nn.Module) -> None:
     """Let the attentions of a T5 compute their bias once for each distance, in a packed forward pass.
 
-    What they compute by themselves is of all tokens of a batch by all others, ``[1, A, T, T]``. Here they are asked
-    for one query with as many keys before it as after it, all that a text of ``n`` tokens needs: ``[1, A, 1, 2n - 1]``.
+    By themselves they compute it for each pair of tokens of a batch, ``[1, A, T, T]``. Here they compute it for one
+    query with as many keys before it as after it, which is all that a text of ``n`` tokens needs:
+    ``[1, A, 1, 2n - 1]``, for the longest text.
     """
     for attention in module.modules():
         if isinstance(getattr(attention, "relative_attention_bias", None), nn.Embedding):
@@ -236,7 +240,7 @@ def _bias_table(bias: Tensor | None, longest: int) -> Tensor | None:
 
 @dataclass(frozen=True, slots=True)
 class AttentionTerms:
-    """The terms of attention beside queries, keys and values: scale, window, bias, soft cap, sinks."""
+    """The terms of attention besides queries, keys and values: scale, window, bias, soft cap, sinks."""
 
     scale: float  # of scores
     before: int  # keys before a query's own place that it sees
@@ -326,7 +330,7 @@ def _attend_equal(query: Tensor, key: Tensor, value: Tensor, terms: AttentionTer
 
 
 def _adjusted(scores: Tensor, first: int, begin: int, terms: AttentionTerms) -> Tensor:
-    """Scores with cap, bias and window; the first is that of query ``first`` and key ``begin``."""
+    """Apply soft cap, bias and window to scores, of which the first is that of query ``first`` and key ``begin``."""
     if terms.softcap is not None:
         scores = torch.tanh(scores / terms.softcap) * terms.softcap
     queries, keys = scores.shape[2:]

@@ -41,7 +41,7 @@ def _pinned_like(values: Tensor) -> Tensor:
 def usual_size(rows: int) -> int:
     """Round a number of rows up, by a sixteenth or 15 at most, to one of few sizes.
 
-    oneDNN writes a new program for each size that it meets, which in bf16 takes longer than running it.
+    oneDNN generates new machine code for each size that it meets, which in bf16 takes longer than running the code.
     """
     step = max(16, 1 << max(0, rows.bit_length() - 5))
     return -(-rows // step) * step

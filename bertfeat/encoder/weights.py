@@ -1,6 +1,7 @@
-"""The weights in a model's safetensors files: those of a BERT family as the packed encoder has them, or any by name.
+"""The weights in a model's safetensors files: a BERT family's as the packed encoder takes them, or any model's by name.
 
-Headers are checked at once, values are read on request.
+Headers are checked at once, values are read on request. Shapes: ``H`` hidden width, ``E`` width of the embeddings,
+``A`` heads.
 """
 
 import math
@@ -15,8 +16,8 @@ from bertfeat.encoder.path import WEIGHT_NAMES, WeightNames
 from bertfeat.errors import ModelError
 from bertfeat.models import Model, open_weights, wrap_library_errors
 
-_BUCKETS = 32  # of distances that share a bias
-_FARTHEST = 128  # distance, from which on all are one bucket
+_BUCKETS = 32  # MPNet: groups of distances, each with one bias
+_FARTHEST = 128  # tokens; from this distance on, all are in one bucket per direction
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 _COUNTERS = ("_ids", "_index", "_mask", "num_batches_tracked")  # endings of the names of buffers, which are no weights
 
@@ -56,13 +57,13 @@ class BlockWeights:
 
 @dataclass(frozen=True, slots=True)
 class EncoderWeights:
-    """The weights of a BERT-family encoder, in float32 as stored or as they are on disk."""
+    """The weights of a BERT-family encoder, in float32, whichever format the files have."""
 
     words: Tensor  # [vocabulary, E]
     positions: Tensor  # [positions, E]
     types: Tensor | None  # [types, E]
     norm: Affine
-    projection: Affine | None  # ELECTRA, where E is not H
+    projection: Affine | None  # ELECTRA, from E to H where they differ
     blocks: tuple[BlockWeights, ...]
     relative_bias: Tensor | None = None  # [A, 2F + 1] MPNet: what attention adds to scores, by distance up to F
 
@@ -111,14 +112,14 @@ def _block(weights: "_NamedTensors", names: WeightNames, number: int) -> BlockWe
 
 
 def _bias_by_distance(table: Tensor, farthest: int) -> Tensor:
-    """Look up the bias of each distance, from the key that stands ``farthest`` before the query on.
+    """Look up the bias of each distance from ``-farthest`` (the key stands before the query) to ``farthest``.
 
     Shape: ``table [32, A]`` → ``[A, 2·farthest + 1]``, in float32.
     """
     distances = torch.arange(-farthest, farthest + 1)
     half, near = _BUCKETS // 2, _BUCKETS // 4
     apart = distances.abs()
-    # in float32, as the library computes it: a distance at the edge of a bucket falls where it does there
+    # in float32, as transformers computes it, so that a distance at the edge of a bucket gets the same bucket
     logarithm = torch.log(apart.clamp_min(1).float() / near) / math.log(_FARTHEST / near) * (half - near)
     far = (near + logarithm.to(torch.long)).clamp_max(half - 1)
     buckets = torch.where(apart < near, apart, far) + half * (distances > 0)
@@ -132,7 +133,7 @@ class _NamedTensors:
 
     def __init__(self, model: Model, own_prefix: str) -> None:
         self.model, self._stored = model, StoredTensors(model)
-        self._names: dict[str, str] = {}  # as they are called today → as they are stored
+        self._names: dict[str, str] = {}  # present name → stored name
         for name in self._stored.shapes:
             if self._names.setdefault(_modern(name), name) != name:
                 raise ModelError(f"its weights hold {_modern(name)} twice, once as {name}", where=model.name)
@@ -175,7 +176,7 @@ class _NamedTensors:
 
 
 def _modern(name: str) -> str:
-    """BERT's first checkpoints call a layer norm's weight gamma and its bias beta."""
+    """The present name of a weight: BERT's first checkpoints call a layer norm's weight gamma and its bias beta."""
     head, _, last = name.rpartition(".")
     return f"{head}.{ {'gamma': 'weight', 'beta': 'bias'}.get(last, last) }" if head else name
 

@@ -1,6 +1,6 @@
 """The tasks of a run and their results: the messages between a run, its agenda, and its workers.
 
-Tasks are parts as the plan gives them, or first files to be scanned, of which parts are then made.
+A task is a part of the plan; or, where files are scanned first, a group of files, whose spans then become parts.
 """
 
 import time
@@ -32,13 +32,13 @@ class ScannedFiles:
 
 @dataclass(frozen=True, slots=True)
 class MadePart:
-    """The result of a part: its header, and how it came about."""
+    """The result of a part: its header, and how it was made."""
 
     header: PartHeader
     kept: bool = False  # an earlier run had finished it
     computed_tokens: int = 0
     padded_tokens: int = 0
-    warnings: tuple[str, ...] = ()  # of the language of its texts
+    warnings: tuple[str, ...] = ()  # about the language of its texts
     damage: str = ""  # what was wrong with an earlier run's part in its place
 
 
@@ -50,14 +50,14 @@ OnDone = Callable[[Task, Result], None]
 Agenda = engine.Agenda[Task, Result]
 """The tasks of an extraction that are still to be done."""
 
-_TASK_FILES = 64  # that are scanned together at most
-_TASK_BYTES = 64 * 2**20
+_TASK_FILES = 64  # most files that are scanned together
+_TASK_BYTES = 64 * 2**20  # most bytes of these files; a larger file is scanned alone
 _PATIENCE = 0.1  # seconds between looks at an agenda without tasks
 _READY_PARTS = 64  # planned ahead before another file is scanned
 _WAITING_SPANS = 20_000  # of files that were scanned before an earlier one: some 40 MB
 
 Selection = Callable[[PlannedPart], PlannedPart | None]
-"""Looks at a part before it is handed out: None if it is not to be done here."""
+"""A function that gets each part before it is handed out, and returns the part to do, or None to leave it out."""
 
 OnPart = Callable[[PlannedPart, MadePart], None]
 
@@ -86,9 +86,9 @@ class PlannedAgenda:
 
 
 class ScanningAgenda:
-    """Files to be scanned and the parts that come of them; parts are handed out as soon as they are numbered.
+    """Files to be scanned and the parts made from them; parts are handed out as soon as they are numbered.
 
-    With ``check`` they are handed out when all are numbered and it has accepted the whole plan.
+    With ``check`` they are handed out only once all are numbered and ``check`` has accepted the whole plan.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ScanningAgenda:
         self._unchecked: list[PlannedPart] = []
         self._numbering = ScanNumbering(files, limits)
         self._unscanned = deque(scan_tasks(files))
-        self._scans: dict[int, ScannedFiles] = {}  # those that wait for one before them
+        self._scans: dict[int, ScannedFiles] = {}  # by task: results that wait for that of an earlier task
         self._waiting = 0  # spans in them
         self._next, self._last = 0, len(self._unscanned)
         self._ready: deque[PlannedPart] = deque()
@@ -143,7 +143,7 @@ class ScanningAgenda:
                 self._release()
 
     def _release(self) -> None:
-        """Have the whole plan checked, and hand out what waited for that."""
+        """Have the whole plan checked, and hand out the parts that waited for that."""
         if self._check is not None:
             self._check(self._unchecked)
             unchecked, self._unchecked, self._check = self._unchecked, [], None
@@ -193,7 +193,7 @@ def scan_tasks(files: Sequence[CorpusFile]) -> list[ScanTask]:
 
 
 class ScanNumbering:
-    """Makes parts of the scans of all files, in order. Memory: one scan."""
+    """Makes parts from the scans of all files, in order. Memory: one scan."""
 
     def __init__(self, files: Sequence[CorpusFile], limits: PartLimits) -> None:
         self._files = files
@@ -201,7 +201,7 @@ class ScanNumbering:
         self._parts = PartNumbering(limits)
 
     def add(self, scan: ScannedFiles) -> Iterator[PlannedPart]:
-        """Add the next scan; gives the parts that are complete."""
+        """Add the next scan; yield the parts that are then complete."""
         for spans in scan.spans:
             rows = sum(span.rows for span in spans)
             for span in spans:

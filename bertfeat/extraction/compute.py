@@ -3,7 +3,8 @@
 Linear pooling commutes with concat, sum and mean of layers, so hidden states are pooled first and combined after.
 No more of a batch is kept than the results need.
 
-Shapes: ``T`` tokens of a batch, ``S`` segments of a batch (documents, tokens or words), ``W`` width of a column.
+Shapes: ``T`` tokens of a batch, ``S`` segments of a batch (documents, tokens or words, or the part of one that lies in
+one window), ``H`` hidden width, ``W`` width of a column, ``D`` documents, ``n`` tokens or words.
 """
 
 from collections import deque
@@ -32,7 +33,8 @@ from bertfeat.tokens import (
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 BATCHES_BEHIND = {"cuda": 1}
-"""Batches whose results are stored after the next was launched, so that the device need not wait for the processor."""
+"""By type of device: the batches whose results are stored only after the next one was launched, so that the device need
+not wait for the processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,10 @@ def compute_features(
     batch_size: int | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> FeatureMatrices:
-    """Run every window through the encoder and fill the columns' matrices; ``on_batch`` gets each batch's tokens."""
+    """Run every window through the encoder and fill the columns' matrices.
+
+    ``on_batch`` gets the number of tokens of each batch.
+    """
     return _BatchPass(encoder, tokenized, columns).run(batch_tokens, batch_size, on_batch or (lambda _: None))
 
 
@@ -65,12 +70,12 @@ class _BatchPass:
         self._encoder, self._layout, self._columns = encoder, tokenized.layout, columns
         self._layers = needed_layers(columns)
         self._ways: dict[_WayKey, _Way] = {}
-        self._spread: dict[Pooling, TokenGroups] = {}  # rows whose tokens lie in several windows, and cannot be merged
+        self._spread: dict[Pooling, TokenGroups] = {}  # rows with tokens in several windows that cannot be merged
         self._shares: dict[Pooling, NDArray[np.float64]] = {}
         for pooling in {column.pooling for column in columns}:
             self._add_ways(pooling)
         deepest = [column for column in columns if self._layers[-1] in column.recipe.layers]
-        # the deepest layer's feed-forward is needed for one token a document if no pooling takes the others
+        # if no pooling takes other tokens, the deepest layer's feed-forward is needed for first tokens only
         self._first_only = all(
             self._ways[column.pooling, False].groups is tokenized.layout.first_tokens for column in deepest
         )
@@ -151,11 +156,14 @@ class _BatchPass:
         if target.column.pooling in self._shares and not target.gathers:
             share = torch.from_numpy(self._shares[target.column.pooling][rows.numpy()]).float()
             values = values.float() * share[:, None]
-        merge = target.method.merge or set_rows  # what cannot be merged has one segment a row here
+        merge = target.method.merge or set_rows  # rows that cannot be merged have one segment each here
         merge(target.result, rows, values.to(target.result.dtype))
 
     def _add_ways(self, pooling: Pooling) -> None:
-        """Plan how a pooling's tokens become rows: where windows cannot be merged, those of long texts are gathered."""
+        """Plan how a pooling's tokens become rows.
+
+        Where windows cannot be merged, the tokens of rows that lie in several windows are gathered.
+        """
         method = POOLING_METHODS[pooling]
         groups = method.groups_of(self._layout)
         if method.averaged:
@@ -169,7 +177,7 @@ class _BatchPass:
         self._ways[pooling, False] = _Way(groups, method)
 
     def _reduce_gathered(self, target: "_Target", result: Tensor) -> None:
-        """Reduce the tokens of rows that lie in several windows; of concatenated layers each by itself."""
+        """Reduce the gathered tokens of rows that lie in several windows; concatenated layers each by itself."""
         column, spread = target.column, self._spread[target.column.pooling]
         rows, begins = np.unique(spread.targets, return_index=True)
         picked, offsets = torch.arange(len(spread.tokens)), torch.from_numpy(begins)

@@ -1,7 +1,7 @@
-"""Threads for each part of the work, of the cores that there are.
+"""The number of threads for each part of the work, from the cores that this process may use.
 
-Beside a GPU, texts are cut into pieces on all cores at once, so nothing else may take them all: threads of torch wait
-for each other in a loop that keeps their cores busy.
+Beside a GPU, texts are tokenized on all cores at once, so nothing else may take them all: threads of torch wait for
+each other in a loop that keeps their cores busy.
 """
 
 import os
@@ -14,7 +14,7 @@ from bertfeat.recipe import FeatureColumn
 
 
 def use_threads(count: int) -> None:
-    """Let this process, or a thread of it that is not its first, compute with so many threads."""
+    """Let this process, or a thread of it other than its first, compute with ``count`` threads."""
     torch.set_num_threads(count)
 
 
@@ -25,7 +25,7 @@ def threads_in_use() -> int:
 
 @contextmanager
 def held_to_threads(count: int) -> Iterator[None]:
-    """Compute with so many threads within this block."""
+    """Compute with ``count`` threads within this block."""
     before = threads_in_use()
     if count == before:
         yield
@@ -38,8 +38,10 @@ def held_to_threads(count: int) -> Iterator[None]:
 
 
 def merging_threads(device: torch.device, columns: Sequence[FeatureColumn]) -> int:
-    """The number of threads that put computed batches together: on a CPU the encoder's, beside a GPU a quarter of the
-    cores for vectors of tokens or words, and one for those of documents, which are few.
+    """The number of threads that merge computed batches.
+
+    On a CPU it is the encoder's; beside a GPU it is a quarter of the cores for vectors of tokens or words, and one for
+    those of documents, which are few.
     """
     if device.type == "cpu":
         return threads_in_use()
@@ -54,5 +56,5 @@ def writer_count(device: torch.device) -> int:
 
 
 def _quarter() -> int:
-    """The number of threads that write parts, or merge the vectors of tokens, beside a GPU."""
+    """A quarter of the cores, at least one: for writing parts, or merging the vectors of tokens, beside a GPU."""
     return max(1, len(os.sched_getaffinity(0)) // 4)

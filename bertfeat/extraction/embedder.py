@@ -1,4 +1,4 @@
-"""A model with the layers and poolings to compute, ready for rows of a corpus."""
+"""The embedder: a model with the layers and poolings to compute, which turns rows of a corpus into features."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -34,12 +34,12 @@ Choice = TypeVar("Choice", bound=StrEnum)
 CPU_BATCH_TOKENS = 8192
 _LEAST_LENGTH = 8  # tokens of a window
 _CUDA_BATCH_TOKENS = 131_072
-_CUDA_BYTES_A_TOKEN = 64  # times hidden size: activations of one block, in 16 bit
+_CUDA_BYTES_PER_TOKEN = 64  # times hidden size: activations of one block, in 16 bit
 
 
 @dataclass(frozen=True, slots=True)
 class TokenizedRows:
-    """Rows of a corpus whose documents are tokenized, each text once, and wait for the encoder."""
+    """Rows of a corpus whose documents have been tokenized, each text once, and wait for the encoder."""
 
     rows: PartRows
     tokens: TokenizedDocuments  # of rows.unique
@@ -56,7 +56,7 @@ class PartResult:
     """The content of computed rows, and the rows that failed."""
 
     content: PartContent
-    failures: tuple[Failure, ...]  # those of the corpus too, in row order
+    failures: tuple[Failure, ...]  # including those of the corpus, in row order
     computed_tokens: int  # that went through the encoder, overlaps of windows included
     padded_tokens: int  # padding that went through it too
     split_batches: int  # batches that were split because memory ran out
@@ -119,7 +119,7 @@ class Embedder:
         self._check_first_tokens()
         self._check_context()
         self.own_prompt = prompt is not None
-        """Whether it was made with a prompt, which goes before the model's."""
+        """Whether it was made with a prompt, which is used instead of the model's."""
         self.given_batch_tokens = batch_tokens
         is_folder = model is not None and Path(model).is_dir()
         self.location: str = str(Path(str(model)).absolute() if is_folder else model or self.model.name)
@@ -155,7 +155,7 @@ class Embedder:
         prompt: str | None = None,
         where: object = "",
     ) -> Self:
-        """Make the extractor that a feature set, an index or a tagger records, to compute ``columns`` in the same way.
+        """Make the embedder that a feature set, an index or a tagger records, to compute ``columns`` in the same way.
 
         ``name`` is where the model is now, if it has moved; ``precision`` and ``prompt`` replace the recorded ones;
         ``where`` is the folder of the record, for errors.
@@ -201,7 +201,7 @@ class Embedder:
             problem = f"its settings do not fit {model.name}: {error}"
             raise FeatureSetError(problem, where=where, remedy="make it again") from error
         embedder.columns = tuple(columns)
-        embedder.model = model  # whose files have been hashed
+        embedder.model = model  # the one whose files have been hashed
         return embedder
 
     @cached_property
@@ -224,13 +224,13 @@ class Embedder:
 
     @cached_property
     def batch_tokens(self) -> int:
-        """Tokens in one batch: as requested, else by the device."""
+        """Most tokens in one batch: as requested, else by the device."""
         if self.given_batch_tokens is not None:
             return self.given_batch_tokens
         if self.device.type != "cuda":
             return CPU_BATCH_TOKENS
         free, _ = torch.cuda.mem_get_info(self.device)
-        fitting = int(free) // (2 * _CUDA_BYTES_A_TOKEN * self.model.hidden_size)
+        fitting = int(free) // (2 * _CUDA_BYTES_PER_TOKEN * self.model.hidden_size)
         return max(self.token_settings.max_length, min(_CUDA_BATCH_TOKENS, fitting))
 
     def variant(self, columns: Sequence[FeatureColumn], token_settings: TokenSettings) -> Self:
@@ -276,7 +276,7 @@ class Embedder:
     ) -> PartResult:
         """Compute tokenized rows and assemble their content.
 
-        ``tags`` and ``pairs`` say whether the corpus has such, and so whether the content has columns for them;
+        ``tags`` and ``pairs`` say whether the corpus has any, and so whether the content has columns for them;
         ``on_batch`` gets the number of tokens of each batch.
         """
         encoder = self.encoder

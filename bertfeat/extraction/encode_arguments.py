@@ -1,6 +1,6 @@
-"""The arguments of ``encode``: texts in any ordered container, and keywords, which are those of sentence-transformers.
+"""The arguments of ``encode``: texts in any ordered container, and the keywords of sentence-transformers.
 
-Some keywords ask for conversions of the vectors.
+Both are checked here, and the vectors are converted as the keywords ask.
 """
 
 from collections.abc import Iterable, Mapping
@@ -156,10 +156,10 @@ class EncodeOptions:
     """
 
     prompt_name: str | None = None  # a key of the model's prompts
-    prompt: str | None = None  # set before every text; goes before prompt_name
-    batch_size: int | None = None  # most texts in one batch, which a token budget limits already
+    prompt: str | None = None  # put before every text; used instead of prompt_name if both are given
+    batch_size: int | None = None  # most texts in one batch, besides the limit on its tokens
     show_progress_bar: bool | None = None
-    output_value: str | None = "sentence_embedding"  # or "token_embeddings": one matrix a text
+    output_value: str | None = "sentence_embedding"  # or "token_embeddings": one matrix per text
     precision: str | None = "float32"  # of the result: float32, int8, uint8, binary, ubinary
     convert_to_numpy: bool = True  # False: a list of tensors
     convert_to_tensor: bool = False  # True: one tensor
@@ -168,7 +168,7 @@ class EncodeOptions:
     truncate_dim: int | None = None  # only the first dimensions
     pool: object = None
     chunk_size: object = None
-    task: str | None = None  # for models that route by it; bertfeat has none
+    task: str | None = None  # for models that choose modules by it; bertfeat has none
     processing_kwargs: Mapping[str, object] | None = None
 
     @classmethod

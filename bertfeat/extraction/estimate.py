@@ -14,7 +14,7 @@ from bertfeat.extraction.source import CorpusSource, open_files
 from bertfeat.recipe import Unit
 
 SAMPLE = 2000
-_TIMED_TOKENS = 65_536  # what the timing runs through the model, after a warm-up
+_TIMED_TOKENS = 65_536  # about the tokens that the timing runs through the model, after a warm-up
 _ROW_BYTES = 60  # row, id, counts and what Parquet adds, without the text
 _TEXT_SHARE = 0.45  # of the text's size that is left after compression
 _PIECE_BYTES = 6  # string and offsets of a token or word, compressed
@@ -50,7 +50,7 @@ def estimate_extraction(
 
     The rows of the corpus are counted, a random sample of 2,000 documents is tokenized, and the model is timed on some
     of them. Of several ``workers`` one is timed, with its share of the cores if they ``share_cores``, and all are
-    taken to be as fast.
+    assumed to be as fast.
 
     Raises:
         CorpusError: the corpus cannot be read.
@@ -77,10 +77,10 @@ def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool, workers: int)
     if not sample:
         return Estimate(sum(counts.values()), 0, counts[Failure], counts[BlankLine], 0, 0, 0.0, 0.0, workers)
     tokenized = embedder.tokenize_rows(sample)
-    of = tokenized.rows.unique_numbers
-    tokens = float(tokenized.tokens.n_tokens[of].mean()) * counts[Document]
+    numbers = tokenized.rows.unique_numbers
+    tokens = float(tokenized.tokens.n_tokens[numbers].mean()) * counts[Document]
     words = tokenized.tokens.words
-    word_count = 0.0 if words is None else float((words.offsets[1:] - words.offsets[:-1])[of].mean())
+    word_count = 0.0 if words is None else float((words.offsets[1:] - words.offsets[:-1])[numbers].mean())
     speed = _measure_rate(embedder, sample, pairs=corpus.has_pairs) * workers
     computed = tokenized.token_count / max(1, len(tokenized.rows.unique)) * counts[Document]
     return Estimate(
@@ -108,7 +108,8 @@ def _estimate_bytes(embedder: Embedder, documents: int, tokens: float, words: fl
 
 
 def _measure_rate(embedder: Embedder, sample: list[Document], *, pairs: bool) -> float:
-    """Tokens a second, from text to feature matrices."""
+    """Measure the tokens per second, from text to feature matrices."""
+    # about four characters per token
     per_document = max(1, sum(len(document.text) for document in sample) // len(sample) // 4)
     timed = sample[: max(1, _TIMED_TOKENS // per_document)]
     embedder.compute_rows(embedder.tokenize_rows(timed[: max(1, len(timed) // 8)]), pairs=pairs)  # warm-up

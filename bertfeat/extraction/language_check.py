@@ -1,5 +1,7 @@
-"""A warning where the model does not know the language of the corpus, or of some of its texts, or where DNA stands
-for proteins."""
+"""The warnings about texts that the model cannot read well: an unknown language, or DNA given to a protein model.
+
+The language is checked for the texts of a part together, and for each of them.
+"""
 
 import re
 import unicodedata
@@ -14,32 +16,33 @@ from bertfeat.tokens import TokenizedDocuments
 from bertfeat.words import count_words
 
 MOST_UNKNOWN = 0.05  # share of [UNK] among the tokens of a corpus
-MOST_PIECES = 4.0  # a word
+MOST_PIECES = 4.0  # tokens per word
 MULTILINGUAL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 _SAMPLE = 200  # texts of a part, at even distances
-_COUNTED = 10_000  # characters of a text whose words are counted
+_COUNTED = 10_000  # characters at the beginning of a text whose words are counted
 _LEAST_WORDS = 20  # fewer say nothing about a corpus
 
-# Of single texts. A model that does not know a script reads it letter by letter, Korean by parts of letters; Latin
-# script it reads by longer pieces. One text in a hundred, three at least, is more than emoticons and names give.
-_PIECES_OF_A_WORD = 2.5
-_PIECES_OF_A_LETTER = 0.8
-_UNKNOWN_OF_A_TEXT = 0.25
+# Limits for single texts. A model that does not know a script reads it letter by letter, Korean by parts of letters,
+# and Latin script by longer pieces. A warning needs one text in a hundred, and three at least; emoticons and names
+# make fewer texts look strange.
+_PIECES_PER_WORD = 2.5
+_PIECES_PER_LETTER = 0.8
+_UNKNOWN_SHARE = 0.25
 _LEAST_LETTERS = 5
 _MOST_TEXTS = 0.01
 _LEAST_TEXTS = 3
 _WITHOUT_SPACES = re.compile(
     "[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]+"
-)  # kana and Han, where a piece a character is usual
+)  # kana and Han, where one piece per character is usual
 _NUCLEOTIDES = frozenset("ACGTUN")
 _LEAST_NUCLEOTIDES = 20  # shorter peptides of these amino acids occur
-_CHARACTERS_OF_A_WORD = 2  # in these
+_CHARACTERS_PER_WORD = 2  # in scripts without spaces
 
 
 def corpus_warnings(documents: Sequence[Document], tokenized: TokenizedDocuments) -> list[str]:
-    """Warn of a tokenizer that does not know the language of a part, or of some of its texts.
+    """The warnings about a part: the tokenizer does not know its language, or that of some of its texts.
 
-    Sequences of nucleotides among proteins are warned of, too.
+    Sequences of nucleotides among proteins give a warning, too.
     """
     if genes := [document for document in documents if _is_nucleotides(document)]:
         return [
@@ -72,17 +75,17 @@ def corpus_warnings(documents: Sequence[Document], tokenized: TokenizedDocuments
 
 
 def _is_nucleotides(document: Document) -> bool:
-    """Whether the words are so many letters of nucleotides that no protein and no text has them by chance."""
+    """Whether all words are letters of nucleotides, and more of them than a protein or a text has by chance."""
     words = document.words
     return words is not None and len(words) >= _LEAST_NUCLEOTIDES and _NUCLEOTIDES.issuperset(words)
 
 
 def _strange_texts(documents: Sequence[Document], tokenized: TokenizedDocuments) -> list[int]:
-    """The numbers of the texts that are read letter by letter, or of which many tokens are unknown."""
+    """The numbers of the texts that are read letter by letter, or have many unknown tokens."""
     count = len(documents)
     tokens, unknown = tokenized.n_tokens[:count], tokenized.n_unknown[:count]
     characters = np.fromiter((len(each.text) + len(each.pair or "") for each in documents), np.int64, count)
-    candidates = np.flatnonzero((tokens > _PIECES_OF_A_LETTER / 2 * characters) | (unknown > 0))
+    candidates = np.flatnonzero((tokens > _PIECES_PER_LETTER / 2 * characters) | (unknown > 0))
     return [at for at in candidates.tolist() if _is_strange(documents[at], int(tokens[at]), int(unknown[at]))]
 
 
@@ -95,15 +98,15 @@ def _is_strange(document: Document, tokens: int, unknown: int) -> bool:
     dense = sum(map(len, _WITHOUT_SPACES.findall(beginning)))
     if letters < _LEAST_LETTERS:
         return False
-    if unknown > _UNKNOWN_OF_A_TEXT * tokens:
+    if unknown > _UNKNOWN_SHARE * tokens:
         return True
     words = _estimate_words(document) * len(beginning) / max(1, len(text))
-    letter_by_letter = pieces - signs - dense > _PIECES_OF_A_LETTER * max(1, letters - dense)
-    return letter_by_letter and pieces > _PIECES_OF_A_WORD * words
+    letter_by_letter = pieces - signs - dense > _PIECES_PER_LETTER * max(1, letters - dense)
+    return letter_by_letter and pieces > _PIECES_PER_WORD * words
 
 
 def _estimate_words(document: Document) -> float:
-    """About how many words a document has: those of each text's beginning, taken for the whole."""
+    """Estimate the number of words of a document from those at the beginning of each of its texts."""
     if document.words is not None:
         return len(document.words)
     return sum(map(_estimate_words_of_text, filter(None, (document.text, document.pair))))
@@ -112,5 +115,5 @@ def _estimate_words(document: Document) -> float:
 def _estimate_words_of_text(text: str) -> float:
     beginning = text[:_COUNTED]
     runs = _WITHOUT_SPACES.findall(beginning)  # each is counted as one word, or a part of one
-    words = count_words(beginning) + sum(len(run) / _CHARACTERS_OF_A_WORD for run in runs) - len(runs)
+    words = count_words(beginning) + sum(len(run) / _CHARACTERS_PER_WORD for run in runs) - len(runs)
     return words * len(text) / max(1, len(beginning))

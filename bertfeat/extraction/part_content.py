@@ -1,4 +1,4 @@
-"""Rows of a part → documents that are computed once each → the part's content in row order."""
+"""Rows of a part → its different documents, computed once each → the part's content in row order."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from bertfeat.tokens import TokenizedDocuments, TokenSpans, ranges
 
 @dataclass(frozen=True, slots=True)
 class PartRows:
-    """The rows of a part: documents, each text of them once, and the rest."""
+    """The rows of a part: all documents, the different ones among them, failures and blank lines."""
 
     documents: tuple[Document, ...]
     unique: tuple[Document, ...]  # one of each group of documents with equal texts
@@ -31,24 +31,25 @@ def partition_rows(rows: Sequence[Row]) -> PartRows:
     documents = tuple(row for row in rows if isinstance(row, Document))
     numbers: dict[tuple[object, ...], int] = {}
     unique: list[Document] = []
-    of = np.empty(len(documents), np.int64)
+    unique_numbers = np.empty(len(documents), np.int64)
     for at, document in enumerate(documents):
         key = (document.text, document.pair, document.words, document.before, document.after)
-        of[at] = numbers.setdefault(key, len(unique))
-        if of[at] == len(unique):
+        unique_numbers[at] = numbers.setdefault(key, len(unique))
+        if unique_numbers[at] == len(unique):
             unique.append(document)
     failures = tuple(row for row in rows if isinstance(row, Failure))
-    return PartRows(documents, tuple(unique), of, failures, sum(isinstance(row, BlankLine) for row in rows))
+    blank = sum(isinstance(row, BlankLine) for row in rows)
+    return PartRows(documents, tuple(unique), unique_numbers, failures, blank)
 
 
 def find_oversized(tokenized: TokenizedDocuments, columns: Sequence[FeatureColumn]) -> Mapping[int, str]:
-    """The documents whose token or word matrix would pass what one cell can hold, and why."""
+    """The documents whose token or word matrix would exceed the size that one cell can hold, each with a reason."""
     reasons: dict[int, str] = {}
     for column in columns:
-        listing = _spans_of(tokenized, column.pooling.unit)
-        if listing is None:
+        spans = _spans_of(tokenized, column.pooling.unit)
+        if spans is None:
             continue
-        sizes = np.diff(listing.offsets) * column.width * np.dtype(column.dtype).itemsize
+        sizes = np.diff(spans.offsets) * column.width * np.dtype(column.dtype).itemsize
         for at in np.flatnonzero(sizes > CELL_LIMIT).tolist():
             reasons[at] = (
                 f"its {column.name} features would take {sizes[at] / 2**30:.1f} GiB and one cell holds 2 GiB; "
@@ -60,17 +61,17 @@ def find_oversized(tokenized: TokenizedDocuments, columns: Sequence[FeatureColum
 def find_overflows(
     computed: FeatureMatrices, tokenized: TokenizedDocuments, columns: Sequence[FeatureColumn]
 ) -> Mapping[int, str]:
-    """The documents whose features overflowed, and why: the numbers must not be stored."""
+    """The documents whose features overflowed and must not be stored, each with a reason."""
     reasons: dict[int, str] = {}
     for column in columns:
         matrix = computed.matrices[column.name]
         if not matrix.size or torch.stack(torch.aminmax(torch.from_numpy(matrix))).isfinite().all():
-            continue  # mostly; NaN is both the least and the greatest
-        listing = _spans_of(tokenized, column.pooling.unit)
+            continue  # the usual case; with a NaN, both the least and the greatest value are NaN
+        spans = _spans_of(tokenized, column.pooling.unit)
         at = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
-        documents = at if listing is None else np.searchsorted(listing.offsets, at, side="right") - 1
+        documents = at if spans is None else np.searchsorted(spans.offsets, at, side="right") - 1
         undefined = set(documents[np.isnan(matrix[at]).any(axis=1)].tolist())
-        # stored with the part, so it names the settings as the shell and Python both do
+        # stored with the part, so it has the shell's spelling, whoever calls
         option = ("dtype", "float32") if column.dtype == "float16" else ("precision", "fp32")
         remedy = f"use {shell_spelling(*option)}"
         for document in np.unique(documents).tolist():
@@ -94,7 +95,7 @@ def assemble_part(
     """Assemble the content of a part: one row for each document that was not rejected, in the order of the corpus."""
     stay = ~np.isin(rows.unique_numbers, np.fromiter(rejected, np.int64, len(rejected)))
     documents = [document for document, stays in zip(rows.documents, stay.tolist(), strict=True) if stays]
-    of = rows.unique_numbers[stay]
+    numbers = rows.unique_numbers[stay]
     by_unit: dict[Unit, dict[str, NDArray[np.floating]]] = {unit: {} for unit in Unit}
     for column in columns:
         by_unit[column.pooling.unit][column.name] = computed.matrices[column.name]
@@ -104,12 +105,12 @@ def assemble_part(
         texts=[document.text for document in documents] if keep_text else None,
         pairs=[document.pair or "" for document in documents] if keep_text and pairs else None,
         kept={column: [document.kept[at] for document in documents] for at, column in enumerate(kept)},
-        n_tokens=tokenized.n_tokens[of],
-        n_unk=tokenized.n_unknown[of],
-        n_truncated=tokenized.n_truncated[of],
-        vectors={name: _take_rows(matrix, of) for name, matrix in by_unit[Unit.DOCUMENT].items()},
-        tokens=_take_pieces(tokenized.tokens, of, by_unit[Unit.TOKEN], keep_text=keep_text, pairs=pairs),
-        words=_take_pieces(tokenized.words, of, by_unit[Unit.WORD], keep_text=keep_text, pairs=pairs),
+        n_tokens=tokenized.n_tokens[numbers],
+        n_unk=tokenized.n_unknown[numbers],
+        n_truncated=tokenized.n_truncated[numbers],
+        vectors={name: _take_rows(matrix, numbers) for name, matrix in by_unit[Unit.DOCUMENT].items()},
+        tokens=_take_pieces(tokenized.tokens, numbers, by_unit[Unit.TOKEN], keep_text=keep_text, pairs=pairs),
+        words=_take_pieces(tokenized.words, numbers, by_unit[Unit.WORD], keep_text=keep_text, pairs=pairs),
         tags=[document.tags or () for document in documents] if tags else None,
     )
 
@@ -125,7 +126,7 @@ def list_failures(rows: PartRows, rejected: Mapping[int, str]) -> tuple[Failure,
 
 
 def count_part(content: PartContent, documents: Sequence[Document]) -> Counts:
-    """Add up what a part embedded."""
+    """Count the embedded documents of a part, and their tokens and words."""
     aligned = None if content.words is None else content.words.aligned
     stored = set(content.rows.tolist())
     empty = sum(not (d.text.strip() or (d.pair or "").strip()) for d in documents if d.row in stored)
@@ -146,25 +147,25 @@ def _spans_of(tokenized: TokenizedDocuments, unit: Unit) -> TokenSpans | None:
 
 
 def _take_pieces(
-    listing: TokenSpans | None,
-    of: NDArray[np.int64],
+    spans: TokenSpans | None,
+    documents: NDArray[np.int64],
     matrices: Mapping[str, NDArray[np.floating]],
     *,
     keep_text: bool,
     pairs: bool,
 ) -> Pieces | None:
-    if listing is None:
+    if spans is None:
         return None
-    lengths = np.diff(listing.offsets)[of]
+    lengths = np.diff(spans.offsets)[documents]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    at = ranges(listing.offsets[of], lengths)
+    at = ranges(spans.offsets[documents], lengths)
     return Pieces(
         offsets=offsets,
-        strings=[listing.strings[number] for number in at.tolist()] if keep_text else None,
-        start=listing.start[at],
-        end=listing.end[at],
-        segment=listing.segment[at] if pairs else None,
-        aligned=None if listing.aligned is None else listing.aligned[at],
+        strings=[spans.strings[number] for number in at.tolist()] if keep_text else None,
+        start=spans.start[at],
+        end=spans.end[at],
+        segment=spans.segment[at] if pairs else None,
+        aligned=None if spans.aligned is None else spans.aligned[at],
         matrices={name: _take_rows(matrix, at) for name, matrix in matrices.items()},
     )
 

@@ -1,8 +1,8 @@
 """The plan: a corpus cut into parts, in input order and always in the same way.
 
 It has two levels. Each file is cut into spans by itself, so that files can be scanned anywhere and several at once;
-then row numbers follow by summing up. A part is one span of a large file, or several whole small files. The digests of
-its rows tell whether a part that is there already is the planned one.
+then row numbers follow by summing up. A part is one span of a large file, or several whole small files. The digest of
+its rows shows whether an existing part is the planned one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -55,7 +55,7 @@ class PartLimits:
         return self.bytes_per_row + self.bytes_per_character * length, read
 
     def hold(self, rows: int, size: float, characters: int) -> bool:
-        """Whether a part may have so many rows, bytes and characters."""
+        """Whether a part may have this number of rows, bytes and characters."""
         return rows <= self.part_rows and size <= PART_BYTES and characters <= PART_CHARACTERS
 
 
@@ -69,7 +69,7 @@ class Span:
     rows: int
     size: float  # estimated bytes of its features
     characters: int
-    digest: str  # of every field of every row, which are numbered within the file
+    digest: str  # of every field of every row; rows are numbered within the file
     sketch: tuple[str, ...]
     ends_file: bool
 
@@ -88,7 +88,7 @@ class PlannedPart:
     row_count: int
     spans: tuple[Span, ...]
     digest: str  # of every field of every row
-    sketch: tuple[str, ...]  # see _digest_rows; of documents without text there are none
+    sketch: tuple[str, ...]  # see _digest_rows; documents without text are left out
     share: float  # of the corpus, 0 to 1
     rows: tuple[Row, ...] | None = None  # where they have just been read
     exists: bool = False  # whether an earlier run left a part that seems to be this one
@@ -109,7 +109,7 @@ class Reading(Protocol):
 
     @property
     def row_position(self) -> Position:
-        """Right before the row that was given last."""
+        """The position right before the row that was given last."""
 
     def __iter__(self) -> Iterator[Row]: ...
 
@@ -137,7 +137,7 @@ def scan_file(file: CorpusFile, number: int, limits: PartLimits) -> tuple[Span, 
 
 
 def read_part(files: Sequence[CorpusFile], part: PlannedPart) -> tuple[Row, ...]:
-    """Read the rows of a part anew, each of its spans from where it begins.
+    """Read the rows of a part again, each of its spans from where it begins.
 
     Raises:
         CorpusError: a file cannot be read, or has changed since the plan was made.
@@ -161,7 +161,7 @@ def begins_with(parts: Iterable[tuple[PlannedPart, Sequence[Row]]], earlier: Par
 
     ``parts`` follow one another, each with its rows, from the first row of the earlier part on.
     """
-    spans: list[tuple[int, int, list[Row]]] = []  # of the earlier part, one a file: its number, first row, and rows
+    spans: list[tuple[int, int, list[Row]]] = []  # of the earlier part, one per file: its number, first row and rows
     row = earlier.first_row
     for part, rows in parts:
         taken = 0
@@ -185,7 +185,7 @@ def begins_with(parts: Iterable[tuple[PlannedPart, Sequence[Row]]], earlier: Par
 
 
 class PartNumbering:
-    """Puts the spans of all files, in order, together to parts, and numbers the parts and their rows.
+    """Joins the spans of all files, in order, into parts, and numbers the parts and their rows.
 
     Small files are put together as long as a part holds them whole.
     """
@@ -201,7 +201,7 @@ class PartNumbering:
         self._count, self._size, self._characters, self._share = 0, 0.0, 0, 0.0
 
     def add(self, span: Span, rows: tuple[Row, ...] | None, share: float) -> Iterator[PlannedPart]:
-        """Add the next span, with its rows where they are at hand, and its share of the corpus; gives full parts."""
+        """Add the next span, with its rows if they have been read, and its share of the corpus; yield full parts."""
         fits = self._limits.hold(self._count + span.rows, self._size + span.size, self._characters + span.characters)
         if not (span.is_whole_file and fits):
             yield from self.end()
@@ -289,7 +289,7 @@ def _make_span(
 
 
 def _other_characters(document: Document) -> int:
-    """Characters that come with a document beside its texts."""
+    """The number of characters that a document has besides its texts."""
     kept = sum([len(value) for value in document.kept if isinstance(value, str)])
     return kept + len(document.before) + len(document.after)
 
@@ -301,8 +301,9 @@ def _other_characters(document: Document) -> int:
 def _digest_rows(rows: Sequence[Row], base: int = 0) -> tuple[str, tuple[str, ...]]:
     """The digest of rows, numbered from ``base``, and their sketch.
 
-    The sketch holds the smallest digests of the documents' contents, row numbers and ids left out: where two sketches
-    meet, they have a document in common, though lines may have been put in before it. It has at most ``SKETCH_SIZE``.
+    The sketch holds the smallest digests of the documents' contents, without row numbers and ids, at most
+    ``SKETCH_SIZE``: if two sketches share a digest, their rows have a document in common, even if lines were inserted
+    before it.
     """
     written: list[bytes] = []
     contents: set[bytes] = set()

@@ -26,7 +26,7 @@ from bertfeat.io import use_huge_pages
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import Layout, TokenGroups
 
-# ── reduce: the tokens of a batch → one vector a segment ────────────────────────────────────────────────────
+# ── reduce: the tokens of a batch → one vector per segment ──────────────────────────────────────────────────
 
 
 def segment_sum(hidden: Tensor, picked: Tensor, offsets: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ def add_to_rows(result: Tensor, rows: Tensor, segments: Tensor) -> None:
 
 def keep_extreme(result: Tensor, rows: Tensor, segments: Tensor, *, which: Literal["amax", "amin"]) -> None:
     """Keep the larger or smaller value of each row and segment."""
-    # index_reduce_ says the same, and warns that it is in beta
+    # index_reduce_ does the same, but warns that it is in beta
     result.scatter_reduce_(0, rows[:, None].expand_as(segments), segments, which)
 
 
@@ -87,11 +87,11 @@ def set_rows(result: Tensor, rows: Tensor, segments: Tensor) -> None:
 class PoolingMethod:
     """The functions that compute one pooling."""
 
-    groups: Callable[[Layout], TokenGroups | None]  # which tokens go into which row; None: tokenized without them
+    groups: Callable[[Layout], TokenGroups | None]  # which tokens go into which row; None if the layout lacks them
     reduce: Callable[[Tensor, Tensor, Tensor], Tensor]  # of one layer, or of a sum of layers if not linear
     merge: Callable[[Tensor, Tensor, Tensor], None] | None = None  # None: windows cannot be merged
     averaged: bool = False  # whether a row is divided by its number of tokens
-    initial: float | None = 0.0  # of a row before any token; None where every row is set
+    initial: float | None = 0.0  # value of a row before any token; None where every row is set
 
     def groups_of(self, layout: Layout) -> TokenGroups:
         """The tokens of a layout that this pooling takes, by row of the result."""
@@ -113,7 +113,7 @@ class PoolingMethod:
 
 
 GATHERING = PoolingMethod(lambda layout: layout.tokens, select_rows, set_rows, initial=None)
-"""Tokens as they are, of rows that are reduced at the end."""
+"""The method that keeps tokens as they are, for rows that are reduced at the end."""
 
 POOLING_METHODS: Mapping[Pooling, PoolingMethod] = {
     Pooling.MEAN: PoolingMethod(lambda layout: layout.pooled, segment_sum, add_to_rows, averaged=True),

@@ -1,4 +1,4 @@
-"""The progress of a run, and its report: documents, tokens, failures, and the seconds it waited."""
+"""The progress of a run, and its report at the end: documents, tokens, failures, and the seconds it waited."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +48,7 @@ class ExtractionReport:
     split_batches: int
     bytes: int  # of the parts on disk
     computed_tokens: int  # that went through the encoder in this run
-    padded_tokens: int  # padding that went with them
+    padded_tokens: int  # padding that went through it too
     seconds: float
     waited_for_tokens: float  # seconds in which the encoder had nothing to do
     waited_for_disk: float
@@ -68,7 +68,7 @@ class ExtractionReport:
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens of this run a second, from text to disk."""
+        """Tokens that this run computed per second, from text to disk."""
         return self.computed_tokens / self.seconds if self.seconds > 0 else 0.0
 
     @property
@@ -112,7 +112,7 @@ class RunProgress:
         self._begin += seconds
 
     def add_part(self, planned: PlannedPart, made: MadePart, *, elsewhere: bool = False) -> None:
-        """Add a finished part; ``elsewhere`` if another process made it, whose batches were not told."""
+        """Add a finished part; ``elsewhere`` if another process made it, whose batches were not added here."""
         header = made.header
         with self._lock:
             self._computed += made.computed_tokens if elsewhere else 0
@@ -127,7 +127,7 @@ class RunProgress:
             self._notify(0, self._fraction)
 
     def skip(self, planned: PlannedPart) -> None:
-        """Pass over a part that others have made."""
+        """Count the share of a part that others have made."""
         with self._lock:
             self._fraction = min(1.0, self._fraction + planned.share)
             self._notify(0, self._fraction)
@@ -184,6 +184,6 @@ class RunProgress:
         )
 
     def _notify(self, documents: int, fraction: float) -> None:
-        """Report; a part that is still being written is not counted, so numbers stay where they would go back."""
+        """Report the progress; a part that is still being written is not counted, but the numbers never go down."""
         self._shown = max(self._shown[0], self._counts.documents + documents), max(self._shown[1], fraction)
         self._progress(Progress(self._shown[0], self._computed, self._shown[1], self.seconds))

@@ -34,7 +34,7 @@ NUMERICS_VERSION = 3
 """Raised whenever the same settings would give other numbers than before."""
 
 INT8_VERSION = 1
-"""Raised whenever int8 would give other integers: by another recipe, or another text that its scales go by."""
+"""Raised whenever int8 would give other integers: by another method, or another text for its calibration."""
 
 _RERUN = "run the same command again: it redoes the parts concerned"
 TOKEN_ITEM_BYTES = {"float16": 2, "float32": 4}
@@ -76,7 +76,7 @@ def record_settings(
 
 
 def bytes_per_row(columns: Sequence[FeatureColumn], *, special_tokens: bool) -> float:
-    """Estimated size of a document's features that does not depend on its length."""
+    """Estimated bytes of a document's features that do not depend on its length."""
     special = 2 if special_tokens else 0
     return sum(
         float(column.width * TOKEN_ITEM_BYTES[column.dtype] * (1 if column.pooling.per_document else special))
@@ -85,8 +85,8 @@ def bytes_per_row(columns: Sequence[FeatureColumn], *, special_tokens: bool) -> 
 
 
 def bytes_per_character(columns: Sequence[FeatureColumn]) -> float:
-    """Estimated size of a document's features for each character of its text."""
-    characters = {Unit.TOKEN: 4, Unit.WORD: 5}  # of running text
+    """Estimated bytes of a document's features for each character of its text."""
+    characters = {Unit.TOKEN: 4, Unit.WORD: 5}  # of running text, per token or word
     return sum(
         column.width * TOKEN_ITEM_BYTES[column.dtype] / characters[column.pooling.unit]
         for column in columns
@@ -95,7 +95,7 @@ def bytes_per_character(columns: Sequence[FeatureColumn]) -> float:
 
 
 def run_identity(settings: FeatureSettings, corpus: Corpus, corpus_settings: CorpusSettings) -> str:
-    """A digest that is equal for runs of the same settings over the same files, by their sizes and stamps.
+    """A digest that is equal for runs of the same settings over the same files, by their names, sizes and stamps.
 
     Empty for a corpus that is not made of files.
     """
@@ -117,7 +117,7 @@ def recorded_settings(folder: Location) -> FeatureSettings | None:
 
 
 def finished_as(folder: Location, identity: str) -> Manifest | None:
-    """The manifest of a set that a run of this identity has finished, if all of its parts are there by a listing."""
+    """The manifest of a set that a run of this identity has finished, if a listing shows all of its parts."""
     if not identity:
         return None
     try:
@@ -144,8 +144,11 @@ def run_facts(embedder: Embedder, seconds: float) -> RunFacts:
 def write_run_manifest(folder: Location, facts: RunFacts, corpus: Corpus, identity: str, plan: str) -> None:
     """Write the manifest and the list of failures, which are derived from the parts.
 
-    ``plan`` is the sha256 of the digests of all planned parts. An identity that is not that of what was read, since
-    a file has changed, is left out.
+    ``plan`` is the sha256 of the digests of all planned parts. If a file has changed since the run began, the identity
+    is left out, because it is not that of the rows that were read.
+
+    Raises:
+        DamagedError: the parts in the folder are not those of the plan.
     """
     run = "" if _changed_file(corpus) else identity
     manifest = write_manifest(folder, sources=corpus.sources, times=facts.times, versions=facts.versions, run=run)
@@ -156,7 +159,11 @@ def write_run_manifest(folder: Location, facts: RunFacts, corpus: Corpus, identi
 
 
 def refuse_changed_files(corpus: Corpus) -> None:
-    """Refuse files that are not those that were found when the run began: others take its word for what they are."""
+    """Refuse files that have changed since the run began: other runs rely on what this one found.
+
+    Raises:
+        CorpusError: a file has changed.
+    """
     if name := _changed_file(corpus):
         raise CorpusError(
             "the file has changed since the run began",

@@ -31,7 +31,7 @@ _THREADS = 16  # that read headers from object storage at once
 
 @dataclass(slots=True)
 class ExistingParts:
-    """The sound parts of earlier runs, by number."""
+    """The parts of earlier runs: the sound ones by number, and the damaged ones."""
 
     folder: Location
     headers: dict[int, PartHeader] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class ExistingParts:
         """Refuse to go on with other settings.
 
         Raises:
-            SettingsDifferError: with the difference.
+            SettingsDifferError: the parts have other settings; the error lists the differences.
         """
         for header in self.headers.values():
             if header.fingerprint != settings.fingerprint:
@@ -106,10 +106,10 @@ class ExistingParts:
     def outside(
         self, plan: Sequence[PlannedPart | PartHeader], has_grown: Callable[[PartHeader], bool]
     ) -> list[Location]:
-        """The parts whose rows a plan does not have in their place, and which a run of it would remove or replace.
+        """The parts whose rows a plan does not have in the same place; a run of the plan would remove or replace them.
 
-        ``has_grown`` says of the last part whether the plan goes on where its rows end. A damaged part in the place of
-        a planned one holds nothing that would be lost. Links are not replaced.
+        ``has_grown`` says of the last part whether the planned rows in its place begin with its own. A damaged part in
+        the place of a planned one holds nothing that would be lost. Links are not replaced.
         """
         planned = {part_path(self.folder, part.number): part for part in plan}
         return [path for path, header in self.files.items() if not self._is_inside(path, header, planned, has_grown)]
@@ -141,7 +141,7 @@ class ExistingParts:
         """Refuse to remove finished parts.
 
         Raises:
-            RemovalError: tells how many parts and rows.
+            RemovalError: parts would be removed; the error says how many parts and rows.
         """
         if not outside:
             return
@@ -157,7 +157,7 @@ class ExistingParts:
         )
 
     def drop(self, paths: Sequence[Location], plan: Iterable[PlannedPart]) -> None:
-        """Remove parts, and forget them.
+        """Remove parts from the folder, and from this list of its parts.
 
         Those that have a document in common with the plan go last: if the removal is killed, the rest is still known
         as made from this corpus, and the next run goes on with it.
@@ -179,17 +179,17 @@ class ExistingParts:
         return header is not None and header.digest == part.digest
 
     def remove(self, number: int) -> None:
-        """Remove a part that is another one in the plan, or damaged; workers do not replace parts."""
+        """Remove a damaged part, or one whose number the plan gives to other rows; workers do not replace parts."""
         if (path := part_path(self.folder, number)) in self.files:
             remove_parts([path])
 
     def keep_only(self, plan: Sequence[PlannedPart]) -> None:
-        """Remove the parts that are not those of a plan."""
+        """Remove the parts that are not in a plan, or are damaged."""
         kept = {part_path(self.folder, part.number) for part in plan if self.has(part) and self._is_whole(part)}
         remove_parts(path for path in list_parts(self.folder) if path not in kept)
 
     def _is_whole(self, part: PlannedPart) -> bool:
-        """Whether a part holds what its checksums say; object storage keeps what was written, and is not read again."""
+        """Whether a part agrees with its checksums; object storage keeps what was written, and is not read again."""
         path = part_path(self.folder, part.number)
         try:
             if not isinstance(path, Address):
@@ -218,7 +218,11 @@ class ChangedFolder:
 
 
 def remove_parts(paths: Iterable[Location]) -> None:
-    """Remove parts."""
+    """Remove parts.
+
+    Raises:
+        FeatureSetError: one cannot be removed.
+    """
     for path in paths:
         try:
             remove_stored(path)

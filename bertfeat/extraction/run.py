@@ -1,4 +1,4 @@
-"""One extraction of a corpus, from the lock to the manifest: the one place where everything is put together.
+"""One extraction of a corpus, from the lock to the manifest: the module that puts all steps together.
 
 A plan cuts the corpus into parts (``plan``), an agenda hands them out (``agenda``), workers make them (``worker``):
 in this process, or wherever the engine of :mod:`bertfeat.distributed` has them. Every part is computed from its own
@@ -46,15 +46,15 @@ from bertfeat.features import (
 )
 from bertfeat.io import Address, FolderLock, Location, ResultKind, refuse_other_kind, releasing_if_failed
 
-_SILENT_SECONDS = 5.0  # of reading the corpus of which nothing is said
+_SILENT_SECONDS = 5.0  # of reading the corpus, before a message says so
 _log = logging.getLogger("bertfeat")
 
 
 class FailureLimits:
-    """The limits of one run, and the failures that it has met."""
+    """The limits of one run on failed rows, and the number of them so far."""
 
     def __init__(self, folder: Location, *, strict: bool, most: int | None) -> None:
-        """``strict``: none may fail; ``most``: no more than these."""
+        """Set the limits: with ``strict`` no row may fail, with ``most`` no more than this number."""
         self._folder, self._strict, self._most = folder, strict, most
         self._failed = 0
 
@@ -70,7 +70,7 @@ class FailureLimits:
         self._failed += len(failures) if final else 0
 
     def check_finished(self, manifest: Manifest) -> None:
-        """The same for a whole set, of which others have made parts."""
+        """Stop if the failures of a whole set, of which others have made parts, are too many."""
         remedy = f"{self._folder / FAILURES_NAME} lists them"
         if manifest.failed and self._strict:
             raise RowFailedError(f"{manifest.failed} rows failed", where=parameter("strict", True), remedy=remedy)
@@ -101,7 +101,7 @@ class ExtractionRun:
         self._lock: FolderLock | None = None
         self._limits = FailureLimits(folder, strict=options.strict, most=options.max_failures)
         self._planned_parts = self._planned_rows = 0
-        self._checked: frozenset[str] | None = None  # digests of the plan by which finished parts were looked at
+        self._checked: frozenset[str] | None = None  # digests of the plan that finished parts were checked against
         self._plan_digest = sha256()
 
     def execute(self) -> ExtractionReport:
@@ -126,9 +126,9 @@ class ExtractionRun:
             if trusts_listing and not self._options.overwrite and (finished := finished_as(self._folder, identity)):
                 self._add_finished(finished)
                 return
-            self._go(corpus, settings, identity)
+            self._extract(corpus, settings, identity)
 
-    def _go(self, corpus: Corpus, settings: FeatureSettings, identity: str) -> None:
+    def _extract(self, corpus: Corpus, settings: FeatureSettings, identity: str) -> None:
         job = self._job(corpus, settings)
         if not self._sharing.several_writers:
             self._look_through(settings)
@@ -143,7 +143,7 @@ class ExtractionRun:
     # ── before ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_source(self) -> None:
-        """Refuse what workers cannot read, before standard input is."""
+        """Refuse input that workers cannot read, before standard input is read."""
         shares = self._engine is not None or self._sharing.several_writers
         if shares and not is_of_files(self._source):
             raise UsageError(
@@ -185,9 +185,9 @@ class ExtractionRun:
         return bool(self._existing.headers or self._existing.damaged)
 
     def _check_plan(self, job: ExtractionJob, plan: Sequence[PlannedPart]) -> None:
-        """Refuse a plan by which finished parts would go, before anything is touched; remove them if told to prune.
+        """Refuse a plan that would remove finished parts, before anything is touched; with ``prune``, remove them.
 
-        All ways to work through a plan pass here once, wherever there are parts of earlier runs.
+        Every way to work through a plan calls this once, wherever there are parts of earlier runs.
         """
         self._existing.check_corpus(plan)
 
@@ -207,11 +207,11 @@ class ExtractionRun:
         self._checked = frozenset(part.digest for part in plan)
 
     def _plan_to_check(self, corpus: Corpus, job: ExtractionJob) -> Iterator[PlannedPart]:
-        """The plan without rows, but for those that may be the beginning of a part that has grown."""
-        last, begin, told = self._existing.last_rows, time.monotonic(), False
+        """The plan, with rows only for the parts that overlap the last earlier part, which may have grown."""
+        last, begin, warned = self._existing.last_rows, time.monotonic(), False
         for part in plan_parts(corpus, job.limits):
-            if not told and time.monotonic() - begin > _SILENT_SECONDS:
-                told = True
+            if not warned and time.monotonic() - begin > _SILENT_SECONDS:
+                warned = True
                 _log.warning("reading the corpus once to compare it with the finished parts of %s", self._folder)
             yield part if part.first_row < last.stop and part.last_row > last.start else part.task
             del part
@@ -301,14 +301,14 @@ class ExtractionRun:
         return part
 
     def _add_part(self, part: PlannedPart, made: MadePart) -> None:
-        """Note a part that is there now."""
+        """Count a part that is finished."""
         if made.damage:
             self._existing.damaged.append(made.damage)
         if self._engine is not None:
             self._changes.changed |= not made.kept
             self._limits.check(made.header.failures, final=True)
         self._progress.add_part(part, made, elsewhere=self._engine is not None)
-        if made.warnings and not self._progress.warnings:  # once a run: those of all parts would be much the same
+        if made.warnings and not self._progress.warnings:  # once per run: those of all parts would be much the same
             self._progress.warnings = made.warnings
             for warning in made.warnings:
                 _log.warning(warning)

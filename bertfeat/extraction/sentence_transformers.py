@@ -1,8 +1,8 @@
-"""``Extractor``: corpora and texts → features; a peer of ``SentenceTransformer``, for libraries that take one.
+"""``Extractor``: corpora and texts → features; a substitute for ``SentenceTransformer`` in libraries that take one.
 
-The class stands in a module of this name because BERTopic and KeyBERT look for ``sentence_transformers`` in the name of
-a model's type: any other type they ignore, and load a model of their own in silence. So they refuse an Extractor, and
-:mod:`bertfeat.adapters` gives what they take.
+The module has this name because BERTopic and KeyBERT look for ``sentence_transformers`` in the name of a model's type.
+Any other type they ignore, and silently load a model of their own. With this name they refuse an Extractor instead, and
+:mod:`bertfeat.adapters` has the objects that they take.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -53,7 +53,7 @@ from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
 Inputs = str | Iterable[CorpusItem]
 Metrics = TypeVar("Metrics")
 
-_CHUNK = 2048  # texts at a time that encode() and features() hold
+_CHUNK = 2048  # texts that encode() and features() compute at a time
 _TRAINING = (
     "an Extractor is frozen; train and save the model with sentence-transformers, then give Extractor its folder"
 )
@@ -68,7 +68,7 @@ _REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("start_multi_process_pool", "stop_multi_process_pool", "encode_multi_process"), _PROCESSES),
     **dict.fromkeys(("embed", "embed_documents", "embed_query"), _ADAPTERS),
 }
-_CACHED = ("tokenizer", "encoder", "batch_tokens", "model_card_data")  # made anew where a pickle is loaded
+_CACHED = ("tokenizer", "encoder", "batch_tokens", "model_card_data")  # left out of pickles, and made again
 
 
 @dataclass(slots=True)
@@ -96,12 +96,12 @@ class Extractor(Embedder):
     ``layers`` and ``pooling`` are written as on the command line (``"concat4"``, ``"sum=-4..-1,cls"``;
     ``"mean,word"``); every recipe under every pooling is a column. The default pooling is the model's own, the default
     model all-MiniLM-L6-v2. The files are looked up at once; weights are read when they are first needed, and a pickle
-    holds the settings without them. With ``context="left:8"`` each word is read after the 8 words before it, and before
-    nothing.
+    holds the settings without them. With ``context="left:8"`` each word is read after the 8 words before it, and
+    without the words after it.
 
-    An Extractor of one column has what sentence-transformers asks of a frozen ``SentenceTransformer``, and the same
-    numbers in fp32 at the same ``max_length`` with ``long="truncate"``. Modules after the pooling (Dense, Normalize)
-    are not applied; for Normalize, ``encode(normalize_embeddings=True)`` does it.
+    An Extractor of one column has the methods that sentence-transformers needs of a frozen ``SentenceTransformer``, and
+    gives the same numbers in fp32 at the same ``max_length`` with ``long="truncate"``. Modules after the pooling
+    (Dense, Normalize) are not applied; ``encode(normalize_embeddings=True)`` does the work of Normalize.
 
     Raises:
         UsageError: a setting that cannot be right, such as a layer outside the model.
@@ -113,7 +113,7 @@ class Extractor(Embedder):
     def features(
         self, texts: Iterable[CorpusItem], *, corpus_settings: CorpusSettings | None = None
     ) -> list[DocumentFeatures]:
-        """Yield texts with their tokens or words, offsets and vectors, as a feature set would hold them.
+        """Return texts with their tokens or words, offsets and vectors, as a feature set would hold them.
 
         Raises:
             UsageError: an item that is no text, or a text that cannot be embedded.
@@ -137,7 +137,7 @@ class Extractor(Embedder):
             yield result.content
 
     def blocks(self, corpus: Corpus, rows: int) -> Iterator[MemoryFeatures]:
-        """Compute a corpus in memory, so many rows at a time; rows that fail are listed in their block.
+        """Compute a corpus in memory, ``rows`` rows at a time; rows that fail are listed in their block.
 
         Raises:
             UsageError: fewer than one row.
@@ -150,13 +150,13 @@ class Extractor(Embedder):
     def _results(
         self, corpus: Corpus, rows: int, kept: Sequence[KeptColumn], batch_size: int | None = None
     ) -> Iterator[PartResult]:
-        """Compute so many rows of a corpus at a time, and tokenize the next ones meanwhile."""
+        """Compute ``rows`` rows of a corpus at a time, and tokenize the next ones meanwhile."""
         listed = corpus.rows()
         first = list(islice(listed, rows))
         chunks = chain([first] if first else [], iter(lambda: list(islice(listed, rows)), []))
         tokenized_chunks = map(self.tokenize_rows, chunks)
         pairs, tags = corpus.has_pairs, corpus.has_tags
-        # a thread that is ahead is for those who have several chunks: a query has one
+        # a thread that tokenizes ahead is only worth it for several chunks; a query has one
         for tokenized in tokenized_chunks if len(first) < rows else prefetched(tokenized_chunks):
             yield self.compute_rows(tokenized, batch_size=batch_size, kept=kept, pairs=pairs, tags=tags)
 
@@ -179,10 +179,11 @@ class Extractor(Embedder):
         """Extract a corpus into a feature set; in a folder of the same run, keep its finished parts and do the rest.
 
         ``corpus`` is a corpus, a file, folder or pattern or several of them, or ``"-"`` for standard input. Rows that
-        fail are listed in the set; ``strict`` stops at the first, ``max_failures`` after so many. Finished parts whose
-        rows the corpus no longer has are not removed unasked: ``prune`` removes them and keeps the rest, ``overwrite``
-        starts anew. ``engine`` and ``sharing``, of :mod:`bertfeat.distributed`, have other processes and machines do
-        the work, or a share of it. ``progress``: see :data:`bertfeat.progress.ProgressOption`.
+        fail are listed in the set; ``strict`` stops at the first, ``max_failures`` once more rows than this failed.
+        Finished parts whose rows the corpus no longer has are not removed unasked: ``prune`` removes them and keeps the
+        rest, ``overwrite`` starts again from nothing. ``engine`` and ``sharing``, of :mod:`bertfeat.distributed`, have
+        other processes and machines do the work, or a share of it. ``progress``: see
+        :data:`bertfeat.progress.ProgressOption`.
 
         Raises:
             CorpusError: the corpus cannot be read (:class:`WrongColumnsError`: its first rows all failed).
@@ -204,7 +205,7 @@ class Extractor(Embedder):
             run = ExtractionRun(self, corpus, as_location(folder), reading, options, tell, engine, sharing)
             return run.execute()
 
-    # ── one vector a text, as sentence-transformers gives it ────────────────────────────────────────────────
+    # ── one vector per text, as sentence-transformers gives it ──────────────────────────────────────────────
 
     @overload
     def encode(self, inputs: Inputs = ..., **keywords: Unpack[NumpyKeywords]) -> NDArray[np.float32]: ...
@@ -225,8 +226,8 @@ class Extractor(Embedder):
         ``[tokens, width]`` for tokens.
 
         Raises:
-            UsageError: several columns are asked for, or one of tokens or words; what is no text; or a keyword that is
-                unknown, or set when the Extractor is made.
+            UsageError: the Extractor has several columns, or one of tokens or words; an input is no text; or a keyword
+                is unknown, or is one that is set when the Extractor is made.
         """
         return self._encode(inputs, sentence_transformers_kwargs)
 
@@ -303,10 +304,10 @@ class Extractor(Embedder):
 
     @property
     def column(self) -> FeatureColumn:
-        """The one column, of one vector a text.
+        """The only column, which gives one vector per text.
 
         Raises:
-            UsageError: there are several columns, or the one is of tokens or words.
+            UsageError: there are several columns, or the only one is of tokens or words.
         """
         if len(self.columns) != 1 or not self.columns[0].pooling.per_document:
             names = ", ".join(column.name for column in self.columns)
@@ -366,7 +367,7 @@ class Extractor(Embedder):
         with suppress(OSError, ValueError):
             file = self.model.folder / "config_sentence_transformers.json"
             named = decode_json(file.read_bytes(), dict).get("similarity_fn_name")
-        return named if named in MEASURES else "cosine"  # as sentence-transformers takes one that it does not know
+        return named if named in MEASURES else "cosine"  # as sentence-transformers does with unknown names
 
     def similarity(self, embeddings1: Vectors, embeddings2: Vectors) -> Tensor:
         """Compare each vector of one side with each of the other. Shape: ``[n1, n2]``."""
@@ -412,8 +413,8 @@ class Extractor(Embedder):
         """The arguments that make an equal Extractor, as JSON values.
 
         Raises:
-            UsageError: it computes columns that it was not made with (:meth:`from_record`, :meth:`variant`), and which
-                are not each of some layers under each of some poolings.
+            UsageError: its columns are not those that it was made with (:meth:`from_record`, :meth:`variant`), and no
+                layers and poolings give just these columns.
         """
         tokens, columns = self.token_settings, self.columns
         sizes = {"num_layers": self.model.num_layers, "hidden_size": self.model.hidden_size}
@@ -468,7 +469,7 @@ class Extractor(Embedder):
         return features if prompt is None else {**features, "prompt": check_prompt(prompt)}
 
     def __call__(self, features: MutableMapping[str, object], **_: object) -> MutableMapping[str, object]:
-        """Add ``sentence_embedding`` to what :meth:`preprocess` gave, as losses ask for it; without gradients.
+        """Add ``sentence_embedding`` to the result of :meth:`preprocess`, for losses; without gradients.
 
         Shape: ``[n, width]``.
         """

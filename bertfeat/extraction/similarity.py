@@ -10,7 +10,7 @@ from torch import Tensor
 from bertfeat.errors import UsageError, WrongTypeError
 
 Vectors = Tensor | NDArray[np.generic] | Sequence[Tensor] | Sequence[NDArray[np.generic]]
-"""Vectors as ``[n, width]``, one as ``[width]``, or a list of such."""
+"""Vectors as ``[n, width]``, one vector as ``[width]``, or a list of vectors."""
 
 
 def similarity_of_all(measure: str, a: Vectors, b: Vectors) -> Tensor:
@@ -63,7 +63,7 @@ def _as_matrices(a: Vectors, b: Vectors) -> tuple[Tensor, Tensor]:
 
 
 def _as_matrix(vectors: Vectors) -> Tensor:
-    """Make a matrix of float32, or float64 where it is that already."""
+    """Make a matrix of float32, or of float64 if the vectors are float64."""
     if isinstance(vectors, Tensor):
         matrix = vectors
     elif len(vectors) and isinstance(vectors[0], Tensor):

@@ -1,4 +1,4 @@
-"""The input of a run: a corpus, files, folders or patterns, or standard input.
+"""The input of a run, opened as a corpus: a corpus itself, files, folders or patterns, or standard input.
 
 Standard input is copied into a folder first, so that it can be read more than once.
 """
@@ -51,7 +51,7 @@ def is_of_files(source: CorpusSource) -> bool:
 
 
 def open_files(source: CorpusSource, settings: CorpusSettings, *, reader: str) -> Corpus:
-    """Open a corpus for another use than a run; ``reader`` names the use in the error."""
+    """Open a corpus for a use other than a run; ``reader`` names the use in the error."""
     if isinstance(source, str | Path | Address):
         source = [source]
     if not isinstance(source, Sequence):
@@ -80,11 +80,11 @@ def _holds(folder: Location, file: Location) -> bool:
 def spool_stdin(folder: Location, settings: CorpusSettings) -> Iterator[Corpus]:
     """Open standard input as a corpus; its copy in ``folder`` is removed at the end, after an error too.
 
-    For a folder in object storage the copy lies among temporary files.
+    For a folder in object storage the copy is a temporary file on this machine.
 
     Raises:
-        FeatureSetError: the folder cannot be written.
-        CorpusError: it cannot be read.
+        StorageError: the folder cannot be written.
+        CorpusError: standard input cannot be read.
     """
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:
@@ -98,7 +98,7 @@ def spool_stdin(folder: Location, settings: CorpusSettings) -> Iterator[Corpus]:
             with path.open("xb") as file:
                 shutil.copyfileobj(stream, file, 1 << 20)
         corpus = open_corpus([path], settings, name="standard input")
-        corpus.sources = (STDIN,)  # the folder that the copy lies in decides nothing
+        corpus.sources = (STDIN,)  # not the path of the copy, which decides nothing
         yield corpus
     finally:
         path.unlink(missing_ok=True)

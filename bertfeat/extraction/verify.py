@@ -1,4 +1,4 @@
-"""Verify a feature set: its checksums, its account of rows, and a sample of it computed again in fp32."""
+"""Verify a feature set: its checksums, its account of rows, and a sample of its features, computed again in fp32."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ class VerifyReport:
     parts: int
     documents: int
     sampled: int  # documents that were computed again; 0 where the set holds no texts and no corpus was given
-    bound: float  # least cosine that is accepted
+    bound: float  # smallest cosine that is accepted
     deviations: tuple[Deviation, ...]
 
     @property
@@ -124,7 +124,7 @@ def _sampled_rows(features: FeatureSet, sample: int, seed: int) -> list[int]:
 def _document_of(features: DocumentFeatures) -> Document:
     text = features.text or ""
     strings = features.words.strings if features.words else None
-    # words that give the text when joined came with the corpus; others were split from the text
+    # words that give the text when joined by spaces came with the corpus; others were split from the text
     own = strings is not None and " ".join(strings) == text and features.pair is None
     return Document(features.row, features.id, text, features.pair, tuple(strings or ()) if own else None)
 
@@ -140,7 +140,11 @@ def _find_documents(corpus: Corpus, stored: Mapping[int, DocumentFeatures]) -> l
 
 
 def compare_embedders(one: "Embedder", other: "Embedder", documents: Sequence[Document]) -> tuple[Deviation, ...]:
-    """Compute documents by two embedders of the same columns, and tell how far apart each column's features are."""
+    """Compute documents by two embedders of the same columns, and return how far apart each column's features are.
+
+    Raises:
+        UsageError: one of the documents cannot be computed.
+    """
     theirs, ours = (
         {document.row: document for document in _compute_again(embedder, documents, UsageError)}
         for embedder in (other, one)

@@ -1,6 +1,6 @@
-"""A worker: does the tasks of a run with one encoder, tokenizing ahead on a thread and writing behind on others.
+"""The worker of an extraction: scans files and makes parts with one encoder, while threads tokenize ahead and write.
 
-Every part is computed from its own rows alone, so whoever makes it gives the same bytes.
+Every part is computed from its own rows alone, so that every worker that makes it writes the same bytes.
 """
 
 import time
@@ -46,14 +46,14 @@ from bertfeat.io import (
 )
 from bertfeat.recipe import FeatureColumn
 
-_TOKENS_BETWEEN = 200_000  # written between two times that freed memory is given back
+_TOKENS_BETWEEN = 200_000  # tokens of the parts that are written before freed memory is given back again
 
 
 class _CheckFailures(Protocol):
-    """Raises an error where a part's failures are too many for the run to go on."""
+    """Raises an error if a part has too many failures for the run to go on."""
 
     def __call__(self, failures: Sequence[Failure], *, final: bool) -> None:
-        """``final``: all failures of the part are known, and nothing else stops it."""
+        """``final``: all failures of the part are known, not only those that were found when it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class _TokenizedPart:
 class PartWorker:
     """Scans files and makes parts, one after the other.
 
-    In the process of the run, ``progress`` is told of batches and waiting, ``begin`` is called before a part is
-    written, and ``check_failures`` is asked about each part twice: when it was read, and before it is written.
+    In the process of the run, ``progress`` records batches and waiting times, ``begin`` is called before each part is
+    written, and ``check_failures`` is called twice for each part: after it is read, and before it is written.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class PartWorker:
     def _find_existing(self, planned: PlannedPart) -> tuple[PartHeader | None, str]:
         """The header of an earlier run's part, if it is whole and from the same rows; else what is wrong with it.
 
-        Object storage keeps what was written or tells; parts there are not read again.
+        Object storage keeps what was written or reports an error, so only the footers of parts there are read.
         """
         path, damage = part_path(self._job.folder, planned.number), ""
         if file_stamp(path) is None:  # a worker died before it wrote it
@@ -136,12 +136,12 @@ class PartWorker:
                 return header, ""
         except DamagedError as error:
             damage = str(error)
-        if self._job.several_writers:  # which do not replace a part that is there
+        if self._job.several_writers:  # writing does not replace an existing part then
             remove_stored(path)
         return None, damage
 
     def _make_part(self, part: _TokenizedPart, done: OnDone) -> None:
-        self._check_failures(part.tokenized.rows.failures, final=False)  # of the corpus: known before computing
+        self._check_failures(part.tokenized.rows.failures, final=False)  # failures of reading, known before computing
         begin = time.monotonic()
         _ = self._embedder.encoder  # loaded when the first part needs it; the run's time does not include that
         self._progress.exclude(time.monotonic() - begin)
@@ -198,7 +198,7 @@ class PartWorker:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionJob:
-    """The facts of a run that workers have to know, so that any of them writes the same bytes. Can be pickled."""
+    """The facts about a run that every worker needs in order to write the same bytes. It can be pickled."""
 
     model: ModelIdentity
     model_location: str  # where to find it
@@ -213,24 +213,24 @@ class ExtractionJob:
     has_pairs: bool
     folder: Location
     strict: bool
-    several_writers: bool  # whether others may write the same parts: the first one counts
+    several_writers: bool  # whether other processes may write the same parts; the first one written stays
 
     def open_worker(self, *, device: str | None, threads: int | None) -> Worker[Task, Result]:
         """A worker in another process than the run's.
 
         Raises:
-            ModelError: the model is not to be found here.
-            FeatureSetError: it is another one here.
+            ModelError: this machine does not have the model.
+            FeatureSetError: the model on this machine differs from the recorded one.
         """
         if threads is not None:
             use_threads(threads)
-        # a name has its revision
+        # None: the model is found by its recorded name, together with its revision
         location = None if self.model_location == self.model.name else self.model_location
         embedder = Embedder.from_record(self.model, self.settings, self.columns, name=location, device=device)
         return PartWorker(self, embedder)
 
     def threads_in_use(self) -> int:
-        """With how many threads this process computes."""
+        """The number of threads that this process computes with."""
         return threads_in_use()
 
     def with_absolute_paths(self) -> "ExtractionJob":
@@ -243,7 +243,7 @@ class ExtractionJob:
         return replace(task, exists=True) if isinstance(task, PlannedPart) else task
 
     def error_of_deaths(self, task: Task, problem: str) -> BertfeatError:
-        """The error of a task over which one worker after the other died."""
+        """The error for a task that one worker after another died on."""
         return BertfeatError(
             problem,
             where=f"part {task.number}" if isinstance(task, PlannedPart) else self.files[task.files[0]].source.name,
@@ -291,7 +291,7 @@ class _PartWriter:
                 give_back_memory()
 
     def write(self, header: PartHeader, content: PartContent, done: Callable[[], None]) -> None:
-        """Write a part as soon as a thread is free, and return when one has taken it; ``done`` is called after it."""
+        """Wait until a thread is free, and have it write a part; ``done`` is called once the part is written."""
         while self._pending and (len(self._pending) == self._threads or self._pending[0].done()):
             self._wait(self._pending.popleft())
         self._begin()
@@ -308,11 +308,11 @@ class _PartWriter:
             try:
                 write_part(self._folder, header, content, if_absent=self._if_absent)
             except StorageError:
-                # others who took the part over have finished it, and the set, and removed what was half written
+                # other writers took the part over, finished it and the set, and removed our half-written file
                 if not self._if_absent or not _is_written(self._folder, header):
                     raise
         done()
-        # after every small part it would cost time, since the encoder's blocks would be new each time
+        # not after every small part: the encoder would have to get its blocks from the system anew each time
         self._unreturned_tokens += header.counts.tokens
         if self._unreturned_tokens >= _TOKENS_BETWEEN:
             self._unreturned_tokens = 0

@@ -1,4 +1,4 @@
-"""Feature sets in portable formats: npy with ids, JSON lines, google's JSON lines, CSV."""
+"""Exports of feature sets to portable formats: npy with ids, JSON lines, the JSON lines of Google's BERT, CSV."""
 
 import json
 from collections.abc import Callable
@@ -49,18 +49,19 @@ def export_features(
 
     ``to`` is one of
 
-    - ``npy``: the vectors ``[n, width]`` in float32; ``*.ids.jsonl`` beside them names the owners, a line a vector
-    - ``jsonl``: an object a document: id, text, kept columns, tokens, words and all vectors (or those of ``column``)
-    - ``bert-jsonl``: an object a document as google's ``extract_features.py`` writes it: tokens and their single layers
-    - ``csv``: a line a vector: id, for tokens and words their number, string and character offsets, then the values
+    - ``npy``: the vectors ``[n, width]`` in float32; ``*.ids.jsonl`` beside them names the owners, one line per vector
+    - ``jsonl``: one object per document: id, text, kept columns, tokens, words and all vectors (or those of ``column``)
+    - ``bert-jsonl``: one object per document, as Google's ``extract_features.py`` writes it: tokens with single layers
+    - ``csv``: one line per vector: id, for tokens and words their number, string and character offsets, then the values
 
-    ``column`` is a name or a recipe, derived where it is not stored; needed where several are stored.
+    ``column`` is a name or a recipe, derived where it is not stored. ``npy`` and ``csv`` need it where several columns
+    are stored.
 
     Raises:
         UsageError: there is no such format; or ``out`` is no local file.
         NotDerivableError: the stored columns do not contain the column, or it does not fit the format.
-        FeatureSetError: no feature set; or a file exists (and not ``overwrite``).
-        StorageError: it is a folder, or cannot be written.
+        FeatureSetError: ``folder`` is no feature set; or a file to be written exists, without ``overwrite``.
+        StorageError: a file to be written is a folder, or cannot be written.
     """
     if to not in _WRITERS:
         raise UsageError(f"cannot export to {to!r}", remedy=f"there are: {', '.join(_WRITERS)}")
@@ -90,7 +91,7 @@ def _local_file(out: str | Path) -> Path:
 
 
 def _was_killed(out: Path) -> bool:
-    """Whether an export was killed before the file of the vectors, the last one, got its name."""
+    """Whether an export was killed before the file of the vectors, which is finished last, got its name."""
     return not out.exists() and out.parent.is_dir() and any(unfinished_outputs(out))
 
 
@@ -103,7 +104,7 @@ class _VectorOwners:
 
     @classmethod
     def of(cls, features: FeatureSet, exported: ReadableColumn) -> Self:
-        """The owners of that column's vectors."""
+        """The owners of the vectors of ``exported``."""
         kind = exported.pooling
         fields = [("row", pa.int64()), ("id", pa.string())]
         known = {"string": f"{kind}s", "start": f"{kind}_start", "end": f"{kind}_end"}
@@ -200,7 +201,7 @@ def _write_bert_jsonl(features: FeatureSet, column: str | None, out: Path) -> in
 
 
 def _bert_pieces(batch: ExportBatch, indexes: list[int]) -> list[str]:
-    """The JSON form of each token with its layers; six digits, as the original rounded them."""
+    """The JSON form of each token with its layers; rounded to six decimals, as Google's script did."""
     tokens = map(json.dumps, batch.records["tokens"].flatten().to_pylist())
     layers = [
         [
@@ -216,7 +217,7 @@ def _bert_pieces(batch: ExportBatch, indexes: list[int]) -> list[str]:
 
 
 def _token_layers(features: FeatureSet, column: str | None) -> list[ReadableColumn]:
-    """The single layers to be written, the last one first, as google's ``--layers=-1,-2,-3,-4`` gives them."""
+    """The single layers to be written, the last one first, as Google's ``--layers=-1,-2,-3,-4`` orders them."""
     stored, last = features.columns, features.header.model.num_layers
     if column is None:
         recipes = [known.recipe for known in stored if known.pooling is Pooling.TOKEN]
@@ -245,7 +246,7 @@ EXPORT_FORMATS = tuple(_WRITERS)
 
 
 def _number_lines(matrix: NDArray[np.floating]) -> list[str]:
-    """Each vector's values separated by commas, in the fewest digits that give back the very same number.
+    """The values of each vector, separated by commas, with the fewest digits that give back exactly the same number.
 
     JSON has no infinite numbers and no NaN: they become ``null``.
     """

@@ -1,6 +1,6 @@
-"""The parts of one feature set, opened when they are needed: row groups against their checksums, rows by number or id.
+"""The open parts of one feature set: read row groups and check their checksums, and find rows by number or id.
 
-The row group of a row is kept for the next one.
+Parts are opened when they are needed. The row group of the row that was read last is kept for the next row.
 """
 
 import os
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 class PartReader:
     """A part whose footer was read.
 
-    A local file is opened anew for every read, so that threads do not share a handle; an object, whose opening is a
-    request, is opened once for each thread that reads at the same time. Each opening checks that the file is the
-    footer's own, or an equal one.
+    A local file is opened anew for every read, so that threads do not share a handle. Opening an object takes a
+    request, so it is opened once for each thread that reads at the same time. Each opening checks that the file is the
+    one that the footer was read from, or an equal one.
     """
 
     footer: PartFooter
@@ -46,7 +46,7 @@ class PartReader:
 
     @cached_property
     def bounds(self) -> list[tuple[int, int]]:
-        """First and last row of each row group; of an empty one ``(0, -1)``."""
+        """First and last row of each row group; ``(0, -1)`` for an empty one."""
         return [self._group_bounds(group) for group in range(self.footer.metadata.num_row_groups)]
 
     def _group_bounds(self, group: int) -> tuple[int, int]:
@@ -74,7 +74,7 @@ class PartReader:
             yield from table.select(names).combine_chunks().to_batches(max_chunksize=batch_rows)
 
     def rows_of_id(self, document_id: str) -> list[int]:
-        """Rows of the documents with that id."""
+        """The rows of the part's documents that have an id."""
         rows: list[int] = []
         for group in range(self.footer.metadata.num_row_groups):
             statistics = self._statistics(group, 1)  # of the column ``id``
@@ -101,7 +101,7 @@ class PartReader:
                 raise ValueError(f"{name} holds null")
 
     def read_group(self, group: int, names: Sequence[str]) -> pa.Table:
-        """Read some columns of a row group, against its pages' checksums."""
+        """Read some columns of a row group, and check the checksums of their pages."""
         try:
             with (
                 self._open() as stream,
@@ -112,7 +112,7 @@ class PartReader:
                     pre_buffer=isinstance(self.footer.path, Address),  # neighboring columns in one request
                 ) as file,
             ):
-                # one thread: no gain over a single column, and the caller's own threads are left alone
+                # one thread: several gain nothing for a single column, and would take cores from the caller's threads
                 table = file.read_row_group(group, columns=list(names), use_threads=False).select(list(names))
                 self._check_table(table)
                 return table
@@ -162,7 +162,7 @@ def _replaced_while_open(place: Location) -> FeatureSetError:
 class _WholeReads(RawIOBase):
     """A file that gives all that a read asks for, as pyarrow expects it.
 
-    A buffered file does so too, but its read-ahead would cost a request; pyarrow asks for whole ranges.
+    A buffered file does so too, but its read-ahead would cost a request, and pyarrow asks for whole ranges anyway.
     """
 
     def __init__(self, file: RawIOBase) -> None:
@@ -192,13 +192,13 @@ class OpenParts:
     """The parts of a feature set. All have the columns of the first one, whose footer is read at once.
 
     Raises:
-        DamagedError: the first part is damaged, or not the one that is listed.
+        DamagedError: the first part is damaged, or is not the listed one.
     """
 
     def __init__(self, folder: Location, entries: Sequence[PartEntry]) -> None:
         self._folder, self.entries = folder, entries
         self._first: PartFooter | None = None
-        self.open = lru_cache(maxsize=64)(self.open_anew)  # so many footers in memory
+        self.open = lru_cache(maxsize=64)(self.open_anew)  # at most 64 footers are kept in memory
         """Open a listed part, or take it from the cache."""
         self._recent: tuple[tuple[int, int], pa.Table] | None = None  # (part, row group) and its content
         self.first: PartFooter = self.open(entries[0]).footer
@@ -233,7 +233,7 @@ class OpenParts:
         return PartReader(footer)
 
     def _refuse_replaced(self, entry: PartEntry) -> None:
-        """Tell a set that was extracted anew from one that is damaged: its manifest lists another part, or is gone."""
+        """Raise an error if the set was extracted anew rather than damaged: its manifest lacks the part, or is gone."""
         manifest = read_manifest(self._folder)
         if manifest is None or entry not in manifest.parts:
             raise _replaced_while_open(self._folder / entry.name)
@@ -243,7 +243,7 @@ class OpenParts:
         place = self._find_place(row)
         if place is None:
             return None
-        recent = self._recent  # which another thread may exchange
+        recent = self._recent  # read once, since another thread may replace it
         if recent is not None and recent[0] == place:
             table = recent[1]
         else:
@@ -256,7 +256,7 @@ class OpenParts:
         return batch
 
     def find_rows(self, rows: Sequence[int], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Documents of some rows, ascending, as far as there are any; a row group is read once, and only if it has one.
+        """The documents of those ascending rows that have one; a row group is read once, and only if rows lie in it.
 
         ``names`` include ``row``.
 
@@ -270,9 +270,9 @@ class OpenParts:
                 yield from table.filter(pa.array(chosen)).combine_chunks().to_batches()
 
     def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The documents of those rows, which ascend: ``row`` and the columns of those names, a row group at a time.
+        """The documents of ascending rows, a row group at a time, with the columns ``row`` and ``names``.
 
-        Row groups without any of them are not read.
+        Row groups that contain none of the rows are not read.
 
         Raises:
             DamagedError: there is no document in such a row, or a checksum does not hold.
@@ -286,13 +286,13 @@ class OpenParts:
             yield from pa.concat_tables([table.slice(one, 1) for one in found]).combine_chunks().to_batches()
 
     def _find_place(self, row: int) -> tuple[int, int] | None:
-        """The number of the entry, and of its row group, in whose range a row is."""
+        """The numbers of the entry and of its row group whose range of rows includes a row; None if there is none."""
         at = bisect_right(self.entries, row, key=lambda entry: entry.first_row) - 1
         group = None if at < 0 else self.open(self.entries[at]).group_of(row)
         return None if group is None else (at, group)
 
     def _place_of(self, row: int) -> tuple[int, int]:
-        """The number of the entry, and of its row group, that hold a row."""
+        """The same as :meth:`_find_place`, but raises :class:`DamagedError` where there is none."""
         place = self._find_place(row)
         if place is None:
             raise self._no_document(row)

@@ -1,4 +1,4 @@
-"""One part on disk: its header, and how it is written whole, read and checked in every byte.
+"""One part of a feature set on disk: its header, writing it whole or not at all, reading it, and checking every byte.
 
 The header is JSON in the footer: settings, range of rows, digests, failures, model, columns and counts.
 """
@@ -44,9 +44,9 @@ from bertfeat.recipe import FeatureColumn
 FORMAT_VERSION = 1
 """Version of the storage format that this bertfeat writes; newer ones are refused."""
 HEADER_KEY = b"bertfeat"
-ROW_GROUP_BYTES = 8 << 20  # what a reader must fetch for one document; 1 to 64 MiB write equally fast
+ROW_GROUP_BYTES = 8 << 20  # that a reader must fetch for one document; groups of 1 to 64 MiB are written equally fast
 UNREADABLE_ERRORS = (pa.ArrowException, OSError, ValueError)
-"""Errors of pyarrow for a damaged footer, and for names that are no UTF-8."""
+"""The errors that pyarrow raises for a damaged footer, and for names that are not UTF-8."""
 
 # ── the header ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -90,7 +90,7 @@ class PartHeader:
     first_row: int
     last_row: int  # exclusive
     digest: str  # of the part's input rows
-    sketch: tuple[str, ...]  # the smallest digests of single rows: two parts share a row if their sketches meet
+    sketch: tuple[str, ...]  # the smallest digests of single rows: parts whose sketches share a digest share a row
     blank: int  # blank lines among the rows
     failures: tuple[Failure, ...]
     model: ModelIdentity
@@ -124,7 +124,7 @@ def decode_header(text: bytes, where: object) -> PartHeader:
 
 
 def _header_problems(header: PartHeader) -> Iterator[str]:
-    """The contradictions in a header, whose types are right."""
+    """The contradictions in a header whose types are already checked."""
     if header.fingerprint != header.settings.fingerprint:
         yield "the settings are not those of its fingerprint"
     if not 0 <= header.first_row <= header.last_row or header.number < 0:
@@ -155,9 +155,9 @@ class PartFooter:
     path: Location
     header: PartHeader
     metadata: pq.FileMetaData
-    sha256: str  # of the footer, which holds that of the pages: it stands for the whole file
+    sha256: str  # of the footer, which contains the digest of the pages, so that it identifies the whole file
     size: int  # bytes of the whole file
-    identity: tuple[object, ...]  # of the file, which another one may replace
+    identity: tuple[object, ...]  # file_identity() of the file that was read; another file may replace it
 
     @property
     def schema(self) -> pa.Schema:
@@ -166,12 +166,12 @@ class PartFooter:
 
 
 def part_path(folder: Place, number: int) -> Place:
-    """Place of the part of that number: ``part-00000.parquet``."""
+    """The place of the part with a number: ``part-00000.parquet``."""
     return folder / f"part-{number:05d}.parquet"
 
 
 def part_number(name: str) -> int | None:
-    """The number of a part by the name of its file; None where the name is not written as that of a part."""
+    """The number of a part, from the name of its file; None if the name does not have the form of a part's."""
     digits = name.removeprefix("part-").removesuffix(".parquet")
     return int(digits) if digits.isdecimal() and name == f"part-{int(digits):05d}.parquet" else None
 
@@ -183,12 +183,12 @@ def write_part(folder: Location, header: PartHeader, content: PartContent, *, if
     of failures are left out as well.
 
     Returns:
-        Whether the part that is there now was written by this call.
+        Whether the part that is there now has exactly the bytes of this call, written by it or by another run.
 
     Raises:
         FeatureSetError: the content has a cell of 2 GiB or more; or with ``if_absent`` another part is there.
         StorageError: the folder cannot be written.
-        DamagedError: rows in are not rows out, failed and blank; or the part that is there is damaged.
+        DamagedError: input rows and documents, failed and blank rows do not add up; or the existing part is damaged.
     """
     path = part_path(folder, header.number)
     if content.texts is None:
@@ -231,7 +231,7 @@ def read_footer(path: Location) -> PartFooter:
 
 
 def check_part(path: Location) -> PartHeader:
-    """Read every byte of a part against its checksums, and its number of rows against its header.
+    """Check every byte of a part by its checksums, and that its name and number of rows agree with its header.
 
     Raises:
         FeatureSetError: not a part, or written by a newer bertfeat.
@@ -256,7 +256,7 @@ def check_part(path: Location) -> PartHeader:
 
 
 def _write_pages(path: Path, header: PartHeader, table: pa.Table, sizes: NDArray[np.int64]) -> tuple[int, bytes]:
-    """Write the file without its seal. Gives :attr:`DirectFile.digest` of the pages, which the footer follows."""
+    """Write the file without its seal, and return the :attr:`DirectFile.digest` of everything before the footer."""
     features = {column.name for column in header.columns}
     leaves = {_leaf_path(field) for field in table.schema}
     searched = leaves - features - {"text", "pair"}  # their statistics let readers skip row groups
@@ -285,7 +285,7 @@ def _leaf_path(field: pa.Field) -> str:
 
 
 def _group_ranges(sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Ranges of rows of about :data:`ROW_GROUP_BYTES`; a larger row stands alone."""
+    """The ranges of rows that make up row groups of at most :data:`ROW_GROUP_BYTES`; a larger row is a group alone."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(sizes):

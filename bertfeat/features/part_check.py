@@ -1,6 +1,6 @@
-"""The check of a part's values against its header, a row group at a time.
+"""The check of a part's values against its header, one row group at a time.
 
-Digests show what was changed after it was written; this check shows what was wrong when it was written.
+Digests reveal what was changed after writing; this check reveals what was already wrong when it was written.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -69,7 +69,7 @@ def _value_problems(batch: pa.RecordBatch, columns: Sequence[FeatureColumn]) -> 
 def _piece_problems(
     batch: pa.RecordBatch, kind: str, positions: Sequence[str], columns: Sequence[FeatureColumn]
 ) -> Iterator[str]:
-    """Lists and matrices of one length in each document, and positions inside its text."""
+    """Problems of tokens or words: lists and matrices that differ in length, and positions outside the text."""
     numbers = _list_lengths(batch, f"{kind}_start")
     for name in (f"{kind}s", *positions, f"{kind}_segment"):
         if name in batch.schema.names and np.any(_list_lengths(batch, name) != numbers):
@@ -86,7 +86,7 @@ def _piece_problems(
 
 
 def _piece_text_lengths(batch: pa.RecordBatch, pieces: PiecePositions) -> NDArray[np.int64]:
-    """Characters of the text that each piece is of; without texts there is no limit."""
+    """The number of characters of the text that each piece belongs to; without stored texts, the largest integer."""
     if "text" not in batch.schema.names:
         return np.full(len(pieces.start), np.iinfo(np.int64).max)
     lengths: NDArray[np.int64] = pc.utf8_length(batch.column("text")).to_numpy().astype(np.int64)[pieces.owners]

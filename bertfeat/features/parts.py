@@ -1,4 +1,4 @@
-"""The parts of a folder, what they account for, and the leftovers of runs that were killed."""
+"""The part files of a feature set's folder: list them, read their footers, check that their rows add up, clean up."""
 
 import os
 from collections import deque
@@ -28,7 +28,7 @@ from bertfeat.io import (
     storage_errors,
 )
 
-SPOOL_NAME = "stdin"  # in the state folder: standard input, while it is read
+SPOOL_NAME = "stdin"  # file in the state folder that holds standard input while it is read
 _AT_ONCE = 16  # footers that are fetched from object storage at the same time
 RERUN_REMEDY = "run the same extract command again: it redoes what is missing"
 
@@ -92,9 +92,10 @@ def list_part_files(folder: Location) -> tuple[StoredFile, ...]:
 
 
 def _refuse_irregular_parts(folder: Path, listed: Collection[str]) -> None:
-    """Refuse pipes, folders and broken links in the places of parts, which no listing has."""
+    """Refuse pipes, folders and broken links that are named like parts, which listings leave out."""
     for path in folder.glob("part-*.parquet"):
-        if path.name not in listed and os.path.lexists(path) and not path.is_file():  # a file came since
+        # a regular file that is not listed was written since
+        if path.name not in listed and os.path.lexists(path) and not path.is_file():
             raise FeatureSetError("this is not a regular file", where=path, remedy="remove it")
 
 
@@ -102,10 +103,10 @@ def refuse_foreign_parts(folder: Location) -> None:
     """Refuse a folder with files that are named like parts and were not written by bertfeat: they must not be replaced.
 
     A damaged file counts as a part in a folder that bertfeat wrote, and nowhere else. In object storage, where each
-    look is a request, a folder that says that it is a feature set is believed.
+    check of a file is a request, a folder whose marker says that it is a feature set is accepted without checking.
 
     Raises:
-        FeatureSetError: names the first of them.
+        FeatureSetError: a file is foreign; the message names the first one.
     """
     if isinstance(folder, Address) and result_kind(folder) is ResultKind.FEATURES:
         return
@@ -131,7 +132,7 @@ def _is_sound_parquet(path: Location) -> bool:
 
 
 def part_footers(folder: Location) -> Iterator[PartFooter]:
-    """The footers of all parts, by number; those of a folder in object storage are fetched ahead.
+    """The footers of all parts, in the order of their numbers; those in object storage are fetched ahead.
 
     Raises:
         FeatureSetError: there is no part; or two parts were made with different settings.
@@ -156,7 +157,7 @@ def part_footers(folder: Location) -> Iterator[PartFooter]:
 
 
 def _fetched_footers(paths: Sequence[Location]) -> Iterator[PartFooter]:
-    """The footers in the order of the paths, several of which are on their way."""
+    """The footers in the order of the paths; several are fetched at the same time, ahead of the consumer."""
     pending: deque[Future[PartFooter]] = deque()
     pool = ContextPool(_AT_ONCE, "bertfeat-footers")
     try:
@@ -188,10 +189,12 @@ def remove_leftovers(folder: Location) -> None:
 
 
 def check_accounting(folder: Location, parts: Sequence[PartEntry], *, gaps: bool = False) -> None:
-    """Check that rows in are rows out, failed and blank, and that the parts follow one another without gap.
+    """Check that each part's input rows are its documents, failed and blank rows, and that no part is missing.
+
+    ``gaps`` allows missing parts, for an unfinished set.
 
     Raises:
-        DamagedError: names the part that breaks the account; ``gaps`` allows missing parts (an unfinished set).
+        DamagedError: the numbers do not add up; the message names the part.
     """
     for part in parts:
         if part.last_row - part.first_row != part.documents + part.failed + part.blank:

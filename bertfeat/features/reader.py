@@ -1,4 +1,4 @@
-"""Reading a feature set: streamed, sliced, as one matrix, or document by document."""
+"""The reader of a feature set: streams it, slices it, and gives single documents, whole matrices or tables."""
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache, cached_property, partial
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @checked
 class FeatureSet:
-    """A folder of features that ``bertfeat extract`` wrote, on this machine or at an address such as ``s3://bucket/it``.
+    """A folder of features that ``bertfeat extract`` wrote, on this machine or at an address (``s3://bucket/folder``).
 
     Opening reads the manifest and one part's footer; everything else is read when it is asked for, a row group
     (about 8 MiB) at a time, so memory does not depend on the size of the set. Columns are asked for by name
@@ -101,7 +101,7 @@ class FeatureSet:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Names of the corpus's files, as the last run was given them."""
+        """The names of the corpus files, as they were given to the last run."""
         return self.manifest.sources if self.manifest else self.header.sources
 
     @cached_property
@@ -123,7 +123,7 @@ class FeatureSet:
     def check(self) -> Iterator[PartHeader]:
         """Check every byte of every part by its checksums and every value by its header; yields the headers.
 
-        At last the manifest and the list of failures are derived from the parts again, and compared.
+        At the end, the manifest and the list of failures are derived from the parts again and compared.
 
         Raises:
             DamagedError: a part changed after it was written, is not the one that the manifest lists, or differs from
@@ -146,7 +146,7 @@ class FeatureSet:
         weights: Sequence[float] | None = None,
         task: TaskName | None = None,
     ) -> ReadableColumn:
-        """Find a column by name or recipe; what is left out is found where there is one candidate only.
+        """Find a column by name or recipe; what is left out is filled in if there is only one candidate.
 
         For a ``task`` (search, usages, change, heads) the layers that are best for it come first, where they can be
         read.
@@ -168,7 +168,7 @@ class FeatureSet:
     ) -> Iterator[VectorBatch]:
         """The vectors of a column in row order, at most ``batch_rows`` documents and a row group at a time.
 
-        Document columns give one vector a document, token and word columns one a token or word.
+        Document columns give one vector per document, token and word columns one per token or word.
 
         Raises:
             NotDerivableError: see :meth:`find`.
@@ -187,7 +187,7 @@ class FeatureSet:
         weights: Sequence[float] | None = None,
         **settings: Unpack[StreamOptions],
     ) -> VectorStream:
-        """The vectors of a column in batches to train on, shuffled in bounded memory; :class:`StreamSettings` says how.
+        """The vectors of a column in batches to train on, shuffled in bounded memory, by :class:`StreamSettings`.
 
         Raises:
             NotDerivableError: see :meth:`find`.
@@ -203,9 +203,10 @@ class FeatureSet:
     def matrix(
         self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
     ) -> NDArray[np.float32]:
-        """The vectors of a column as one matrix ``[n, width]``, in row order: one a document, token or word.
+        """The vectors of a column as one matrix ``[n, width]``, in row order: one per document, token or word.
 
-        ``features["last_mean"]`` is short for it. Of which document and word each vector is, :meth:`slice` tells.
+        ``features["last_mean"]`` is short for it. :meth:`slice` also gives the document and the number of the token or
+        word that each vector belongs to.
 
         Raises:
             NotDerivableError: see :meth:`find`.
@@ -252,8 +253,8 @@ class FeatureSet:
     ) -> Iterator[pa.RecordBatch]:
         """The columns of those names (default: all) in row order, at most ``batch_rows`` documents at a time.
 
-        ``start`` and ``stop`` limit the rows. A batch never exceeds a row group of about 8 MiB, but for a larger
-        single document.
+        ``start`` and ``stop`` limit the rows. A batch never exceeds a row group of about 8 MiB, except for a single
+        larger document.
 
         Raises:
             UsageError: an end that is no whole number, or below 0.
@@ -293,7 +294,7 @@ class FeatureSet:
             yield from batch_documents(batch, self.columns, self.header.model.num_layers)
 
     def documents_at(self, rows: Collection[int], columns: Sequence[str] | None = None) -> Iterator[DocumentFeatures]:
-        """Yield the documents that these rows of the corpus have, in row order; only their row groups are read.
+        """Yield the documents of these rows of the corpus, in row order; only their row groups are read.
 
         Raises:
             NotDerivableError: see :meth:`find`.
@@ -345,7 +346,8 @@ class FeatureSet:
         """The columns of those names (default: all that are stored) as a table in memory.
 
         A document's vector is a list of float32 of fixed size, those of its tokens or words are a list of such lists.
-        The set itself is a stream of them: DuckDB, polars and others take it as it is (``__arrow_c_stream__``).
+        The set itself is an Arrow stream of these columns, which DuckDB, polars and others read directly
+        (``__arrow_c_stream__``).
 
         Raises:
             FeatureSetError: there is no such column.
@@ -354,7 +356,7 @@ class FeatureSet:
         return arrow_reader(self, columns).read_all()
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> "pd.DataFrame":
-        """The columns of those names as a frame of pandas, whose vectors are arrays ``[width]`` or ``[n, width]``.
+        """The columns of those names as a pandas data frame, whose vectors are arrays ``[width]`` or ``[n, width]``.
 
         Raises:
             FeatureSetError, NotDerivableError: see :meth:`to_arrow`.
@@ -363,7 +365,7 @@ class FeatureSet:
         return pandas_frame(self, columns)
 
     def to_polars(self, columns: Sequence[str] | None = None) -> "pl.DataFrame":
-        """The columns of those names as a frame of polars, with the types of :meth:`to_arrow`.
+        """The columns of those names as a polars data frame, with the types of :meth:`to_arrow`.
 
         Raises:
             FeatureSetError, NotDerivableError: see :meth:`to_arrow`.

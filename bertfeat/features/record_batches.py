@@ -1,6 +1,6 @@
-"""Record batches of a feature set as NumPy arrays, without copying: positions of tokens and words, and vectors.
+"""Record batches of a feature set as NumPy arrays: positions of tokens and words, and matrices without copying.
 
-Shapes: D documents; N tokens or words of all of them, flat; n vectors; W width of a feature column.
+Shapes: D documents; N tokens or words of all documents, flat; n vectors; W width of a feature column.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ Matrix: TypeAlias = NDArray[np.floating]
 @displayed
 @dataclass(frozen=True, slots=True)
 class DocumentPieces:
-    """The tokens or the words of one document, n in number."""
+    """The n tokens or words of one document."""
 
     strings: Sequence[str] | None  # [n]; None where the set holds no texts
     start: NDArray[np.int32]  # [n] character offsets in the text; special tokens have zero width
@@ -53,7 +53,7 @@ class PiecePositions:
 
     @property
     def owners(self) -> NDArray[np.int64]:
-        """The number of the document that each piece is of, ``[N]``."""
+        """The number of the document that each piece belongs to, ``[N]``."""
         return piece_owners(self.offsets)
 
     @property
@@ -68,7 +68,7 @@ class PiecePositions:
         return has_characters if self.aligned is None else has_characters & self.aligned
 
     def of_document(self, number: int, strings: Sequence[str] | None = None) -> DocumentPieces:
-        """The pieces of one document; ``strings`` are those of all documents."""
+        """The pieces of one document; ``strings`` are those of the pieces of all documents, ``[N]``."""
         cut = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
         return DocumentPieces(
             None if strings is None else strings[cut],
@@ -88,7 +88,7 @@ class Pieces(PiecePositions):
 
 
 def position_columns(kind: str, names: Collection[str]) -> list[str]:
-    """The columns of a part, of those in ``names``, that hold the positions of tokens or words (``kind``)."""
+    """Those of the columns ``names`` that hold the positions of tokens or words (``kind``)."""
     own = [f"{kind}_start", f"{kind}_end", f"{kind}_segment", *(["aligned"] if kind == "word" else [])]
     return [name for name in own if name in names]
 
@@ -123,12 +123,12 @@ def list_offsets(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
 
 
 def piece_owners(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of the document that each piece is of: ``[D+1]`` → ``[N]``."""
+    """The number of the document that each piece belongs to, from offsets: ``[D+1]`` → ``[N]``."""
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
 def number_pieces(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of each piece in its document: ``[D+1]`` → ``[N]``."""
+    """The number of each piece in its document, from offsets: ``[D+1]`` → ``[N]``."""
     numbers: NDArray[np.int64] = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
     return numbers
 
@@ -139,7 +139,7 @@ def number_pieces(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
 @displayed
 @dataclass(frozen=True, slots=True)
 class VectorBatch:
-    """Vectors of one column with their owners: one vector a document, or one a token or word."""
+    """Vectors of one column with their owners: one vector per document, or one per token or word."""
 
     rows: NDArray[np.int64]  # [n] row of the document
     ids: Sequence[str]  # [n] its id
@@ -174,7 +174,7 @@ def vector_batch(batch: pa.RecordBatch, column: ReadableColumn, stored: Sequence
 
 
 def join_batches(batches: Sequence[VectorBatch], width: int) -> VectorBatch:
-    """Batches of vectors of that width, of which there may be none, as one."""
+    """Join batches of vectors of that width; none give an empty batch."""
     return VectorBatch(
         np.concatenate([np.empty(0, np.int64), *(batch.rows for batch in batches)]),
         [owner for batch in batches for owner in batch.ids],
@@ -184,7 +184,7 @@ def join_batches(batches: Sequence[VectorBatch], width: int) -> VectorBatch:
 
 
 def derived_dtype(derivation: Derivation, stored: Sequence[FeatureColumn]) -> np.dtype[np.floating]:
-    """float16 where that is what is stored and nothing is computed with it, else float32."""
+    """The type of derived vectors: float16 if all columns are stored so and nothing is computed, else float32."""
     copied = not derivation.computes and all(column.dtype == "float16" for column in stored)
     return np.dtype(np.float16 if copied else np.float32)
 

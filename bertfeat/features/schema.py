@@ -22,7 +22,7 @@ POSITION_COLUMNS = {
 }
 """The columns that go with every matrix of tokens, or of words."""
 CELL_LIMIT = 2**31 - 2**16
-"""Bytes of one token or word matrix; Parquet counts the bytes of a page in 31 bits."""
+"""Most bytes of one token or word matrix; Parquet counts the bytes of a page in 31 bits, and 64 KiB are left free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,8 @@ def content_table(content: PartContent, columns: Sequence[FeatureColumn]) -> pa.
 
 
 def row_bytes(content: PartContent, columns: Sequence[FeatureColumn]) -> NDArray[np.int64]:
-    """About how many bytes each document takes: ``[D]``."""
+    """The approximate number of bytes of each document, ``[D]``."""
+    # an allowance of 64 bytes for the other columns of a document, and of 16 for those of a token or word
     fixed = 64 + sum(4 * column.width for column in columns if column.pooling.per_document)
     sizes = np.full(len(content.rows), fixed, np.int64)
     for pieces in (content.tokens, content.words):
@@ -159,7 +160,7 @@ def _cell_array(matrix: Matrix, offsets: NDArray[np.int64], column: FeatureColum
 
 
 def _stored_form(matrix: Matrix, column: FeatureColumn) -> Matrix:
-    """The matrix row-major and little-endian, copied only where it is not so already."""
+    """The matrix in row-major order and little-endian; it is copied only if it has another form."""
     if matrix.ndim != 2 or matrix.shape[1] != column.width:
         raise ValueError(f"{column.name} must be [n, {column.width}], not {list(matrix.shape)}")
     return np.ascontiguousarray(matrix, np.dtype(column.dtype).newbyteorder("<"))
@@ -178,7 +179,7 @@ _LIST_COLUMNS = {
 
 
 def column_problems(schema: pa.Schema, columns: Sequence[FeatureColumn]) -> Iterator[str]:
-    """The columns that are missing in a part's schema, or not of the types that its header asks for."""
+    """The problems of a part's schema: columns that are missing, or not of the types that the header requires."""
     types = dict(zip(schema.names, schema.types, strict=True))
     needed = [*_ROW_COLUMNS]
     for column in columns:

@@ -1,12 +1,12 @@
-"""The file of a part: written past the page cache, hashed on the way, and sealed so that no byte can change unseen.
+"""The file of a part: written past the page cache, hashed on the way, and sealed so that no byte changes unnoticed.
 
 The features of a corpus are mostly larger than the page cache, and displace what other programs keep there. Copying
-them into it cost more processor time than everything else that writing does.
+them into it took more processor time than all other steps of writing.
 
 Page checksums leave page headers, the footer and the header's text uncovered. The Parquet key ``bertfeat.seal``
-therefore holds 96 hexadecimal digits: XXH3 (128 bits) of all bytes before the footer, then sha256 of everything from
-the footer to the end of the file, these last 64 digits themselves taken as zeros. The second covers the first, so it
-stands for the whole file, yet can be checked whenever the footer is read.
+therefore holds 96 hexadecimal digits: 32 of the XXH3 (128 bits) of all bytes before the footer, then 64 of the sha256
+of everything from the footer to the end of the file, where these 64 digits themselves count as zeros. The second digest
+covers the first, so it identifies the whole file, yet can be checked whenever the footer is read.
 """
 
 import errno
@@ -34,7 +34,7 @@ REDO_PART = "delete it, then run the same extract command again: it redoes this 
 
 _BLOCK = 4 << 20  # bytes written at once, a multiple of every disk's block size
 _DIRECT: int = getattr(os, "O_DIRECT", 0)
-_REFUSALS = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP)  # of file systems without direct writing
+_REFUSALS = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP)  # errors of file systems without direct writing
 
 
 class DirectFile:
@@ -74,7 +74,7 @@ class DirectFile:
         return self._written
 
     def write(self, data: "Buffer") -> int:
-        """Write bytes, all of them; an error of the system may be about earlier ones."""
+        """Write all the bytes, which are buffered; so an error may concern bytes of earlier calls."""
         if self.closed:
             raise ValueError("write to a closed file")
         content = memoryview(data).cast("B")
@@ -86,25 +86,25 @@ class DirectFile:
             self._filled += count
             rest = rest[count:]
             if self._filled == _BLOCK:
-                self._empty()
+                self._write_buffer()
         self._written += len(content)
         return len(content)
 
     def flush(self) -> None:
-        """Do nothing: what is left is written at the end."""
+        """Do nothing: the remaining bytes are written by :meth:`close`."""
 
     def close(self) -> None:
-        """Write what is left, through the page cache: its size is not a multiple of a block."""
+        """Write the remaining bytes through the page cache, since their size is not a multiple of a block."""
         if self.closed:
             return
         self.closed = True
         try:
             self._go_through_cache()
-            self._empty()
+            self._write_buffer()
         finally:
             os.close(self._handle)
 
-    def _empty(self) -> None:
+    def _write_buffer(self) -> None:
         rest = self._block[: self._filled]
         self._filled = 0
         while len(rest):
@@ -113,7 +113,8 @@ class DirectFile:
                 if not count:
                     raise OSError(errno.EIO, os.strerror(errno.EIO))
                 rest = rest[count:]
-            except OSError as error:  # some refuse only now; and a disk that is nearly full writes a piece
+            # some file systems refuse direct writing only here; a nearly full disk writes a part of a block
+            except OSError as error:
                 if error.errno not in _REFUSALS or not self._go_through_cache():
                     raise
 
@@ -142,10 +143,10 @@ _SEAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SealedFooter:
-    """The footer of a part, which is as it was written."""
+    """The footer of a part, checked to be as it was written."""
 
     content: bytes  # up to the end of the file
-    sha256: str  # of the footer, which holds the digest of the pages: it stands for the whole file
+    sha256: str  # of the footer, which contains the digest of the pages, so that it identifies the whole file
     size: int  # of the whole file
     identity: tuple[object, ...]  # of the file that it was read from
 
@@ -153,7 +154,8 @@ class SealedFooter:
 def write_seal(path: Path, known: tuple[int, bytes]) -> str:
     """Fill the digests into a part that was written with :data:`EMPTY_SEAL`, and return that of the footer.
 
-    ``known`` is a number of bytes and their XXH3: if the pages are just those, they are not read again.
+    ``known`` is the number of bytes written before the footer, and their XXH3; if the footer begins after that number,
+    the pages are not read again.
     """
     with path.open("r+b") as file:
         start, footer = _read_footer_bytes(file, path)
@@ -169,7 +171,7 @@ def write_seal(path: Path, known: tuple[int, bytes]) -> str:
 
 
 def check_footer(path: Location) -> SealedFooter:
-    """Check the footer against its digest, and return it; of a file in object storage nothing else is read."""
+    """Check the footer against its digest, and return it; nothing else of a file in object storage is read."""
     with open_file(path) as file:
         match, start = _read_checked_seal(file, path)
         return SealedFooter(match.string, match[2].decode(), start + len(match.string), file_identity(file))
@@ -199,7 +201,7 @@ def _read_checked_seal(file: BufferedIOBase, path: Location) -> tuple[re.Match[b
 
 def _read_footer_bytes(file: BufferedIOBase, path: Location) -> tuple[int, bytes]:
     """Return the offset at which the footer begins, and its bytes up to the end of the file."""
-    # of an object the beginning would be one more request; it is checked with the pages
+    # reading the beginning of an object would be one more request; it is checked with the pages
     if not isinstance(path, Address) and file.read(4) != _MAGIC:
         raise DamagedError("this is no Parquet file, or its beginning is damaged", where=path, remedy=REDO_PART)
     size = file.seek(0, 2)

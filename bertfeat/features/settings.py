@@ -1,4 +1,4 @@
-"""The settings that decide what a feature set contains: one typed object, from the run to the index and the tagger."""
+"""The settings that decide what a feature set contains, as one typed object that runs, indexes and taggers share."""
 
 import hashlib
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _Positive = Annotated[int, Meta(ge=1)]
 
 @dataclass(frozen=True, slots=True)
 class SettingDifference:
-    """One setting that has two values."""
+    """A setting that has different values in two :class:`FeatureSettings`."""
 
     name: str
     ours: object
@@ -47,12 +47,12 @@ class FeatureSettings:
     part_rows: _Positive | None = None
     numerics: _Positive = 1  # version of the numbers; see NUMERICS_VERSION of bertfeat.extraction
     quantization: _Positive | None = None  # of int8: version of its integers; see INT8_VERSION of bertfeat.extraction
-    context: str | None = None  # "left:8": each word knows of so many words before it; None: of its whole window
+    context: str | None = None  # "left:8": each word sees the 8 words before it; None: its whole window
     plan: _Positive = 1  # version of the plan; see PLAN_VERSION of bertfeat.extraction
 
     @property
     def plain(self) -> dict[str, object]:
-        """The same as JSON has it."""
+        """The settings as JSON values, by name."""
         return to_plain(self) | {"layers": list(self.layers), "keep": list(self.keep)}
 
     @property
@@ -66,14 +66,14 @@ class FeatureSettings:
         return [SettingDifference(name, ours[name], theirs[name]) for name in ours if ours[name] != theirs[name]]
 
     def incomparable_with(self, other: Self, pooling: Pooling | None = None) -> list[SettingDifference]:
-        """The settings for which vectors cannot be compared, or given to one tagger; empty if they can.
+        """The differing settings because of which vectors cannot be compared, or given to one tagger; empty if none.
 
-        What counts is the meaning of a vector: which text, in which context, it represents. ``prompt``,
+        Only the meaning of a vector matters: which text, in which context, it represents. ``prompt``,
         ``special_tokens``, ``subword``, ``document_context`` and ``context`` decide that. So do ``long`` and
         ``max_length``: how much of a long text a vector represents, and how far its tokens attend. ``precision``,
-        ``dtype``, ``numerics`` and ``quantization`` change its last digits only (docs/numerics.md); ``keep``, ``text``,
-        ``batch_tokens``, ``part_rows`` and ``plan`` do not touch it. With ``pooling`` only those settings are compared
-        that matter under it.
+        ``dtype``, ``numerics`` and ``quantization`` change only the last digits of a vector (docs/numerics.md);
+        ``keep``, ``text``, ``batch_tokens``, ``part_rows`` and ``plan`` do not affect its meaning. With ``pooling``
+        only the settings that matter for that pooling are compared.
         """
         always = ("model", "prompt", "document_context", "context", "long", "max_length")
         poolings = list(Pooling) if pooling is None else [pooling]

@@ -1,4 +1,4 @@
-"""Feature sets for other libraries: tables of Arrow, pandas and polars, derived vectors among them, ``.npy`` files."""
+"""Feature sets for other libraries: tables for Arrow, pandas and polars, with derived columns, and ``.npy`` files."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ def arrow_reader(features: "FeatureSet", columns: Sequence[str] | None) -> pa.Re
 
 
 def pandas_frame(features: "FeatureSet", columns: Sequence[str] | None) -> "pd.DataFrame":
-    """The columns of those names as a frame of pandas, whose vectors are arrays ``[width]`` or ``[n, width]``."""
+    """The columns of those names as a pandas data frame, whose vectors are arrays ``[width]`` or ``[n, width]``."""
     with needed_library("frames of pandas need pandas", "pandas"):
         import pandas as pd
     table = arrow_reader(features, columns).read_all()
@@ -83,7 +83,7 @@ def pandas_frame(features: "FeatureSet", columns: Sequence[str] | None) -> "pd.D
 
 
 def polars_frame(features: "FeatureSet", columns: Sequence[str] | None) -> "pl.DataFrame":
-    """The columns of those names as a frame of polars."""
+    """The columns of those names as a polars data frame."""
     with needed_library("frames of polars need polars", "polars"):
         import polars as pl
     return pl.DataFrame(arrow_reader(features, columns).read_all())
@@ -110,10 +110,10 @@ def _pandas_column(column: pa.ChunkedArray) -> "pd.Series | list[np.ndarray]":
 
 
 class NpyWriter:
-    """Writes matrices of one width below each other into one ``[n, width]`` array, or, without a width, one ``[n]``.
+    """Writes matrices of one width, one below the other, as one array ``[n, width]``; without a width, one ``[n]``.
 
-    The number of rows is filled in at the end. Plain writes rather than a memory map: those do not count as memory,
-    and a full disk is an error, not a crash.
+    The number of rows is filled in at the end. It uses plain writes rather than a memory map: they do not count as the
+    process's memory, and a full disk is an error rather than a crash.
     """
 
     def __init__(self, path: Path, width: int | None, dtype: str = "float32"):

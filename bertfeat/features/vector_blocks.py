@@ -1,7 +1,7 @@
-"""The vectors of a set's row groups: how many each has, the order in which an epoch takes them, and reading them.
+"""The vectors in a feature set's row groups: count them, order them for an epoch of training, and read them.
 
-Shapes: B row groups. A *place* is the number of a vector in the order of an epoch, in which the row groups stand one
-after the other, shuffled or not.
+Shapes: B row groups. A *place* is the number of a vector in the order of an epoch, which goes through the row groups
+one after the other, shuffled or not.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,9 +30,9 @@ READERS = 4
 class VectorBlocks:
     """The row groups of a feature set in stored order, and how many vectors of a pooling each has."""
 
-    parts: NDArray[np.int64]  # [B] number of its part among the parts of the set
-    groups: NDArray[np.int64]  # [B] its number in the part
-    vectors: NDArray[np.int64]  # [B]
+    parts: NDArray[np.int64]  # [B] number of the row group's part in the set
+    groups: NDArray[np.int64]  # [B] number of the row group in its part
+    vectors: NDArray[np.int64]  # [B] number of vectors in the row group
     left_out: int  # words without a vector of their own, which are not counted in ``vectors``
 
     def __len__(self) -> int:
@@ -41,7 +41,7 @@ class VectorBlocks:
 
 @dataclass(frozen=True, order=True, slots=True)
 class BlockCut:
-    """The vectors of a row group from ``first`` up to ``stop``, of as many as it has."""
+    """The vectors of a row group from ``first`` up to ``stop``; it has ``of`` vectors in all."""
 
     part: int
     group: int
@@ -54,24 +54,24 @@ class BlockCut:
 
 
 class BlockOrder:
-    """The vectors of all row groups in a row: in stored order, or in one that a seed decides.
+    """The vectors of all row groups one after the other: in stored order, or in an order that a seed decides.
 
-    The row groups are shuffled, and the order begins at any of their vectors, so that each vector is equally likely in
-    every place, however few row groups there are, and of whatever sizes.
+    With a seed, the row groups are shuffled, and the order begins at a random vector and wraps around, so that each
+    vector is equally likely in every place, whatever the number and sizes of the row groups.
     """
 
     def __init__(self, blocks: VectorBlocks, seed: Sequence[int] | None) -> None:
         self._blocks = blocks
-        self._order, self._turn = np.arange(len(blocks.vectors)), 0
+        self._order, self._begin = np.arange(len(blocks.vectors)), 0
         if seed is not None:
             random = np.random.default_rng(seed)
             random.shuffle(self._order)
-            self._turn = int(random.integers(max(1, len(blocks))))
+            self._begin = int(random.integers(max(1, len(blocks))))
         self._ends = np.cumsum(blocks.vectors[self._order])
 
     def cuts(self, first: int, stop: int) -> list[BlockCut]:
         """Return the cuts to read for the places from ``first`` up to ``stop``, sorted by part and row group."""
-        first, stop, size = first + self._turn, stop + self._turn, len(self._blocks)
+        first, stop, size = first + self._begin, stop + self._begin, len(self._blocks)
         ranges = ((first, min(stop, size)), (max(first, size) - size, stop - size))
         return sorted(cut for begin, end in ranges if begin < end for cut in self._cuts(begin, end))
 
@@ -94,7 +94,7 @@ class BlockOrder:
 
 
 def count_blocks(parts: OpenParts, pooling: Pooling, keep_unaligned: bool) -> VectorBlocks:
-    """Count the vectors of each row group: of documents by the footers, of tokens and words by a list column."""
+    """Count the vectors of each row group: for documents by the footers, for tokens and words by a list column."""
     with ContextPool(READERS, "bertfeat-counts") as pool:
         counted = list(pool.map(partial(_count_groups, parts, pooling, keep_unaligned), parts.entries))
     numbers = [len(part) for part in counted]
@@ -108,7 +108,7 @@ def count_blocks(parts: OpenParts, pooling: Pooling, keep_unaligned: bool) -> Ve
 
 
 def _count_groups(parts: OpenParts, pooling: Pooling, keep_unaligned: bool, entry: PartEntry) -> NDArray[np.int64]:
-    """The vectors of each row group of a part, and the words that are left out: ``[groups, 2]``."""
+    """The numbers of vectors and of left-out words in each row group of a part: ``[groups, 2]``."""
     part = parts.open(entry)
     counts = np.zeros((part.footer.metadata.num_row_groups, 2), np.int64)
     for group, count in enumerate(counts):
@@ -130,7 +130,7 @@ def _count_groups(parts: OpenParts, pooling: Pooling, keep_unaligned: bool, entr
 @checked_methods
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
-    """A batch of vectors of a stream and, where asked for, their origins."""
+    """A batch of vectors of a stream and, if asked for, their origins."""
 
     matrix: Matrix  # [n, width]
     rows: NDArray[np.int64] | None = None  # [n] row of the document
@@ -142,13 +142,13 @@ class StreamBatch:
 
     @property
     def arrays(self) -> list[NDArray[np.generic]]:
-        """The arrays that are present, of the four."""
+        """Those of the four arrays that are present."""
         return [array for array in (self.matrix, self.rows, self.positions, self.strings) if array is not None]
 
     def take(self, numbers: NDArray[np.int64]) -> "StreamBatch":
         """A copy of the vectors with these numbers, in their order."""
         matrix = _pooled_array(len(numbers), self.matrix.shape[1], self.matrix.dtype)
-        # the numbers are there; "raise" would go through another copy
+        # all numbers are in range; the mode "raise" would buffer the output in another copy
         np.take(self.matrix, numbers, axis=0, out=matrix, mode="clip")
         return StreamBatch(matrix, *(array.take(numbers) for array in self.arrays[1:]))  # type: ignore[arg-type]
 
@@ -168,7 +168,7 @@ class StreamBatch:
 
 @dataclass(frozen=True, slots=True)
 class BlockReader:
-    """Reads the vectors of one column into memory that is there already.
+    """Reads the vectors of one column into arrays that are already allocated.
 
     Words without a vector of their own are read only if ``unaligned``.
     """
@@ -181,7 +181,7 @@ class BlockReader:
     unaligned: bool
 
     def make_room(self, number: int) -> StreamBatch:
-        """A batch of so many vectors, which :meth:`read` fills."""
+        """An uninitialized batch of ``number`` vectors, which :meth:`read` fills."""
         matrix = _pooled_array(number, self.column.width, self.dtype)
         if not self.origins:
             return StreamBatch(matrix)
@@ -211,7 +211,7 @@ class BlockReader:
 
     @property
     def _string_names(self) -> list[str]:
-        """The column with the tokens or words themselves, if there is one."""
+        """The name of the column with the tokens or words themselves, as a list; empty if there is none."""
         name = f"{self.column.pooling.unit}s"
         return [name] if name in self.parts.first.schema.names else []
 
@@ -225,7 +225,7 @@ class BlockReader:
         return [*self.column.derivation.columns, *origins, *(["aligned"] if self._leaves_out else [])]
 
     def _choose(self, records: pa.RecordBatch, cut: BlockCut) -> tuple[slice | NDArray[np.int64], int]:
-        """The numbers of the vectors that are read among all of the row group, and how many there have to be."""
+        """The numbers, in the row group, of the vectors to read, and how many vectors its matrices must have."""
         if not self._leaves_out:
             return slice(cut.first, cut.stop), cut.of
         aligned = records.column("aligned").flatten().to_numpy(zero_copy_only=False)
@@ -246,8 +246,8 @@ class BlockReader:
 
 
 def _pooled_array(number: int, width: int, dtype: np.dtype[np.floating]) -> Matrix:
-    """An array ``[number, width]`` in Arrow's memory pool, which gives out again what was let go.
+    """An array ``[number, width]`` in Arrow's memory pool, which reuses freed memory.
 
-    Memory fresh from the system costs more time than to fill it.
+    Getting fresh memory from the system takes more time than filling it.
     """
     return np.ndarray((number, width), dtype, pa.allocate_buffer(number * width * dtype.itemsize))

@@ -1,6 +1,6 @@
-"""The mean of vectors that stream by, in float64, and the plane of most variance (PCA) of vectors.
+"""Statistics of vectors: a running mean with deviations, in float64, and the plane of most variance (PCA).
 
-Both take memory that grows with the width of the vectors, and not with its square.
+The memory of both grows with the width of the vectors, not with its square.
 
 Shapes: n vectors, W values in each.
 """
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 
 class RunningMean:
-    """The mean of the vectors of the chunks so far, and deviations whose products add up to those from the mean of all.
+    """The mean of all chunks so far; the products of its deviations sum to those of deviations from the overall mean.
 
-    By the pairwise update of Chan, Golub and LeVeque 1983 (The American Statistician 37, eq. 2.1), which is stable
-    where the mean is large against the deviations.
+    It uses the pairwise update of Chan, Golub and LeVeque 1983 (The American Statistician 37, eq. 2.1), which is stable
+    if the mean is large compared with the deviations.
     """
 
     def __init__(self) -> None:
@@ -23,9 +23,9 @@ class RunningMean:
         self.mean: NDArray[np.float64] | float = 0.0
 
     def deviations(self, chunk: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Deviations from the chunk's own mean, and a last row for what it differs from the mean of those before.
+        """Deviations from the chunk's own mean, and a last row for how much that mean differs from the mean before.
 
-        Shape: ``[n, W]`` → ``[n+1, W]``. Of two such matrices X and Y, summed over the chunks, XᵀY is what
+        Shape: ``[n, W]`` → ``[n+1, W]``. For two such matrices X and Y, the sum of XᵀY over the chunks is what
         deviations from the means of all chunks would give.
         """
         before, self.count = self.count, self.count + len(chunk)
@@ -36,10 +36,10 @@ class RunningMean:
 
 
 _SEED = 4171
-_OVERSAMPLED = 16  # directions that are followed beside the two
+_OVERSAMPLED = 16  # extra directions of the randomized SVD, besides the two that are wanted
 _MOST_ROUNDS = 20
-_MOST_VALUE = 1e15
-_STILL = 1e-7  # relative change of the two variances, below which no round follows
+_MOST_VALUE = 1e15  # vectors with larger values are scaled down: float32 could not hold sums of their squares
+_STILL = 1e-7  # relative change of the two variances below which the iteration stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class PrincipalPlane:
 
     center: NDArray[np.float32]  # [W]
     directions: NDArray[np.float32]  # [W, 2] of length 1; zero where vectors have no second direction
-    shares: tuple[float, float]  # of the variance, that each direction keeps
+    shares: tuple[float, float]  # share of the total variance along each direction, 0 to 1
 
     def place(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """The coordinates of vectors in the plane: ``[m, W]`` → ``[m, 2]``."""
@@ -57,10 +57,11 @@ class PrincipalPlane:
 
 
 def find_principal_plane(vectors: NDArray[np.float32]) -> PrincipalPlane:
-    """The plane of vectors ``[n, W]`` by randomized SVD (Halko, Martinsson and Tropp 2011), the same every time.
+    """Find the principal plane of vectors ``[n, W]`` by randomized SVD (Halko, Martinsson and Tropp 2011).
 
-    It takes a copy of the vectors and a few times their width, where a covariance would take ``W * W`` values. Vectors
-    so long that float32 does not hold their squares are shortened first, all alike.
+    The result is the same every time. It takes memory for a copy of the vectors and a small multiple of their width,
+    where a covariance would take ``W * W`` values. If squares of the values could exceed float32, all vectors are
+    first scaled down by the same factor.
     """
     largest = float(np.abs(vectors).max(initial=0.0))
     if largest > _MOST_VALUE:
@@ -82,6 +83,6 @@ def find_principal_plane(vectors: NDArray[np.float32]) -> PrincipalPlane:
             break
     best = np.pad(directions[:, :2], ((0, 0), (0, max(0, 2 - rank))))
     strongest = best[np.abs(best).argmax(axis=0), np.arange(2)] if len(best) else np.ones(2)
-    best = best * np.where(strongest < 0, -1, 1)  # the same picture every time
+    best = best * np.where(strongest < 0, -1, 1)  # fixes the signs, so that plots look the same every time
     shares = (min(1.0, float(energies[0]) / total), min(1.0, float(energies[1]) / total)) if total > 0 else (1.0, 0.0)
     return PrincipalPlane(center.astype(np.float32), np.ascontiguousarray(best, np.float32), shares)

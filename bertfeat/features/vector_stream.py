@@ -1,7 +1,7 @@
-"""A stream of vectors to train on: an epoch in an order that a seed decides, in bounded memory, from any batch on.
+"""A stream of vectors to train on: epochs in an order that a seed decides, in bounded memory, from any batch on.
 
-Row groups are shuffled, as many as the memory holds are read together, and their vectors are shuffled among each other.
-Shards, chunks and batches are ranges of that order, so that each is found without reading what comes before it.
+Row groups are shuffled. A chunk of as many vectors as the memory holds is read at a time, and its vectors are shuffled.
+Shards, chunks and batches are ranges of that order, so that each can be found without reading what comes before it.
 """
 
 from collections import deque
@@ -31,15 +31,15 @@ from bertfeat.recipe import FeatureColumn
 class StreamSettings:
     """The settings for streaming the vectors of a column: the keywords of :meth:`FeatureSet.vectors`.
 
-    The order depends on ``shuffle``, ``seed``, ``epoch``, ``shard`` and ``memory``, and on nothing else but the set and
-    the column.
+    The order depends only on the set, the column, ``shuffle``, ``seed``, ``epoch``, ``shard``, ``memory``, and on the
+    settings ``dtype`` and ``unaligned``, which decide how many and which vectors a chunk has.
 
     Raises:
         UsageError: a number that cannot be right, or an unknown dtype.
     """
 
     batch: int = 65_536
-    """Vectors in a batch; the last one may have less."""
+    """Vectors in a batch; the last batch may have fewer."""
     shuffle: bool = True
     """Whether the order is one that ``seed`` and ``epoch`` decide, or the stored one."""
     seed: int = 0
@@ -49,13 +49,13 @@ class StreamSettings:
     shard: tuple[int, int] = (0, 1)
     """The number of the shard, and how many shards there are; together they give each vector once."""
     drop_last: bool = False
-    """Whether a last batch that is not full is left out; all shards have equally many batches then."""
+    """Whether a last batch that is not full is left out; then all shards have the same number of batches."""
     dtype: Literal["float16", "float32"] | None = None
     """Type of the values; None: as they are stored, and float32 where something is computed with them."""
     memory: int = 1 << 30
     """Bytes of vectors that are held: half of them are shuffled among each other while the other half is read."""
     origins: bool = False
-    """Whether a batch says of each vector which row, token or word it is of."""
+    """Whether a batch records, for each vector, the row and the token or word that it belongs to."""
     unaligned: bool = False
     """Whether words without a vector of their own are given, as zeros, and not left out."""
 
@@ -85,8 +85,8 @@ class StreamOptions(TypedDict, total=False):
     unaligned: bool
 
 
-_GATHERERS = 2  # threads that gather batches ahead of the one that is in use, each of which holds one
-_BLOCKS, _VECTORS = 0, 1  # what is shuffled: each has random numbers of its own
+_GATHERERS = 2  # threads that gather batches ahead of the one in use; each holds one batch in memory
+_BLOCKS, _VECTORS = 0, 1  # first numbers of the seeds: row groups and vectors are shuffled by different random numbers
 
 
 @checked
@@ -99,7 +99,7 @@ class VectorStream:
     see the same feature set.
 
     Raises:
-        UsageError: there are fewer batches than it is to start with.
+        UsageError: ``start`` is larger than the number of batches.
     """
 
     parts: OpenParts
@@ -123,7 +123,7 @@ class VectorStream:
 
     @property
     def vectors(self) -> int:
-        """Number of vectors of all shards."""
+        """Number of vectors in all shards together."""
         return len(self.blocks)
 
     @property
@@ -143,9 +143,10 @@ class VectorStream:
 
     @property
     def capacity(self) -> int:
-        """Most vectors of a chunk, which are shuffled among each other.
+        """The largest number of vectors in a chunk; those of a chunk are shuffled among each other.
 
-        One chunk is in use while the next is read, so each takes half of the memory, or the largest row group.
+        One chunk is in use while the next is read, so each may take half of the memory, or that of the largest row
+        group if it is more.
         """
         fitting = self.settings.memory // (2 * self.width * self.dtype.itemsize)
         return max(fitting, int(self.blocks.vectors.max(initial=1)))
@@ -155,9 +156,9 @@ class VectorStream:
         return replace(self, settings=replace(self.settings, epoch=epoch, start=start))
 
     def divide(self, index: int, count: int, start: int = 0) -> Self:
-        """Shard ``index`` of ``count`` of this stream, or of the shard that it is."""
-        of, shards = self.settings.shard
-        shard = (of * count + index, shards * count)
+        """Shard ``index`` of ``count`` of this stream, which may be a shard itself."""
+        own_index, own_count = self.settings.shard
+        shard = (own_index * count + index, own_count * count)
         return replace(self, settings=replace(self.settings, shard=shard, start=start))
 
     def __iter__(self) -> Iterator[StreamBatch]:
@@ -172,7 +173,7 @@ class VectorStream:
 
     @property
     def _shard(self) -> tuple[int, int]:
-        """The places of this shard's vectors."""
+        """The range of places of this shard's vectors, as first and stop."""
         index, count = self.settings.shard
         return self.vectors * index // count, self.vectors * (index + 1) // count
 
@@ -185,19 +186,19 @@ class VectorStream:
 
     @property
     def _given(self) -> tuple[int, int]:
-        """The places of the vectors that are given."""
+        """The range of places whose vectors this stream yields: those of the shard, from the batch ``start`` on."""
         (first, stop), size = self._shard, self.settings.batch
         return first + self.settings.start * size, min(stop, first + self._batches_of_shard * size)
 
     def _chunks(self) -> list[tuple[int, int]]:
-        """The places of the chunks, all of one size, in which there are vectors to give."""
+        """The ranges of places of the chunks, about equal in size, that hold vectors to yield."""
         (first, stop), (begin, end) = self._shard, self._given
         number = max(1, -(-(stop - first) // self.capacity))
         bounds = [first + (stop - first) * chunk // number for chunk in range(number + 1)]
         return [(at, to) for at, to in pairwise(bounds) if max(at, begin) < min(to, end)]
 
     def _numbers(self, first: int, stop: int) -> NDArray[np.int64]:
-        """The numbers of a chunk's vectors in the chunk, in the order in which they are given."""
+        """The numbers, within a chunk, of its vectors to yield, in the order in which they are yielded."""
         begin, end = self._given
         seed = self._seed(_VECTORS, first)
         numbers = np.arange(stop - first) if seed is None else np.random.default_rng(seed).permutation(stop - first)
@@ -212,11 +213,11 @@ class VectorStream:
         order, size = BlockOrder(self.blocks, self._seed(_BLOCKS)), self.settings.batch
         chunks = self._chunks()
         largest = max((stop - first for first, stop in chunks), default=0)
-        rooms = [self._reader.make_room(largest) for _ in chunks[:2]]  # for the chunk in use and the next, by turns
+        rooms = [self._reader.make_room(largest) for _ in chunks[:2]]  # used alternately: the chunk in use and the next
         ahead = [
             self._start_chunk(readers, order, places, room) for places, room in zip(chunks[:1], rooms, strict=False)
         ]
-        begun: list[StreamBatch] = []  # what chunks before this one had for a batch
+        begun: list[StreamBatch] = []  # pieces of the next batch, which may come from several chunks
         for number, places in enumerate(chunks):
             chunk = ahead.pop().wait()
             ahead = [
@@ -249,7 +250,7 @@ class VectorStream:
 
 
 def _gather(pool: ContextPool, chunk: StreamBatch, batches: Iterable[NDArray[np.int64]]) -> Iterator[StreamBatch]:
-    """The vectors of a chunk with these numbers, gathered by threads while the ones before are in use."""
+    """Yield the vectors of a chunk with the numbers of each batch; threads gather them ahead of the consumer."""
     gathered: deque[Future[StreamBatch]] = deque()
     for numbers in batches:
         gathered.append(pool.submit(chunk.take, numbers))

@@ -1,9 +1,9 @@
-"""JSON files that bertfeat writes: whole or not at all, decoded strictly by type, with a digest and a format version.
+"""JSON files of bertfeat: written whole or not at all, decoded strictly by type, with a digest and a format version.
 
-First comes the codec, dataclasses ⇄ JSON, of every file that bertfeat writes. A digest covers the file itself, so that
-a byte that changed later is noticed. The record of a result lists its other files with their digests. The parts of a
-feature set carry theirs in themselves (:mod:`bertfeat.features.sealed_file`), because a run in a bucket sends them off
-while it writes them.
+The first half is the codec, dataclasses ⇄ JSON, that all of bertfeat uses. Each file contains its own digest, so that a
+later change of any byte is noticed. The record of a result lists its other files with their digests. The parts of a
+feature set contain theirs (:mod:`bertfeat.features.sealed_file`), because a run in a bucket uploads each part as soon
+as it is made.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ from bertfeat.io.storage.local import open_regular
 
 T = TypeVar("T")
 _DIGEST = "digest"  # the key under which a file's own digest stands, last
-_met: set[object] = set()  # types that msgspec has looked into
-_meeting = threading.Lock()
+_analyzed_types: set[object] = set()  # types that msgspec has analyzed
+_analysis_lock = threading.Lock()  # held while msgspec analyzes a type
 
 
 class JsonError(ValueError):
-    """A text that is not the JSON that was expected; the message says where and why, and the caller what to do."""
+    """A text that is not the expected JSON; the message says where and why, and the caller adds what to do."""
 
 
 def decode_json(text: bytes | str, kind: type[T]) -> T:
@@ -42,13 +42,13 @@ def decode_json(text: bytes | str, kind: type[T]) -> T:
     Fields that the type does not know are left out, so that files of later versions can be read.
 
     Raises:
-        JsonError: no JSON, of other types, nested too deeply, or with NaN or numbers that no float holds.
+        JsonError: not JSON, of other types, nested too deeply, or with NaN or numbers too large for a float.
     """
     return from_plain(_load_json(text), kind)
 
 
 def encode_json(value: object) -> str:
-    """Write a dataclass (mappings, enums, paths …) as indented JSON that ends with a newline."""
+    """Encode a dataclass (or mappings, enums, paths …) as indented JSON that ends with a newline."""
     return json.dumps(to_plain(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -66,7 +66,7 @@ def _load_json(text: bytes | str) -> object:
         parsed: object = json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
     except RecursionError:
         raise JsonError("nested too deeply") from None
-    except ValueError as error:  # also of bytes that are no UTF-8, and of numbers of thousands of digits
+    except ValueError as error:  # also for bytes that are not UTF-8, and for integers of thousands of digits
         raise JsonError(f"no JSON ({error})") from None
     return parsed
 
@@ -74,23 +74,23 @@ def _load_json(text: bytes | str) -> object:
 def from_plain(raw: object, kind: type[T]) -> T:
     """Build a dataclass (or another type) from parsed JSON; errors as in :func:`decode_json`."""
     try:
-        return _build_known(raw, kind)
+        return _convert(raw, kind)
     except (msgspec.ValidationError, BertfeatError) as error:  # settings check themselves when they are built
         raise JsonError(str(error).replace("`", "'")) from None
-    except UnicodeEncodeError:  # where msgspec looks into a string
+    except UnicodeEncodeError:  # where msgspec has to encode a string
         raise JsonError("half of a character (a lone surrogate) in the place of a value") from None
     except RecursionError:
         raise JsonError("nested too deeply") from None
 
 
-def _build_known(raw: object, kind: type[T]) -> T:
-    if kind in _met:
+def _convert(raw: object, kind: type[T]) -> T:
+    if kind in _analyzed_types:
         return msgspec.convert(raw, kind, from_attributes=True)
-    with _meeting:  # two threads that have msgspec look into a type at once crash the process (msgspec 0.22)
+    with _analysis_lock:  # msgspec 0.22 crashes the process if two threads have it analyze a type at the same time
         try:
             return msgspec.convert(raw, kind, from_attributes=True)
         finally:
-            _met.add(kind)
+            _analyzed_types.add(kind)
 
 
 def to_plain(value: object) -> dict[str, object]:
@@ -123,14 +123,14 @@ class FileDigest:
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat(Generic[T]):
-    """One kind of JSON that bertfeat writes: its type and version, and the errors of those who read it."""
+    """One kind of JSON that bertfeat writes: its type and version, and the errors that reading it raises."""
 
     kind: type[T]
     version: int  # that is written; newer ones are refused
-    error: type[BertfeatError]  # of what cannot be read
+    error: type[BertfeatError]  # for content that cannot be read
     remedy: str | Callable[[], str]  # a function if it names parameters: they are spelled when the error is raised
     refusal: type[BertfeatError] | None = None  # for a newer version, or a file that cannot be opened
-    subject: str = ""  # what cannot be read, where the file alone does not say it: "the header"
+    subject: str = ""  # what cannot be read, in messages where the file's name does not say it: "the header"
 
     def read(self, path: Location) -> T | None:
         """Read a file of this format; None where there is none.
@@ -170,7 +170,7 @@ class JsonFormat(Generic[T]):
             raise self.error(f"{problem}: {difference}", where=folder, remedy=self._remedy())
 
     def refuse_newer(self, version: object, where: object) -> None:
-        """Refuse a version that this bertfeat does not know yet, and what is no version at all."""
+        """Refuse a version that this bertfeat does not know yet, and a value that is no version; None is accepted."""
         if version is not None and type(version) is not int:
             raise self._unreadable(f"format_version is {version!r}, not a number", where)
         if isinstance(version, int) and version < 1:
@@ -201,7 +201,7 @@ def write_json(path: Location, value: object) -> None:
 
 
 def json_content(value: object) -> bytes:
-    """The content of a file of a JSON object, with its own digest."""
+    """The bytes of a file that holds a JSON object with its own digest."""
     plain = to_plain(value)
     text = encode_json({**plain, _DIGEST: _json_digest(plain)})
     # a lone surrogate has no UTF-8 form, but its backslash form is JSON
@@ -217,7 +217,7 @@ def _check_digest(raw: dict[str, object]) -> None:
 
 
 def _json_digest(plain: object) -> str:
-    """sha256 of the values in an order of their own, so that white space and the order of keys do not matter."""
+    """sha256 of the values in canonical form, so that white space and the order of keys do not matter."""
     return hashlib.sha256(canonical_json(plain)).hexdigest()
 
 
@@ -233,7 +233,7 @@ def digest_file(path: Path) -> FileDigest:
 
 
 def _find_difference(folder: Path, recorded: Mapping[str, FileDigest], unread: Collection[str]) -> str | None:
-    """Describe the first file that is not the one that was recorded, by name; None where all are."""
+    """Describe the first file that differs from the recorded one; None if all agree."""
     for name, digest in recorded.items():
         path = folder / name
         try:

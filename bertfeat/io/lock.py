@@ -1,7 +1,7 @@
-"""One run at a time on a folder: ``.bertfeat/lock`` is held by flock, and its content names host and process.
+"""Locks that admit one run at a time to a folder: an flock on ``.bertfeat/lock``, a file that names host and process.
 
 In object storage the lock is a claim with a lease (:mod:`bertfeat.io.storage.lease`). A folder that is held for a
-result is locked, and marked as one of its kind, from before its first file until the run is done.
+result is locked, and marked with the result's kind, from before its first file is written until the run is done.
 """
 
 import contextlib
@@ -31,8 +31,8 @@ from bertfeat.io.storage.lease import Lease, LeaseWatch, lease_seconds, read_cla
 from bertfeat.io.storage.store import Stamp
 
 _LOCK_NAME = "lock"
-_LOOKS = 12  # at a foreign lock, in the time of its lease
-_FEATURES = "features"  # of corpora, in folders of heads and tables; it may be there before the first run
+_LOOKS = 12  # times per lease that a lock of another run is looked at
+_FEATURES = "features"  # folder of feature sets in folders of heads and tables; it may exist before the first run
 
 _HALF_WRITTEN = (
     ".head.*.tmp",
@@ -56,7 +56,7 @@ class FolderLock:
         self._folder, self._lease = folder, lease
 
     def check(self) -> None:
-        """See that the folder is still held; to be called before what another run must not see half done.
+        """Check that the folder is still held; to be called before a step that another run must not interfere with.
 
         Raises:
             FolderLockedError: another run has taken the lock over, because this one was stopped or cut off from the
@@ -74,9 +74,9 @@ class FolderLock:
 def folder_lock(folder: Location) -> Iterator[FolderLock]:
     """Lock the folder, made if need be, against other runs; a lock that a dead run left is taken over.
 
-    The lock is an flock, which the system drops when the process ends, however it ends. Where the file system
-    has none, and for runs on other machines, the file's content decides. In object storage it is a claim that is
-    renewed: one that stays as it is for a whole lease (``BERTFEAT_LEASE``, 60 seconds) is taken over.
+    The lock is an flock, which the system releases when the process ends, however it ends. If the file system has no
+    locks, and for runs on other machines, the file's content decides. In object storage the lock is a claim that its
+    holder renews: a claim that is unchanged for a whole lease (``BERTFEAT_LEASE``, 60 seconds) is taken over.
 
     Raises:
         FolderLockedError: another run holds the folder; the message names its process and host.
@@ -99,7 +99,7 @@ def folder_lock(folder: Location) -> Iterator[FolderLock]:
 
 
 def lock_holder(folder: Location) -> LockOwner | None:
-    """The process that has the lock of a folder, as far as its file tells; None where nobody has it.
+    """The process that holds the lock of a folder, according to the lock's file; None if no process holds it.
 
     Raises:
         StorageError: the storage cannot be reached.
@@ -122,7 +122,7 @@ def _take_lease(folder: Address) -> Lease:
     while (lease := watch.take(place)) is None:
         found = read_claim(place)
         if found is None:
-            continue  # given up at this moment
+            continue  # its holder has just released it
         claim, stamp = found
         owner = claim.owner if claim else "just starting"
         if seen is None:
@@ -158,7 +158,7 @@ def _acquire(folder: Path) -> tuple[int, Path]:
 
 
 def _try_flock(handle: int) -> bool:
-    """Whether this process now holds the lock; true as well where the file system has no locks."""
+    """Whether this process now holds the lock; also true if the file system has no locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -207,7 +207,7 @@ def _write_owner(handle: int) -> None:
 
 @contextmanager
 def hold_result_folder(folder: Path, kind: ResultKind) -> Iterator[None]:
-    """Hold a folder, made if need be, for results of that kind; everything read and written in it goes inside.
+    """Hold a folder, made if need be, for results of that kind while the block reads and writes in it.
 
     Temporary files of a killed run are removed. When the block fails and nothing was written, the folder is as it was
     before: not there, or without a marker.
@@ -224,7 +224,7 @@ def hold_result_folder(folder: Path, kind: ResultKind) -> Iterator[None]:
 
 
 def _refuse_other_files(folder: Path, kind: ResultKind) -> None:
-    """Refuse a folder with files of others, which a run might take for its own and replace or remove."""
+    """Refuse a folder with files of other programs, which a run might take for its own and replace or remove."""
     if result_kind(folder) is None:
         with storage_errors(folder):
             names = sorted(os.listdir(folder))

@@ -16,9 +16,9 @@ class LockOwner:
     host: str
     boot: str  # id of the machine's last start: equal in all containers of one machine
     pid: int
-    ticks: int  # when the process started, which distinguishes it from a later one of the same number
-    since: str
-    space: str = ""  # the numbers of processes that this one is among: each container has its own
+    ticks: int  # when the process started, which distinguishes it from a later process with the same pid
+    since: str  # UTC time at which it took the lock
+    space: str = ""  # the pid namespace of the process: each container has its own
 
     @classmethod
     def current(cls) -> "LockOwner":
@@ -30,7 +30,7 @@ class LockOwner:
         return f"process {self.pid} on {self.host} since {self.since}"
 
     def is_process_of(self, other: "LockOwner") -> bool:
-        """Whether both are the same process, whenever each began to hold something."""
+        """Whether both are the same process; the times since when they hold something may differ."""
         return replace(self, since=other.since) == other
 
     @property
@@ -55,16 +55,16 @@ class LockOwner:
 
     @property
     def is_surely_gone(self) -> bool:
-        """Whether the process has ended, and had its number from where this process has its own.
+        """Whether the process is known to have ended, and is of the same host, boot and pid namespace as this one.
 
-        Where nothing but this says so, since a process of another container cannot be seen and may be alive.
+        For use where no flock confirms it: a process of another container cannot be seen from here, and may be alive.
         """
         here = (socket.gethostname(), _boot_id(), _pid_space())
         return (self.host, self.boot, self.space) == here and "" not in here and self.is_gone
 
 
 def _start_ticks(pid: int) -> int:
-    """Return the start time of the process, in clock ticks since the machine's own; 0 where the system does not say."""
+    """Return the start time of the process, in clock ticks since the machine's start; 0 if the system does not tell."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):

@@ -1,6 +1,7 @@
 """Files that are written whole or not at all: temporary name, fsync, rename, fsync of the folder.
 
-Of the outputs that a user names, regular files are replaced so; anything else is written through.
+An output that a user names is replaced in this way if it is a regular file; the content is copied into anything else,
+such as a device or a pipe.
 """
 
 import errno
@@ -36,9 +37,9 @@ _REMEDIES = {
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)
 """The errors of ``flock`` where there are no locks; NFS gives EBADF for files open for reading only."""
 
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)  # errors of hard links
 _STANDARD = {"stdin": 0, "stdout": 1, "stderr": 2}
-_MOST_LINKS = 40
+_MOST_LINKS = 40  # symbolic links that are followed, as on Linux
 
 
 @contextmanager
@@ -53,7 +54,7 @@ def atomic(path: Path) -> Iterator[Path]:
     refuse_folder_path(path)
     temporary = path.with_name(f".{path.name}.tmp")
     with storage_errors(path.parent):
-        # a file or link of that name was left by a run that was killed: nothing is written through a link
+        # a killed run may have left a file or link of that name; nothing must be written through a link
         temporary.unlink(missing_ok=True)
         try:
             yield temporary
@@ -86,7 +87,7 @@ def _link_if_absent(temporary: Path, path: Path) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        # a file system without links: processes of this machine come one after the other
+        # a file system without hard links: the lock lets processes of this machine do it one after the other
         handle = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
             lock_file(handle)
@@ -107,9 +108,9 @@ def _link_if_absent(temporary: Path, path: Path) -> bool:
 def output_file(path: str | Path) -> Iterator[Path]:
     """Yield a path to write to; at the end of the block the output has the content.
 
-    A regular file is replaced at once, by a finished one that is on the disk, and a link keeps leading to it. A
-    device, a pipe, and an open file of this process (``/dev/stdout``, ``/dev/fd/3``) get the content once it is
-    complete, and are never replaced. When the block fails, the output is as it was before.
+    A regular file is replaced atomically by a finished one that is on the disk, and a link to it stays. A device, a
+    pipe, and an open file of this process (``/dev/stdout``, ``/dev/fd/3``) get the content once it is complete, and
+    are never replaced. When the block fails, the output is as it was before.
 
     Raises:
         StorageError: the output is a folder, or cannot be written.
@@ -136,10 +137,10 @@ def output_file(path: str | Path) -> Iterator[Path]:
 
 
 def output_target(path: str | Path) -> Path | int:
-    """The file that an output stands for, behind links; or the number of an open file of this process.
+    """The file that an output path leads to through links, or the number of an open file of this process.
 
     Raises:
-        StorageError: it is a folder, a link that leads in a circle, or an open file of this process that there is not.
+        StorageError: it is a folder, a link that leads in a circle, or the number of a file that is not open.
     """
     place = Path(path)
     for _ in range(_MOST_LINKS):
@@ -163,7 +164,7 @@ def _own_handle(place: Path) -> int | None:
 
 
 def is_special(path: Path) -> bool:
-    """Whether a path is there and no regular file: a device, a pipe, a socket."""
+    """Whether a path exists and is not a regular file, such as a device, a pipe or a socket."""
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -171,13 +172,13 @@ def is_special(path: Path) -> bool:
 
 
 def replaces_nothing(path: str | Path) -> bool:
-    """Whether writing an output loses nothing: there is no such file yet, or it is written through."""
+    """Whether writing an output loses nothing: it does not exist yet, or is never replaced."""
     target = output_target(path)
     return isinstance(target, int) or is_special(target) or not target.exists()
 
 
 def unfinished_outputs(target: Path) -> Iterator[Path]:
-    """The temporary files that writers who were killed left beside a file; those in use are locked."""
+    """The temporary files that killed writers left beside a file, each locked while it is yielded; no file in use."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.tmp")
     names = [name for name in os.listdir(target.parent) if pattern.fullmatch(name)]
     for path in map(target.parent.joinpath, names):
@@ -204,7 +205,7 @@ def _locked_sibling(target: Path) -> tuple[Path, int]:
 def _write_through(temporary: Path, target: Path | int, path: Path) -> None:
     with storage_errors(path):
         if isinstance(target, int):
-            for stream in (sys.stdout, sys.stderr):  # what was printed before comes before
+            for stream in (sys.stdout, sys.stderr):  # earlier prints must come before the content
                 with suppress(AttributeError, ValueError):
                     stream.flush()
         handle = os.dup(target) if isinstance(target, int) else os.open(target, os.O_WRONLY | os.O_CLOEXEC)
@@ -270,5 +271,5 @@ def lock_file(handle: int) -> None:
 
 
 def unique_sibling(path: Path) -> Path:
-    """A hidden name in the folder of a file that no other writer takes."""
+    """A hidden path in the folder of a file, with a random name that no other writer uses."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")

@@ -10,11 +10,11 @@ CORRECT_EXTENSION = "uninstall the package that registers it, or correct it"
 """The remedy for an entry point that cannot be used."""
 
 installed_version = cache(version)
-"""The version of an installed library; what its package says of itself is parsed once a process."""
+"""Return the version of an installed library; the metadata of each package is parsed once per process."""
 
 
 def installed_versions(*names: str) -> dict[str, str]:
-    """Give the version of each library by its name.
+    """Return the version of each library, by its name.
 
     Raises:
         PackageNotFoundError: one is not installed.
@@ -23,10 +23,10 @@ def installed_versions(*names: str) -> dict[str, str]:
 
 
 def load_extensions(group: str, error: type[BertfeatError]) -> Iterator[tuple[str, object]]:
-    """Load what the entry points of a group name: each with its place (``package.module:name``), for messages.
+    """Load the objects of a group of entry points; yields each with its place ``package.module:name``, for messages.
 
     Raises:
-        BertfeatError: of that class; an entry point cannot be loaded.
+        BertfeatError: an error of the class ``error``: an entry point cannot be loaded.
     """
     for entry in entry_points(group=group):
         try:

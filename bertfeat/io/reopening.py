@@ -1,4 +1,4 @@
-"""Pickles of objects that were opened from a folder: they hold its place, and it is opened again at loading."""
+"""Pickling of objects that were opened from a folder: a pickle holds the place, and loading opens the folder again."""
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -17,10 +17,11 @@ class _Opened(Protocol):
 def pickle_by_folder(
     opened: _Opened, options: Mapping[str, object], content: object, error: type[BertfeatError]
 ) -> tuple[object, ...]:
-    """The value of ``__reduce__`` of an object that was opened from a folder, with ``options`` as keywords.
+    """The value of ``__reduce__`` for an object that was opened from a folder, with ``options`` as keywords.
 
-    ``content`` is what the folder says that it holds. Where the pickle is loaded, in another process or on another
-    machine that sees the same place, it has to say the same, or ``error`` is raised. Copies are made in the same way.
+    ``content`` identifies the content of the folder, such as its digests. Where the pickle is loaded, in another
+    process or on another machine that sees the same place, the content has to be the same, or ``error`` is raised.
+    Copies are made in the same way.
     """
     digest = sha256(canonical_json(content)).hexdigest()
     return _open_again, (type(opened), opened.folder.absolute(), dict(options), digest, error)

@@ -1,10 +1,10 @@
-"""The folders that bertfeat writes, and how they are recognized: each has a folder ``.bertfeat`` inside.
+"""The result folders that bertfeat writes, and how they are recognized: each has a folder ``.bertfeat`` inside.
 
-In it lie a marker with the kind of the result, the lock of a run that is at work, and what only bertfeat reads. Parquet
-readers that take all files of a folder (DuckDB, pandas, Spark, Hugging Face datasets) do not look into it; polars looks
-into every folder below, hidden or not, and is given a pattern.
+It holds a marker with the kind of the result, the lock of a run that is at work, and files that only bertfeat reads.
+Parquet readers that take all files of a folder (DuckDB, pandas, Spark, Hugging Face datasets) do not look into it;
+polars looks into every subfolder, hidden or not, and needs a pattern for the parts.
 
-In object storage a folder is what the names of its files begin with, so there is none to be made.
+In object storage a folder is only a common beginning of file names, so none has to be made.
 """
 
 import os
@@ -24,9 +24,9 @@ from bertfeat.io.storage.files import open_file, put_file, read_file, remove_sto
 
 STATE_FOLDER = ".bertfeat"
 _MARKER = "kind"
-_PART_KEY = b"\x18\x08bertfeat\x18"  # in the footer of every part, as Thrift writes a key and a value after it
-_MOST_FOOTER = 1 << 30
-_MOST_NAMES = 1000  # that tell what a folder in object storage holds: those of one request
+_PART_KEY = b"\x18\x08bertfeat\x18"  # in the footer of every part: the key, and the beginning of its value, in Thrift
+_MOST_FOOTER = 1 << 30  # bytes of a footer that are read at most
+_MOST_NAMES = 1000  # names by which the content of a folder in object storage is recognized: those of one request
 
 
 Place = TypeVar("Place", Path, Address, Location)
@@ -51,7 +51,7 @@ class ResultKind(StrEnum):
 
 
 def explain_absence(folder: Location, problem: str, remedy: str) -> tuple[str, str]:
-    """The problem and remedy of a place without a result: that it is not there, and a name like it; else as given."""
+    """The problem and remedy for a place without a result: a missing folder and a similar name, or those given."""
     if isinstance(folder, Address) or os.path.lexists(folder):
         return problem, remedy
     beside = [str(path) for path in folder.parent.glob("*") if path.is_dir()]
@@ -62,7 +62,7 @@ def make_state_folder(folder: Place) -> Place:
     """Make the folder ``.bertfeat`` of a result folder, which is made too, and return it.
 
     Raises:
-        StorageError: it cannot be made, or its name is that of something else.
+        StorageError: it cannot be made, or something else has its name.
     """
     if isinstance(folder, Address):
         return folder / STATE_FOLDER
@@ -87,7 +87,7 @@ def refuse_other_kind(folder: Location, kind: ResultKind) -> None:
 
 
 def claim_folder(folder: Location, kind: ResultKind) -> None:
-    """Write into a folder which kind of result it holds, before anything else is written into it.
+    """Mark a folder with the kind of result that it is to hold, before anything else is written into it.
 
     Raises:
         StorageError: it holds another kind of result, or cannot be written.
@@ -106,7 +106,7 @@ def releasing_if_failed(folder: Location) -> Iterator[None]:
     """
     before: set[str] | None = None
     if isinstance(folder, Path):
-        with suppress(OSError):  # a folder that cannot be read is told inside the block
+        with suppress(OSError):  # the block raises the error of a folder that cannot be read
             before = set() if folder.exists() else None
             before = set(os.listdir(folder))
     try:
@@ -120,7 +120,7 @@ def releasing_if_failed(folder: Location) -> Iterator[None]:
 def release_folder(folder: Location, before: Collection[str] | None = None) -> None:
     """Remove a claimed folder into which nothing was written; any other stays as it is.
 
-    ``before`` are the names that were in it when it was claimed; None where it was not there. One that was stays.
+    ``before`` are the names that were in it when it was claimed; None if it did not exist. A folder that existed stays.
     """
     if isinstance(folder, Address):
         with suppress(StorageError):
@@ -140,7 +140,7 @@ def release_folder(folder: Location, before: Collection[str] | None = None) -> N
 def result_kind(folder: Location) -> ResultKind | None:
     """The kind of result that a folder holds, finished or not; None for any other folder.
 
-    By its marker, else by its content: copies may have lost the marker.
+    It is recognized by its marker, or else by its content, since copies may lack the marker.
 
     Raises:
         StorageError: object storage that cannot be reached.
@@ -177,7 +177,7 @@ def is_own_part(path: Location) -> bool:
 
 
 def _entries(folder: Location) -> set[str]:
-    """The names in a folder, also of folders, and in its state folder."""
+    """The names of files and folders in a folder, and those in its state folder."""
     if isinstance(folder, Address):
         names = first_names(folder)
         state = {name for name in names if name.startswith(f"{STATE_FOLDER}/")}

@@ -1,6 +1,6 @@
-"""Threads whose work sees the context of whoever gave it: how parameters are spelled in messages, among others.
+"""A pool of threads, and an iterator that works one item ahead of its consumer, both in their caller's context.
 
-They are a pool, and an iterator that works one item ahead of its consumer.
+The context variables of the caller decide, for example, how parameters are spelled in messages.
 """
 
 import threading
@@ -13,21 +13,21 @@ from typing import Generic, ParamSpec, TypeVar
 
 T = TypeVar("T")
 _Given = ParamSpec("_Given")
-_PATIENCE = 0.1  # seconds between looks at whether the consumer has gone
+_PATIENCE = 0.1  # seconds between checks for Ctrl-C and for whether the consumer has closed the iterator
 
 
 class ContextPool(ThreadPoolExecutor):
     """A pool of threads that runs each call in a copy of its caller's context (PEP 567)."""
 
     def submit(self, call: Callable[_Given, T], /, *given: _Given.args, **named: _Given.kwargs) -> Future[T]:
-        """Have a thread make a call."""
+        """Run a call on a thread of the pool, in a copy of the caller's context."""
         return super().submit(copy_context().run, call, *given, **named)  # type: ignore[arg-type]
 
 
 def prefetched(items: Iterator[T], *, join: bool = False) -> Generator[T, None, None]:
-    """Yield the items of ``items``, each made while the one before is used; their errors are raised here.
+    """Yield the items of ``items``; a thread makes each while the one before is used, and its errors are raised here.
 
-    Closing the iterator, as an exception in its consumer does, ends the thread after the item that it is at;
+    Closing the iterator, as an exception in its consumer does, ends the thread after the item that it is making;
     ``join`` waits for that.
     """
     with closing(_Prefetcher(items, join=join)) as ahead:
@@ -46,7 +46,7 @@ class _Prefetcher(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         while True:
-            try:  # in short waits, so that Ctrl-C is heard at once
+            try:  # in short waits, so that Ctrl-C takes effect at once
                 item, error = self._queue.get(timeout=_PATIENCE)
             except Empty:
                 continue
@@ -66,15 +66,15 @@ class _Prefetcher(Generic[T]):
     def _fill(self) -> None:
         try:
             for item in self._items:
-                if not self._handed((item, None)):
+                if not self._hand_over((item, None)):
                     return
-                del item  # the consumer's
+                del item  # so that only the consumer keeps it in memory
         except BaseException as error:
-            self._handed((None, error))
+            self._hand_over((None, error))
         else:
-            self._handed((None, StopIteration()))
+            self._hand_over((None, StopIteration()))
 
-    def _handed(self, entry: tuple[T | None, BaseException | None]) -> bool:
+    def _hand_over(self, entry: tuple[T | None, BaseException | None]) -> bool:
         """Wait until the entry is taken, so that no more than one is ever ahead; False if the iterator was closed."""
         self._queue.put(entry)
         while not self._closed.is_set():

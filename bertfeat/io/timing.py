@@ -1,4 +1,4 @@
-"""Seconds of each stage of the work, recorded for the caller who asks."""
+"""Timing of the stages of the work, such as tokenizing and writing, recorded if the caller asks for it."""
 
 import time
 from collections import defaultdict
@@ -11,7 +11,7 @@ Seconds = Mapping[str, float]
 
 
 class _StageRecorder:
-    """Adds up the seconds of stages, on whatever thread they run."""
+    """Adds up the seconds of each stage, whatever threads it runs on."""
 
     def __init__(self, synchronize: Callable[[], None]) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -45,7 +45,7 @@ def stage(name: str) -> Iterator[None]:
 
 
 def record_stages(seconds: Seconds) -> None:
-    """Add seconds of stages that the caller has measured, where stages are timed."""
+    """Add seconds of stages that the caller has measured itself; does nothing if stages are not recorded."""
     if recorder := _recorder.get():
         for name, each in seconds.items():
             recorder.add(name, each)

@@ -1,11 +1,11 @@
-"""The user's cache folder: what is kept there can be made again, and is removed without loss."""
+"""The user's cache folder, whose files can be made again and may be deleted at any time."""
 
 import os
 from pathlib import Path
 
 
 def user_cache() -> Path | None:
-    """The folder, which may not exist yet; None where nothing is to be kept.
+    """The cache folder, which may not exist yet; None if nothing is to be kept.
 
     It is ``$BERTFEAT_CACHE``, by default ``bertfeat`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. Where the variable is
     empty, or the user has no home, nothing is kept.

@@ -1,4 +1,4 @@
-"""Corpora and feature sets as what a head learns from."""
+"""The sources that a head learns from: corpora and feature sets, opened, checked, and extracted where needed."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -45,15 +45,16 @@ from bertfeat.recipe import BEST_LAYERS, Pooling, list_poolings
 def choice_corpora(
     questions: Corpus, choices: Sequence[str], label: str | None, form: PairForm
 ) -> Iterator[tuple[str, Corpus]]:
-    """The choices of all questions, in memory: pairs of question and choice, or (apart) the questions and the choices.
+    """The corpora of the choices of all questions, in memory, each with the suffix of its feature set's name.
 
-    Each row keeps which question it is of, and, where there is a column ``label``, whether it is the right choice.
+    There is one corpus of pairs of question and choice; or, if they are embedded apart, one of questions and one of
+    choices. Each row keeps the id of its question and, if there is a column ``label``, whether it is the right choice.
     """
     documents: list[Document] = []
     before = None
     for question in questions.rows():
         made = list(_choice_rows(question, questions, choices, label))
-        if made and made[0].id == before:  # the choices of both would be one question's
+        if made and made[0].id == before:  # the choices of both would be taken for those of one question
             problem, remedy = "it has the id of the one before it", "give each question an id of its own"
             raise HeadError(problem, where=f"{', '.join(questions.sources[:3])}, row {made[0].row}", remedy=remedy)
         before = made[0].id if made else before
@@ -86,7 +87,7 @@ def _choice_rows(
 
 
 def _right_choice(label: object, choices: Sequence[str], where: str) -> int:
-    """The number of the right choice: by its number from 0, or the name of its column."""
+    """The number of the right choice; the label is this number, counted from 0, or the name of the choice's column."""
     names = {**{str(number): number for number in range(len(choices))}, **{name: n for n, name in enumerate(choices)}}
     text = str(label)
     if text not in names and re.fullmatch(r"[0-9]+\.0*", text):  # a column of numbers with gaps, as pandas writes it
@@ -108,7 +109,7 @@ HeadSource = str | Path | Address | FeatureSet | tuple[FeatureSet, FeatureSet]
 """Examples: a corpus file, a feature set or its folder, or two sets of the first and the second texts."""
 
 OpenSets = tuple[FeatureSet, ...] | Path
-"""A source whose feature sets, if it is such, are open; else the path of a corpus."""
+"""An opened source: its feature sets, or the path of a corpus."""
 
 STDIN = "-"
 ALL_LAYERS = "all"
@@ -126,7 +127,7 @@ class ExtractorArguments(TypedDict, total=False):
 
 
 class LearningArguments(ExtractorArguments, total=False):
-    """Arguments of every call that learns: what is to be predicted, and how examples are read and learned from."""
+    """Arguments of every function that trains a head: what to predict, and how to read examples and learn from them."""
 
     label: str | None
     choices: tuple[str, ...]
@@ -138,12 +139,12 @@ class LearningArguments(ExtractorArguments, total=False):
 
 @dataclass(frozen=True, slots=True)
 class DatasetReport(Milestone):
-    """A feature set that was extracted of a corpus, and is ready to be learned from."""
+    """A feature set that was extracted from a corpus and is ready for learning."""
 
     source: str
     features: FeatureSet
     extraction: ExtractionReport
-    noun: str  # of a row: sentence, row
+    noun: str  # the name of a row in messages: "sentence" or "row"
 
     @property
     def fraction(self) -> float:
@@ -156,28 +157,28 @@ class DatasetReport(Milestone):
         return f"{extraction.folder}: {pluralize(extraction.counts.documents, self.noun)}, {done}"
 
 
-_SEPARATOR = ","  # of the folders of two sets in one string
+_SEPARATOR = ","  # separates the folders of two feature sets in one string
 
 
 @dataclass(frozen=True, slots=True)
 class HeadOptions:
-    """The task of a head, how it is learned, the features that its corpora become, and how they are read."""
+    """The task of a head, how to learn it, how to read its corpora, and which features to extract from them."""
 
     task: Task
     settings: HeadSettings = field(default_factory=HeadSettings)
     layers: str | None = None
     pooling: str | None = None
     pairs: PairForm | None = None  # None: apart, where there are pairs
-    label: str | None = None  # column of what is to be predicted
+    label: str | None = None  # column that holds what is to be predicted
     choices: tuple[str, ...] = ()  # columns of the choices
     reading: CorpusSettings = field(default_factory=CorpusSettings)
     extractor: ExtractorArguments = field(default_factory=ExtractorArguments)
     tell: Callable[[AnyProgress], None] = ignore_progress
-    with_gold: bool = True  # what is to be predicted is read where a source says it
-    needs_gold: bool = True  # a source that does not say it is refused
-    columns_of: Path | None = None  # a head whose record names the columns that are not given
-    source_name: str | None = None  # of a corpus in messages, where its file is a copy
-    document_context: bool | None = None  # that the features of a saved head were made with; None: as the reading says
+    with_gold: bool = True  # whether gold values, which are to be predicted, are read from sources that have them
+    needs_gold: bool = True  # whether a source without gold values is refused
+    columns_of: Path | None = None  # a saved head whose record names the columns that are not given
+    source_name: str | None = None  # name of a corpus in messages, if its file is a copy
+    document_context: bool | None = None  # whether a saved head's features were made with it; None: as in ``reading``
 
     @property
     def kind(self) -> HeadKind:
@@ -185,7 +186,7 @@ class HeadOptions:
         return self.task.kind
 
     def gold_columns(self, known: Collection[str]) -> tuple[str, ...]:
-        """The columns that say what is to be predicted, of those ``known``; none where it is not read, or not named."""
+        """The columns among ``known`` with what is to be predicted; none if it is not read, or no column is named."""
         return self.task.gold_columns(self.label, known) if self.with_gold else ()
 
     @property
@@ -226,7 +227,7 @@ def is_feature_set(source: str | Path | Address) -> bool:
 def open_request(
     kind: HeadKind | str, sources: Mapping[str, HeadSource | None], layers: str | None, arguments: LearningArguments
 ) -> tuple[dict[str, OpenSets], HeadOptions]:
-    """The open sources of a training, those that are given, and the options of its head."""
+    """Open the sources of a training that are given, and make the options of its head from the arguments."""
     opened = {name: open_sets(source) for name, source in sources.items() if source is not None}
     settings, reading = (
         arguments.get("settings") or HeadSettings(),
@@ -252,7 +253,7 @@ def open_request(
 def _choose_task(
     kind: HeadKind, name: str | None, label: str | None, source: OpenSets, reading: CorpusSettings
 ) -> Task:
-    """The task by its name; by default that of many labels, if ``label`` is several columns of the source, or lists."""
+    """The task by its name; by default the multi-label one, if ``label`` is several columns of the source, or lists."""
     task = task_of(kind, name)
     if name is None and task.name == Labels.name and label and _has_many(label, source, reading):
         return TASKS[MultiLabels.name]
@@ -291,8 +292,10 @@ def check_examples(
     epochs: bool = True,
     grid: tuple[GridPoint, ...] = (),
 ) -> None:
-    """Refuse options that the work on these sources does not read, see :func:`refuse_unread_options`; and sources that
-    do not say what is to be predicted, before any is extracted.
+    """Check options and sources before any source is extracted.
+
+    Options that the work on these sources does not read are refused, see :func:`refuse_unread_options`, and so are
+    sources without what is to be predicted.
     """
     options.task.check_settings(options.settings)
     if tuning and options.task.architecture is None:
@@ -318,7 +321,7 @@ def check_examples(
 
 
 def check_gold(source: OpenSets, options: HeadOptions) -> None:
-    """Refuse a source that does not say what is to be predicted, where it is needed; only its beginning is read."""
+    """Refuse a source without what is to be predicted, if that is needed; only its beginning is read."""
     if isinstance(source, Path):
         chooses = options.kind is HeadKind.CHOOSE
         if options.task.reads is Pooling.WORD:
@@ -344,7 +347,7 @@ def check_gold(source: OpenSets, options: HeadOptions) -> None:
 
 @contextmanager
 def file_source(corpus: Path) -> Iterator[Path]:
-    """A corpus file; standard input (``-``) as a file, since it may be read twice."""
+    """Yield a corpus file; standard input (``-``) is copied to a file first, since it may be read twice."""
     if str(corpus) != STDIN:
         yield corpus
         return
@@ -355,10 +358,11 @@ def file_source(corpus: Path) -> Iterator[Path]:
 def extract_sets(
     corpus: Path, options: HeadOptions, extractor: Extractor, folder: Path, name: str, *, overwrite: bool | None = None
 ) -> tuple[FeatureSet, ...]:
-    """Extract a corpus into the feature sets that a head of the kind reads: ``folder/name.features``, perhaps another.
+    """Extract a corpus into the one or two feature sets that a head reads.
 
-    Sets that are there go on; those of another corpus, or made in another way, are replaced if ``overwrite`` (None:
-    whoever calls has no such option).
+    They are ``folder/name.features`` and, for second texts that are embedded apart, ``folder/name.second.features``.
+    Existing sets are continued; those of another corpus, or made with other settings, are replaced if ``overwrite``
+    (None: the caller has no such option, so that the error does not name it).
     """
     sets = []
     for suffix, rows in head_corpora(corpus, options):
@@ -380,7 +384,7 @@ def extract_sets(
 
 
 def head_extractor(options: HeadOptions, like: FeatureSet | None) -> Extractor:
-    """The extractor of a head's corpora: as another set was made, or as the options say."""
+    """The extractor for a head's corpora, with the settings of the feature set ``like``, or of the options."""
     reads = options.task.reads
     if like is not None:
         columns = [column for column in like.columns if reads is None or column.pooling is reads]
@@ -411,7 +415,7 @@ def head_extractor(options: HeadOptions, like: FeatureSet | None) -> Extractor:
 
 
 def head_corpora(corpus: Path, options: HeadOptions, *, form: PairForm | None = None) -> Iterator[tuple[str, Corpus]]:
-    """The corpora of the feature sets of one corpus file, each with what its set's name has after the corpus's."""
+    """The corpora to extract from one corpus file, each with the suffix of its feature set's name."""
     reading = options.reading
     form = options.pair_form and (form or options.pair_form)
     if options.task.reads is Pooling.WORD:
@@ -433,7 +437,7 @@ def head_corpora(corpus: Path, options: HeadOptions, *, form: PairForm | None = 
 
 
 def _open_words(corpus: Path, options: HeadOptions) -> FileCorpus:
-    """A corpus of single texts whose words have tags, if these are needed; those of CoNLL need not be read."""
+    """Open a corpus of single texts whose words have tags, if these are needed; CoNLL files may lack them otherwise."""
     reading = options.reading
     _check_file(corpus)
     (source,) = find_sources([corpus], reading.format)
@@ -445,7 +449,7 @@ def _open_words(corpus: Path, options: HeadOptions) -> FileCorpus:
         problem = "the tagger was trained with document context, so its input has to be CoNLL with -DOCSTART- lines"
         raise UsageError(problem, where=options.columns_of)
     if source.format.brings_tags and not options.with_gold and reading.tag_column is None:
-        reading = replace(reading, tag_column="1")  # there always is a first column; its content is not used
+        reading = replace(reading, tag_column="1")  # a first column always exists; its content is not used
     if options.document_context is not None:
         reading = replace(reading, document_context=options.document_context)
     opened = open_corpus([corpus], reading, name=options.source_name)
@@ -456,7 +460,7 @@ def _open_words(corpus: Path, options: HeadOptions) -> FileCorpus:
 
 
 def _check_file(corpus: Path) -> None:
-    """Refuse what is no file."""
+    """Refuse a path that is not a file."""
     if corpus.is_dir():
         remedy = "give a corpus file or what bertfeat extract wrote"
         raise UsageError("a folder that is no feature set", where=corpus, remedy=remedy)
@@ -470,7 +474,7 @@ def _untagged_error(problem: str, where: str) -> HeadError:
 
 
 def choice_reading(options: HeadOptions) -> CorpusSettings:
-    """The settings by which the corpus of a chooser is read: its choices are kept columns."""
+    """The settings for reading the corpus of a chooser, which keep the columns of the choices."""
     if len(options.choices) < 2:
         problem = "a chooser needs the columns of the choices, at least two"
         raise UsageError(problem, remedy=f"name them with {parameter('choices')}")
@@ -478,7 +482,7 @@ def choice_reading(options: HeadOptions) -> CorpusSettings:
 
 
 def _open_with_gold(corpus: Path, reading: CorpusSettings, options: HeadOptions) -> FileCorpus:
-    """A corpus that keeps the column of what is to be predicted; it may lack it where that is not needed."""
+    """Open a corpus that keeps the columns with what is to be predicted; they may be missing if they are not needed."""
     _check_file(corpus)
     plain = open_corpus([corpus], reading, name=options.source_name)
     columns = options.gold_columns(plain.columns)
@@ -493,7 +497,7 @@ def _open_with_gold(corpus: Path, reading: CorpusSettings, options: HeadOptions)
         if options.needs_gold:
             raise _no_column_error(corpus, plain, lacking[0], options) if lacking else _unnamed_error(options)
         return plain
-    # a label is its text: 1.1 and 1.10 are two
+    # labels are compared as text: 1.1 and 1.10 are different ones
     kind = ":string" if options.kind is HeadKind.ANSWER or file_format.cells else ""
     keep = tuple(f"{column}{kind}" for column in columns)
     return open_corpus([corpus], replace(reading, keep=(*reading.keep, *keep)), name=options.source_name)

@@ -1,8 +1,8 @@
-"""The features of examples, in memory or read in chunks, and batches of them.
+"""The features of examples to learn from, in memory or read in chunks, and batches of them.
 
-An example is what has a label of its own, or a sequence of labels: the words of a sentence, the tokens of a question
-and its passage, the choices of a question, or one text. Shapes: B examples of a batch, longest first; T vectors of
-the longest; N vectors of all.
+An example is what has a label or a sequence of labels of its own: the words of a sentence, the tokens of a question and
+its passage, the choices of a question, or one text. Shapes: B examples of a batch, longest first; T vectors of the
+longest example; N vectors of all examples.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -41,21 +41,21 @@ class ExampleChunk:
 
 @dataclass(frozen=True, slots=True)
 class PackedExamples:
-    """The places of a batch's vectors, time by time: all first ones, then all second ones, and so on."""
+    """The places of a batch's vectors by time step: the first ones of all examples, then the second ones, and so on."""
 
-    sizes: tuple[int, ...]  # [T] how many examples have a vector at each time
+    sizes: tuple[int, ...]  # [T] how many examples have a vector at each time step
     vectors: NDArray[np.int64]  # [N] number of each vector in the chunk
-    examples: NDArray[np.int64]  # [B] which examples of the chunk, longest first
-    owners: NDArray[np.int64]  # [N] whose vector each is, 0..B-1
+    examples: NDArray[np.int64]  # [B] numbers of the examples in the chunk, longest first
+    owners: NDArray[np.int64]  # [N] the example in the batch that each vector belongs to, 0..B-1
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleBatch:
-    """A batch as a network takes it."""
+    """A batch as the input of a network."""
 
     features: Tensor  # [N, W] packed, float16 or float32
-    example: Tensor  # [N] whose vector it is, 0..B-1
-    sizes: tuple[int, ...]  # [T]
+    example: Tensor  # [N] the example in the batch that each vector belongs to, 0..B-1
+    sizes: tuple[int, ...]  # [T] how many examples have a vector at each time step
 
     @property
     def count(self) -> int:
@@ -64,7 +64,7 @@ class ExampleBatch:
 
 
 def pack_examples(offsets: NDArray[np.int64], examples: NDArray[np.int64]) -> PackedExamples:
-    """Order the vectors of some examples time by time, the longest example first."""
+    """Order the vectors of some examples time step by time step, the longest example first."""
     lengths = offsets[examples + 1] - offsets[examples]
     order = np.argsort(-lengths, kind="stable")
     examples, lengths = examples[order], lengths[order]
@@ -94,7 +94,7 @@ def shuffled_batches(offsets: NDArray[np.int64], size: int, seed: Sequence[int])
 
 
 def batches_by_length(offsets: NDArray[np.int64], size: int) -> Iterator[PackedExamples]:
-    """Batches of ``size`` examples, the longest first: the quickest way through all of them."""
+    """Batches of ``size`` examples, the longest first; the fastest order to process all of them in."""
     order = np.argsort(-np.diff(offsets), kind="stable")
     for at in range(0, len(order), size):
         yield pack_examples(offsets, order[at : at + size])
@@ -104,14 +104,14 @@ def batches_by_length(offsets: NDArray[np.int64], size: int) -> Iterator[PackedE
 
 
 def parts_digest(features: FeatureSet) -> str:
-    """The digest of a feature set's parts: of every value in it."""
+    """The digest of a feature set's parts, which changes with any value in them."""
     return sha256("".join(entry.sha256 for entry in features.entries).encode()).hexdigest()
 
 
 # ── stores ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_BLOCKS = 16  # that a chunk is put together from, so that each epoch's chunks are other ones
+_BLOCKS = 16  # blocks that a chunk is made of, so that each epoch has different chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +120,15 @@ class ExampleRows:
 
     first: NDArray[np.int64]  # [E]
     stop: NDArray[np.int64]  # [E]
-    lengths: NDArray[np.int32]  # [E] vectors of each
+    lengths: NDArray[np.int32]  # [E] number of vectors of each example
 
 
 class ExampleStore:
-    """The examples of one feature set, or of several of the same rows, whose vectors are then side by side.
+    """The examples of one feature set, or of several with the same rows, whose vectors are then concatenated.
 
-    At most ``budget`` bytes of features are held. Sets that fit are read once and kept; of larger ones each pass
-    reads chunks of half the budget, the next while one is used. A chunk is made of blocks from all over the set, in
-    an order that ``seed`` decides, so that training sees them shuffled.
+    At most ``budget`` bytes of features are held. Sets that fit are read once and kept. Larger sets are read in each
+    pass, in chunks of half the budget, the next while one is used. A chunk is made of blocks from all over the set, in
+    an order that the ``seed`` of :meth:`chunks` decides, so that training sees them shuffled.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class ExampleStore:
             reader.check_unchanged()
 
     def chunks(self, seed: Sequence[int] | None = None) -> Generator[ExampleChunk]:
-        """All examples, a chunk at a time: in order, or in chunks of blocks that ``seed`` shuffles."""
+        """All examples, a chunk at a time; ``seed`` shuffles the blocks of the chunks, unless all fit in memory."""
         if self.fits:
             if self._kept is None:
                 self._kept = self._read(self._blocks)
@@ -194,8 +194,8 @@ class ExampleStore:
 
     @cached_property
     def _blocks(self) -> list[tuple[int, int]]:
-        """Ranges of examples, each a small share of what is held at once (or one example that is larger)."""
-        size = max(1, self._budget // (2 * _BLOCKS) // (self.width * self.dtype.itemsize))  # vectors
+        """Ranges of examples, each a sixteenth of a chunk's size (or one example that is larger)."""
+        size = max(1, self._budget // (2 * _BLOCKS) // (self.width * self.dtype.itemsize))  # vectors of a block
         ends = self.offsets[1:]
         bounds = [0]
         while bounds[-1] < len(self):
@@ -235,7 +235,7 @@ class ExampleStore:
 
 
 class _SetReader:
-    """Reads what is derived from the columns of one feature set."""
+    """Reads the vectors that are derived from the stored columns of one feature set."""
 
     def __init__(self, features: FeatureSet | MemoryFeatures, derivation: Derivation) -> None:
         self.derivation = derivation
@@ -273,7 +273,7 @@ def describe_source(features: FeatureSet | MemoryFeatures) -> str:
 
 
 def _merge_blocks(blocks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Neighboring blocks as one."""
+    """Merge blocks that follow one another into longer ranges, so that each is read at once."""
     first, last = blocks[0]
     for start, stop in blocks[1:]:
         if start != last:

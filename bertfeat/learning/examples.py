@@ -1,4 +1,4 @@
-"""The examples that a head learns or predicts: corpora are extracted, features opened, and gold values read."""
+"""The examples that a head learns from or predicts for: their features, opened or extracted, and their gold values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,22 +21,22 @@ from bertfeat.learning.task import ExampleLayout, GoldExamples, Task
 
 @dataclass(frozen=True, slots=True)
 class HeadExamples:
-    """Examples with features, E in number."""
+    """E examples with their features and, where they are known, their gold values."""
 
-    sets: tuple[FeatureRows, ...]  # one, or two of a pair that is embedded apart
+    sets: tuple[FeatureRows, ...]  # one, or two for pairs that are embedded apart
     table: FeatureTable
     store: ExampleStore
-    gold: tuple[Gold, ...]  # [E]; empty where it is not known
+    gold: tuple[Gold, ...]  # [E]; empty where none are known
     layout: ExampleLayout
 
     @property
     def passages(self) -> tuple[str, ...]:
-        """The passage of each question, and nothing of other tasks. [E]."""
+        """The passage of each question ``[E]``; empty for other tasks."""
         return self.layout.passages
 
     @property
     def known(self) -> GoldExamples:
-        """The gold values, to be learned from."""
+        """The gold values, for making targets."""
         return GoldExamples(self.gold, self.origin, layout=self.layout)
 
     @property
@@ -65,7 +65,7 @@ def open_examples(
     with_gold: bool = True,
     may_be_empty: bool = False,
 ) -> HeadExamples:
-    """The examples of feature sets; gold is read where there is any, unless ``with_gold`` is off."""
+    """The examples of feature sets; gold values are read where there are any, unless ``with_gold`` is False."""
     rows = [_rows(features) for features in sets]
     if any(not np.array_equal(rows[0], other) for other in rows[1:]):
         raise HeadError(
@@ -88,12 +88,14 @@ def _rows(features: FeatureRows) -> NDArray[np.int64]:
     return np.concatenate(rows) if rows else np.empty(0, np.int64)
 
 
-# ── the sources of a training ───────────────────────────────────────────────────────────────────────────────
+# ── training and development sets ───────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSources:
-    """The features that a head reads, its task with the outputs of the training set, and the examples by name."""
+    """The task with the outputs of the training set, the kind of features that the head reads, and the examples of each
+    set (``train``, ``dev``, perhaps ``test``).
+    """
 
     task: Task
     reads: HeadInput
@@ -103,7 +105,7 @@ class OpenSources:
 def extracted_sets(
     sources: dict[str, OpenSets], options: HeadOptions, folder: Path, *, overwrite: bool | None = None
 ) -> dict[str, tuple[FeatureSet, ...]]:
-    """The feature sets of the sources; corpora are extracted as the first feature set was, if one is given."""
+    """The feature sets of the sources; corpora are extracted with the settings of the first feature set, if any."""
     sets = {name: source for name, source in sources.items() if not isinstance(source, Path)}
     like = next(iter(sets.values()))[0] if sets else None
     corpora = {name: source for name, source in sources.items() if isinstance(source, Path)}
@@ -115,7 +117,10 @@ def extracted_sets(
 
 
 def open_sources(sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOptions) -> OpenSources:
-    """The examples of all sets with their gold values; features unlike those of the training set are refused."""
+    """The examples of all sets with their gold values; features made otherwise than the training set's are refused.
+
+    The training set gets three quarters of the memory setting, the others share the rest.
+    """
     task, first, reads = options.task, sets["train"], _head_input(sets["train"], options)
     opened: dict[str, HeadExamples] = {}
     for name in sorted(sets, key=lambda name: name != "train"):
@@ -135,7 +140,7 @@ def open_sources(sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOption
 
 
 def _head_input(sets: tuple[FeatureSet, ...], options: HeadOptions) -> HeadInput:
-    """The features that a head reads of a feature set."""
+    """The kind of features that a head reads from a feature set: pooling, layers and form of pairs."""
     features, reads = sets[0], options.task.reads
     stored = list(dict.fromkeys(column.pooling for column in features.columns))
     fit = [pooling for pooling in stored if pooling.per_document and options.pooling in (None, pooling)]

@@ -1,7 +1,8 @@
-"""Whole models, fine-tuned for a head: from texts to a saved model and its ``head.json``.
+"""The fine-tuning of whole models for the tasks of heads: texts become a saved model with its ``head.json``.
 
-Devlin et al. 2019, sections 4 and A.3: [CLS] of a text or a pair goes into a classifier, each token of a passage into
-scores of the answer's start and end, [CLS] of a question with each choice into one score.
+As in Devlin et al. 2019, sections 4 and A.3: the vector of [CLS] of a text or a pair goes into a classifier, that of
+each token of a passage into scores of the answer's start and end, that of [CLS] of a question with each choice into one
+score.
 """
 
 import hashlib
@@ -54,7 +55,7 @@ class TunedHead:
     module: "PreTrainedModel"
     sequencer: Sequencer
     max_answer: int  # tokens of the longest answer
-    truncated: int = 0  # of the examples that it was fine-tuned on: those of which something was cut off
+    truncated: int = 0  # number of training examples of which something was cut off
 
     def guesses(self, texts: HeadTexts) -> list[Guess]:
         """The guess of the model for each example, in order."""
@@ -66,7 +67,7 @@ class TunedHead:
 
 
 def load_tuned_head(folder: Path, task: Task, *, device: str | None = None, max_answer: int = 30) -> TunedHead:
-    """A fine-tuned model as it was saved."""
+    """Load a fine-tuned model that was saved in ``folder``."""
     model = Model(str(folder), folder)
     module = load_fine_tuned(model, task.architecture or "")
     module.to(resolve_device(device))  # type: ignore[arg-type]  # transformers' decorator hides its self
@@ -85,11 +86,11 @@ def fine_tuned_head(
     precision: str = "auto",
     tell: OnStep = ignore_progress,
 ) -> Iterator[tuple[TunedHead, FineTuned]]:
-    """Fine-tune transformers' model of a task on texts; inside the block it predicts.
+    """Fine-tune the transformers model of a task on texts; inside the block it predicts.
 
     Runs on one device and needs no network. Equal seeds give equal results on the same machine. Numbers are learned at
-    mean 0 and spread 1. Of a question's answers the first is learned, in windows that hold all of it; in the others
-    it has none. ``precision`` as of :func:`fine_tuned`.
+    mean 0 and standard deviation 1. Only the first answer to a question is learned, in the windows of its passage that
+    hold all of it; the other windows are learned as without an answer. ``precision`` is as in :func:`fine_tuned`.
     """
     sequencer = Sequencer(model, task.longest)
     read = task.sequences(sequencer, train)
@@ -161,7 +162,7 @@ def tune_head(
 
 
 def open_table(source: OpenSets, options: HeadOptions) -> ExampleTable:
-    """The rows of feature sets, or of a corpus file, pairs of it together."""
+    """The rows of feature sets, or of a corpus file, with both texts of a pair in one row."""
     if not isinstance(source, Path):
         return FeatureTable(source)
     _, corpus = next(iter(head_corpora(source, options, form=PairForm.TOGETHER)))
@@ -177,7 +178,7 @@ def known_texts(task: Task, table: ExampleTable, label: str | None) -> HeadTexts
 
 
 def _model_to_tune(source: OpenSets, options: HeadOptions) -> tuple[Model, ModelIdentity]:
-    """The model that made the features, or the one that is named."""
+    """The model that is named; else the one that made the training set's features; for a corpus the default one."""
     name, revision = options.extractor.get("model"), options.extractor.get("revision")
     if not isinstance(source, Path) and name is None:
         recorded = source[0].header.model
@@ -187,7 +188,7 @@ def _model_to_tune(source: OpenSets, options: HeadOptions) -> tuple[Model, Model
 
 
 def _same_record(folder: Path, asked: HeadRecord) -> HeadRecord:
-    """Read the head that is there already; one that was made in another way, or is not as it was saved, is refused."""
+    """Read the head that the folder already holds; refuse one that was made in another way or was changed since."""
     record = read_head_record(folder)
     names = ("kind", "approach", "model", "outputs", "training", "data", "point", "precision")
     if differ := [name for name in names if getattr(record, name) != getattr(asked, name)]:
@@ -200,6 +201,6 @@ def _same_record(folder: Path, asked: HeadRecord) -> HeadRecord:
 
 
 def _texts_digest(texts: HeadTexts) -> str:
-    """The digest that identifies examples: of their texts and gold values."""
+    """The digest of the texts and gold values of examples, which identifies them."""
     gold = [to_plain(value) for value in texts.gold]
     return hashlib.sha256(canonical_json([texts.texts, texts.others, gold])).hexdigest()

@@ -1,4 +1,4 @@
-"""Saved heads: predictions from stored features, or from texts."""
+"""Saved heads, opened to predict from stored features or from texts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -46,7 +46,7 @@ from bertfeat.recipe import FeatureColumn, Pooling
 # ── heads ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_BLOCK = 512  # rows of a corpus that are embedded at a time
+_BLOCK = 512  # rows of a corpus that are embedded and predicted at a time
 
 
 @displayed
@@ -56,7 +56,7 @@ class HeadPredictions:
 
     rows: tuple[Prediction, ...]
     failures: tuple[Failure, ...]  # rows that could not be read or embedded
-    scores: HeadScores | None  # where the source says what is right
+    scores: HeadScores | None  # None where the source has no gold values
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,15 @@ class _GuessedRows:
 
     table: ExampleTable
     guesses: Sequence[Guess]
-    gold: Sequence[Gold]  # of each guess, or none
-    passages: Sequence[str]  # of each guess, or none
+    gold: Sequence[Gold]  # one for each guess, or empty
+    passages: Sequence[str]  # one for each guess, or empty
 
 
 @checked
 class Head:
     """A head that ``bertfeat tag``, ``classify``, ``answer`` or ``choose`` trained.
 
-    ``model`` says where the recorded encoder is now, if not where it was; it is looked up when texts are read.
+    ``model`` says where the recorded encoder is now, if it was moved; it is looked up when texts are read.
 
     Raises:
         HeadError: the folder holds no sound head.
@@ -138,15 +138,15 @@ class Head:
         with_gold: bool = True,
         needs_gold: bool = False,
     ) -> HeadPredictions:
-        """Predict for a corpus file (``"-"``: standard input) or feature sets; scored where they say what is right.
+        """Predict for a corpus file (``"-"``: standard input) or feature sets, and score where they hold gold values.
 
-        ``label`` and ``choices`` are columns; by default those of the training corpus. What is right is not looked for
-        without ``with_gold``; a source that does not say it is refused where ``needs_gold``, or a ``label`` is named.
+        ``label`` and ``choices`` are columns; by default those of the training corpus. Without ``with_gold``, gold
+        values are not looked for; with ``needs_gold`` or a named ``label``, a source without them is refused.
 
         Raises:
-            HeadError: the sets were made by another model or in another way than the head's; what is right is needed
-                and not said.
-            NotDerivableError: they do not hold the layers that it reads.
+            HeadError: the sets were made by another model or in another way than the head's; gold values are needed,
+                and the source has none.
+            NotDerivableError: the sets do not hold the layers that the head reads.
             CorpusError: the corpus cannot be read.
         """
         opened, options = self._opened(source, corpus_settings, label, choices, with_gold, needs_gold)
@@ -175,7 +175,9 @@ class Head:
         choices: tuple[str, ...] = (),
         with_gold: bool = False,
     ) -> Iterator[Prediction | Failure]:
-        """Predict row after row, however long the source is; rows that fail are given as such.
+        """Predict row by row; rows that fail are yielded as :class:`Failure`.
+
+        A head on stored features predicts for a corpus in blocks, so that the corpus may be of any length.
 
         Raises:
             HeadError, NotDerivableError, CorpusError: see :meth:`predict`.
@@ -249,7 +251,7 @@ class Head:
     # ── guesses ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _guessed(self, source: OpenSets, options: HeadOptions) -> Iterator[_GuessedRows]:
-        """The guesses for a source: for feature sets and by a fine-tuned model all at once, else block by block."""
+        """The guesses for a source: block by block for a corpus read by a head on stored features, else all at once."""
         if not isinstance(source, Path):
             if self._tuned is None:
                 yield self._guess_features(source, options)
@@ -260,14 +262,14 @@ class Head:
             if self._tuned is not None:
                 yield self._guess_table(self._tuned, open_table(file, readable), readable)
                 return
-            check_gold(file, readable)  # wrong columns are told before anything is computed
+            check_gold(file, readable)  # reports wrong columns before anything is computed
             corpora = [corpus for _, corpus in head_corpora(file, readable)]
             for block in self._computed(corpora, max(1, len(readable.choices))):
                 yield self._guess_features(block, readable)
 
     @contextmanager
     def _readable(self, corpus: Path, options: HeadOptions) -> Iterator[tuple[Path, HeadOptions]]:
-        """A corpus as a file, and its options with the columns of the training corpus where none are named."""
+        """The corpus as a file, and the options, completed with the training corpus's columns where none are named."""
         given, columns = options.reading, self.record.columns
         if format_of(str(corpus), given.format).records:
             texts, pair = given.text_columns or columns.texts, given.pair_column or columns.pair
@@ -276,12 +278,12 @@ class Head:
             with file_source(corpus) as file:
                 yield file, options if file == corpus else replace(options, source_name="standard input")
         except CorpusError as error:
-            if options.document_context and not given.document_context:  # which nobody asked for
+            if options.document_context and not given.document_context:  # it comes from the head, not from the caller
                 error.remedy = f"{self.folder} was trained with document context, and tags nothing else"
             raise
 
     def _computed(self, corpora: Sequence[Corpus], together: int) -> Iterator[tuple[MemoryFeatures, ...]]:
-        """Blocks of the rows of corpora side by side, computed; ``together`` rows stay in one block."""
+        """Compute the features of corpora read side by side, block by block; groups of ``together`` rows stay whole."""
         size = max(together, _BLOCK - _BLOCK % together)
         for block in zip(*(self.extractor.blocks(corpus, size) for corpus in corpora), strict=True):
             failed = {failure.row for features in block for failure in features.failures()}
@@ -326,7 +328,7 @@ class Head:
 class Tagger(Head):
     """A tagger that ``bertfeat tag train`` saved.
 
-    ``model`` says where the recorded encoder is now, if not where it was; it is looked up when texts are tagged.
+    ``model`` says where the recorded encoder is now, if it was moved; it is looked up when texts are tagged.
 
     Raises:
         HeadError: the folder holds no sound tagger.

@@ -1,6 +1,6 @@
 """The folder of a head: a checkpoint while it is trained; then its weights, or a fine-tuned model, and ``head.json``.
 
-``head.json`` describes the others, with their digests, and is written last.
+``head.json`` describes the other files, with their digests, and is written last.
 """
 
 import shutil
@@ -42,7 +42,7 @@ from bertfeat.models import Model
 
 
 FORMAT_VERSION = 1
-"""Version of a head's format that this bertfeat writes; newer ones are refused."""
+"""Version of the format of heads that this bertfeat writes; newer ones are refused."""
 
 _RECORD_NAME = "head.json"
 _WEIGHTS_NAME = "head.safetensors"
@@ -53,15 +53,15 @@ PICTURE_NAME = "curves.png"
 @displayed
 @dataclass(frozen=True, slots=True)
 class HeadReport:
-    """The result of a training."""
+    """The result of training a head."""
 
     folder: Path
     record: HeadRecord
-    scores: HeadScores | None  # on the development set; None where nothing was left to do
+    scores: HeadScores | None  # on the development set; None where the head had been trained already
     seconds: float
     resumed: int = 0  # epochs that an earlier run had done
     warnings: tuple[str, ...] = ()
-    failed: int = 0  # rows of the corpora that were read, of which nothing could be learned
+    failed: int = 0  # rows of the corpora that could not be read or embedded
 
 
 def write_head(folder: Path, record: HeadRecord, tensors: Mapping[str, Tensor] | None) -> HeadRecord:
@@ -95,19 +95,19 @@ def read_head_record(folder: Path) -> HeadRecord:
         raise HeadError(problem, where=folder, remedy=remedy)
     try:
         task_of(record.kind, record.training.task)
-    except UsageError as error:  # it is of a package that is not installed
+    except UsageError as error:  # the task comes from a package that is not installed
         raise HeadError(f"cannot be read ({error})", where=path, remedy=_copy_head_remedy()) from error
     return record
 
 
 def read_head_weights(folder: Path, record: HeadRecord) -> dict[str, Tensor]:
-    """Read the weights that belong to a record, every byte of them."""
+    """Read the weights that belong to a record, and check every byte of them against its digest."""
     assert record.network is not None
     assert record.weights is not None
     problem = f"these are not the weights of {_RECORD_NAME}"
     _FORMAT.check_files(folder, {_WEIGHTS_NAME: record.weights}, problem)
     tensors = load((folder / _WEIGHTS_NAME).read_bytes())
-    with torch.device("meta"):  # which takes no memory, whatever shape is recorded
+    with torch.device("meta"):  # takes no memory, however large the recorded shape is
         network = HeadNetwork(record.network).state_dict()
     if {name: each.shape for name, each in tensors.items()} != {name: each.shape for name, each in network.items()}:
         raise HeadError(f"{problem}: they do not fit its network", where=folder, remedy=_copy_head_remedy())
@@ -115,10 +115,10 @@ def read_head_weights(folder: Path, record: HeadRecord) -> dict[str, Tensor]:
 
 
 def save_tuned_model(folder: Path, model: Model, tuned: FineTuned) -> dict[str, FileDigest]:
-    """Save a fine-tuned model in the place of an unfinished one, bring it onto the disk, and return its digests."""
+    """Save a fine-tuned model in place of an unfinished one, sync its files to disk, and return their digests."""
     place = folder / MODEL_NAME
     with storage_errors(folder):
-        shutil.rmtree(place, ignore_errors=True)  # of another model, it may have files that this one does not replace
+        shutil.rmtree(place, ignore_errors=True)  # another model may have left files that this one does not replace
         tuned.save(model, place)
         files = sorted(path for path in place.iterdir() if path.is_file())
         for path in files:
@@ -181,7 +181,7 @@ def training_tensors(
 def write_checkpoint(
     folder: Path, identity: Mapping[str, object], history: tuple[EpochRecord, ...], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Write a checkpoint; until its last byte is there, the one before it counts."""
+    """Write a checkpoint; until it is complete, the previous one remains valid."""
     path = _weights_path(folder, len(history))
     digest = _write_tensors(path, tensors)
     write_json(folder / STATE_NAME, Checkpoint(_CHECKPOINT_VERSION, identity, history, digest))
@@ -227,7 +227,7 @@ def remove_checkpoint(folder: Path) -> None:
 
 
 def _weights_path(folder: Path, epochs: int) -> Path:
-    """The name follows from the number of epochs, so that no file can name another one."""
+    """The file of a checkpoint's tensors; its name follows from the epochs, so that no record can point elsewhere."""
     return folder / f"checkpoint-{epochs}.safetensors"
 
 
@@ -257,9 +257,9 @@ class HeadVerifyReport:
 
 @checked
 def verify_head(folder: str | Path) -> HeadVerifyReport:
-    """Read every byte of a head, or of a fine-tuned model, against the digests that were recorded of them.
+    """Read every byte of a head, or of a fine-tuned model, and compare it with the recorded digests.
 
-    Features that it was trained on are looked for where they were.
+    The features that it was trained on are looked for in their recorded places.
 
     Raises:
         HeadError: there is no finished head, or a file of it was changed since.

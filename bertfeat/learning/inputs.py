@@ -51,7 +51,7 @@ class LayerInput:
 
     @property
     def spec(self) -> str:
-        """The specification that :func:`parse_input` reads in a model of as many layers: ``6``, ``mix=3+4+5+6``."""
+        """The specification that :func:`parse_input` reads for a model with as many layers: ``6``, ``mix=3+4+5+6``."""
         return _MIX + self.recipe.spec.removeprefix("concat") if self.mixed else self.recipe.spec
 
     @property
@@ -123,12 +123,12 @@ def derive_input(layer_input: LayerInput, features: FeatureSet | MemoryFeatures,
 
 
 def record_place(features: Location, folder: Path) -> str:
-    """The path of features as seen from a folder, so that both may be moved together; an address is as it is."""
+    """The path of features relative to a folder, so that both may be moved together; an address stays as it is."""
     return str(features) if isinstance(features, Address) else os.path.relpath(real_path(features), real_path(folder))
 
 
 def find_place(folder: Path, recorded: str) -> Location:
-    """The place that a folder records."""
+    """The location of features that a folder records as :func:`record_place` gave it."""
     if "\0" in recorded:
         raise TrainingError(f"it records {recorded!r} as the place of its features", where=folder)
     return as_location(recorded) if is_address(recorded) else folder / recorded
@@ -138,7 +138,7 @@ def find_place(folder: Path, recorded: str) -> Location:
 
 
 FOLDER_REFUSALS = (AnotherCorpusError, RemovalError, SettingsDifferError)
-"""Messages of an extraction about a folder that it does not go on in; remedies are options of ``extract`` itself."""
+"""Errors of an extraction that refuses to continue in its folder; their remedies name options of ``extract`` itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Extraction:
     max_length: Annotated[int, Meta(ge=1)]
     prompt: str
     document_context: bool
-    subword: Subword | None  # of words
+    subword: Subword | None  # how a word's vector is made of its pieces; not None where words are read
     precision: Literal["fp32", "bf16", "fp16", "int8"]
     dtype: Literal["float16", "float32"]
     special_tokens: bool
@@ -157,12 +157,12 @@ class Extraction:
 
     @property
     def settings(self) -> FeatureSettings:
-        """The same as settings of a feature set."""
+        """The same settings in the form that a feature set has them."""
         return from_plain(to_plain(self), FeatureSettings)
 
 
 def extraction_of(features: FeatureSet, pooling: Pooling) -> Extraction:
-    """The settings of a feature set that decide what its features of that pooling are."""
+    """The settings of a feature set that decide its features with that pooling."""
     recorded = features.header.settings.plain
     try:
         values = {field.name: recorded[field.name] for field in fields(Extraction)}
@@ -199,7 +199,7 @@ def check_same_features(
             f"{header.model.hidden_size}, and {what} that it has {model.num_layers} of width {model.hidden_size}",
             remedy="make again what was changed",
         )
-    theirs = replace(extraction.settings, model=header.settings.model)  # which is compared above
+    theirs = replace(extraction.settings, model=header.settings.model)  # models were compared above
     differences = header.settings.incomparable_with(theirs, pooling)
     if differences:
         listed = ", ".join(
@@ -207,10 +207,10 @@ def check_same_features(
         )
         problem = f"{ours.folder} was extracted in another way than {what}: {listed}"
         raise TrainingError(problem, remedy="extract it again as that")
-    extraction_of(ours, pooling)  # which refuses settings that lack something
+    extraction_of(ours, pooling)  # refuses incomplete settings
 
 
-# ── what became of features ───────────────────────────────────────────────────────────────────────────────────
+# ── verification ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class FeaturesState(StrEnum):
@@ -222,7 +222,7 @@ class FeaturesState(StrEnum):
 
 
 def features_state(folder: Path, places: Sequence[str], digest: str) -> FeaturesState:
-    """The state of the features that a folder records: of one set, or of several that were read together."""
+    """The state of the features that a folder records: one set, or several that were read together."""
     if not places:
         return FeaturesState.ABSENT
     try:

@@ -1,4 +1,4 @@
-"""The kinds of heads, and the options that each reads; others are refused, by one table for all calls."""
+"""The kinds of heads, and one table of the options that each step of their work reads; other options are refused."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -14,7 +14,7 @@ from bertfeat.learning.settings import HeadSettings
 
 
 class Use(Enum):
-    """A step of the work that options belong to."""
+    """A step of the work, or something that it deals with, to which options apply."""
 
     READING = "the reading of corpora"
     PAIRS = "pairs of texts in corpora"
@@ -30,7 +30,7 @@ class Use(Enum):
 
 _STEPS: Mapping[str, tuple[Use, ...]] = {
     **{setting.name: (Use.READING,) for setting in fields(CorpusSettings)},
-    "choices": (Use.CHOICES,),  # sets of them record which one is right
+    "choices": (Use.CHOICES,),  # not for feature sets, which record the choices and the right one
     "label": (Use.CHOICES, Use.LABELS),
     "max_answer": (Use.ANSWERS,),
     "crf": (Use.TAGS,),
@@ -47,7 +47,7 @@ _STEPS: Mapping[str, tuple[Use, ...]] = {
 """The steps that read an option; those that are not listed (a device, a seed) are always read."""
 
 _EPOCH_SETTINGS = ("dropout", "batch_size", "learning_rate", "epochs", "schedule", "patience")
-"""Settings of a training in epochs, which a head that is solved does not read."""
+"""Settings of training in epochs, which a linear head that is fitted by a solver does not read."""
 
 _TUNED_SETTINGS = ("seed", "task", "max_answer", "scheme")
 """Settings of training that fine-tuning reads, too; the others belong to heads on stored features."""
@@ -55,14 +55,14 @@ _TUNED_SETTINGS = ("seed", "task", "max_answer", "scheme")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of one command, from which follows which options it reads."""
+    """The work of one command, which decides the options that are read."""
 
     corpora: bool  # some source is a corpus
     features: str | None  # a source that is a feature set, for messages
     stored: bool = True  # a head on stored features learns or predicts
     tuning: bool = False  # a whole model is fine-tuned
     pairs: bool = False  # the corpora are of pairs
-    epochs: bool = True  # what is learned on stored features has a network that is trained in epochs
+    epochs: bool = True  # on stored features, a network is trained in epochs
     predicted: Use | None = None  # what a head predicts
 
     @classmethod
@@ -76,7 +76,7 @@ class Work:
         epochs: bool = True,
         predicted: Use | None = None,
     ) -> "Work":
-        """The work on some sources; a path is that of a corpus."""
+        """The work on some sources, of which paths are corpora."""
         listed = list(sources)
         opened = [source[0] if isinstance(source, tuple) else source for source in listed]
         features = next((str(source.folder) for source in opened if isinstance(source, FeatureSet)), None)
@@ -118,10 +118,10 @@ def refuse_unread_options(
     extractor: Mapping[str, object] | None = None,
     **others: object,
 ) -> None:
-    """Refuse options that have a value of their own and that no step of the work reads.
+    """Refuse options that were changed from their defaults and that no step of the work reads.
 
-    ``reading``, ``training`` and ``extractor`` are groups of options as their functions take them, ``others`` single
-    ones.
+    ``reading``, ``training`` and ``extractor`` are groups of options as the functions that read them take them;
+    ``others`` are single options.
     """
     given = [name for name, value in {**(extractor or {}), **others}.items() if value not in (None, "auto", (), False)]
     given += _changed(reading, CorpusSettings())
@@ -147,7 +147,7 @@ def refuse_unread_options(
 
 
 def _changed(settings: object, usual: object) -> list[str]:
-    """The names of the settings that are not as usual."""
+    """The names of the settings that differ from the defaults ``usual``."""
     if settings is None:
         return []
     return [each.name for each in fields(usual) if getattr(settings, each.name) != getattr(usual, each.name)]  # type: ignore[arg-type]
@@ -159,8 +159,8 @@ def _changed(settings: object, usual: object) -> list[str]:
 class HeadKind(StrEnum):
     """The verb of the shell that trains a head: its tasks read words, texts, passages or choices."""
 
-    TAG = "tag"  # a tag of each word of a sentence
-    CLASSIFY = "classify"  # labels or a number of a text or a pair
+    TAG = "tag"  # a tag for each word of a sentence
+    CLASSIFY = "classify"  # labels or a number for a text or a pair
     ANSWER = "answer"  # the span of a passage that answers a question
     CHOOSE = "choose"  # one of several continuations
 

@@ -1,4 +1,4 @@
-"""The training of a head: epochs of a network, linear heads that are solved, and the best of them.
+"""The training of a head: a network in epochs, linear heads by a solver, and the choice of the best of them.
 
 Shapes: E examples; V inputs of a linear head, the first of which are read; K outputs.
 """
@@ -40,12 +40,12 @@ from bertfeat.progress import ignore_progress
 # ── linear heads ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_REMEMBERED = 20  # gradients that the curvature is estimated from
+_REMEMBERED = 20  # past steps from which L-BFGS estimates the curvature
 _SOLVER_COPIES = 2 * _REMEMBERED + 8
-"""Arrays of the weights' size that solving takes."""
+"""Arrays of the weights' size that the solver takes: two for each remembered step, and its working memory."""
 
 Blocks = Callable[[], Iterable[tuple[Tensor, Tensor]]]
-"""All examples once, in blocks: standardised inputs (``[n, V]``; of C choices ``[n·C, V]``) and targets ``[n]``."""
+"""All examples once, in blocks: standardized inputs (``[n, V]``; of C choices ``[n·C, V]``) and targets ``[n]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ def _solve_linear(
 ) -> _LinearWeights:
     """The weights that minimize the mean ``loss`` plus half the ``decay`` times their squares, by L-BFGS.
 
-    ``loss`` gives the mean over a block from its scores. The minimum is unique: ``start``, the solution of another
-    decay, only shortens the way. With cross entropy the decay is scikit-learn's 1/(C·E) (of two labels 2/(C·E)), with
-    squared errors 2·alpha/E.
+    ``loss`` gives the mean loss of a block from its scores and targets. The minimum is unique: ``start``, the solution
+    for another decay, only saves steps. In scikit-learn's parameters the decay is 1/(C·E) with cross entropy (2/(C·E)
+    with two labels), and 2·alpha/E with squared errors.
     """
-    # the bias bears no penalty: in units in which it is as steep as the weights, far fewer steps are needed
+    # the bias is not penalized; scaled so that its slope is like that of the weights, it needs far fewer steps
     unit = sqrt(1.0 + decay * len(start.bias))
     weight, bias = start.weight.clone().requires_grad_(), (start.bias / unit).requires_grad_()
     optimizer = torch.optim.LBFGS(
@@ -95,17 +95,17 @@ def _solve_linear(
 # ── the loop ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_NORM = 5.0  # gradients are scaled down to it
-_SCALED_BY = 65_536  # vectors that the features' mean and spread are taken from
-_PACE_AFTER = 2.0  # seconds of learning, after which the time of an epoch is told,
-_PACE_BATCHES = 4  # and batches, whose examples differ in length
-_LONG_EPOCH = 20.0  # seconds of an epoch, from which on its time is told
-_BLOCK = 4096  # examples whose inputs are made at a time
+_NORM = 5.0  # the norm that gradients are clipped to
+_SCALED_BY = 65_536  # most vectors from which mean and standard deviation of the features are computed
+_PACE_AFTER = 2.0  # seconds of learning before the time of an epoch is estimated,
+_PACE_BATCHES = 4  # and batches, since one alone may have unusually short or long examples
+_LONG_EPOCH = 20.0  # seconds; the estimate is reported if an epoch takes at least as long
+_BLOCK = 4096  # examples whose inputs are computed at a time
 
 
 @dataclass(frozen=True, slots=True)
 class SolvedHeads:
-    """The linear heads of some training data: they have no seed."""
+    """The linear heads that were solved on some training data; they do not depend on a seed."""
 
     candidates: tuple[Candidate, ...]
     weights: _LinearWeights  # of the best one
@@ -115,9 +115,9 @@ class SolvedHeads:
 class HeadLoop:
     """One training of a head, in a folder that :func:`hold_result_folder` holds.
 
-    Candidates are a network that is trained in epochs; linear heads that are solved, one for each weight decay and, of
-    pairs, for each group of inputs; and the mean of the network and the best linear head. The settings may leave only
-    some of them. ``solved`` are linear heads that a training of another seed solved.
+    Candidates are a network that is trained in epochs; linear heads that are solved, one for each weight decay and, for
+    pairs, for each group of inputs; and the mean of the network and the best linear head. The settings may leave out
+    some of them. ``solved`` are the linear heads of a training with another seed, which are used again.
     """
 
     network: HeadNetwork
@@ -166,9 +166,9 @@ class HeadLoop:
         return self.task.make_network(self.shape)
 
     def learn(self, tell: OnTraining = ignore_progress) -> int:
-        """Learn all candidates; the best one becomes the network. Returns the epochs that were done before.
+        """Learn all candidates; the best one becomes the network. Returns the number of epochs of an earlier run.
 
-        ``tell`` hears of each epoch, and soon after the beginning once of the pace, where an epoch will take long.
+        ``tell`` is called after each epoch, and once with the pace, early in its first epoch, if an epoch takes long.
         """
         settings, mixed, resumed = self.settings, self.shape.mixed, 0
         networks: dict[Candidate, HeadNetwork] = {}
@@ -199,7 +199,7 @@ class HeadLoop:
     # ── scores ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def evaluate(self) -> tuple[HeadScores, Threshold]:
-        """Score the head on the development set, by the threshold that is best for it."""
+        """Score the head on the development set with the threshold that is best there."""
         return self._scores(self._guesses(self.network))
 
     def dev_score(self) -> float:
@@ -240,11 +240,11 @@ class HeadLoop:
         return self.history[best_epoch(self.history, self.settings) - 1]["score"]
 
     def refuse_large(self, make_network: Callable[[], nn.Module], copies: int = COPIES) -> None:
-        """Refuse a network whose training, with so many copies of its weights, the memory cannot hold."""
+        """Refuse a network if the memory cannot hold its training, which takes ``copies`` of its weights."""
         refuse_large_network(make_network, self.device, copies)
 
     def check_same(self, theirs: Mapping[str, object], what: str) -> None:
-        """Refuse a folder that holds something (``what``) of another identity."""
+        """Refuse a folder that holds a result or a checkpoint, called ``what``, with another identity."""
         if differ := _differences(self.identity, theirs):
             raise TrainingError(
                 f"{self.folder} holds {what} in another way (they differ in: {', '.join(differ)})",
@@ -289,9 +289,9 @@ class HeadLoop:
         return Epoch(number, self.settings.epochs, loss, value, rate, count, self.task.noun, seconds, best)
 
     def _learn_epoch(self, number: int, rate: float, tell_pace: OnTraining | None) -> tuple[float, int]:
-        """One pass over the training examples; returns the mean loss, and over how many it is the mean."""
+        """Pass over the training examples once; returns the mean loss, and the number of targets it is the mean of."""
         begun = time.perf_counter()
-        ends: list[tuple[int, float]] = []  # of the first batches: vectors that were learned so far, and the time
+        ends: list[tuple[int, float]] = []  # vectors learned and time at the end of each of the first batches
         self.network.train()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -318,9 +318,9 @@ class HeadLoop:
         return total / count, count
 
     def standardise(self, network: HeadNetwork) -> None:
-        """Tell a network mean and standard deviation of each of its values, over some of the training vectors.
+        """Give a network the mean and standard deviation of each of its values over some of the training vectors.
 
-        They are the same for every seed.
+        The vectors are the same for every seed.
         """
         with closing(self.store.chunks((0, 0))) as chunks:
             features = next(chunks).features
@@ -328,18 +328,20 @@ class HeadLoop:
         network.standardise(*feature_scale(sample, network.combine))
 
     def _loss(self, batch: ExampleBatch, chunk: ExampleChunk, packed: PackedExamples) -> tuple[Tensor, int]:
-        """The mean loss of the examples of a batch, or of its vectors."""
+        """The mean loss over the examples of a batch, or over its vectors where each has a target; and their number."""
         learned = self.store.vectors_of(chunk, packed) if self.task.per_vector else chunk.examples[packed.examples]
         targets = self._targets[torch.from_numpy(learned)].to(self.device)
         tokens, allowed = self.examples.layout.tokens, None
-        if tokens is not None:  # whether each of them can be an answer's
+        if tokens is not None:  # an answer may contain only some of them
             allowed = torch.from_numpy(tokens.allowed[self.store.vectors_of(chunk, packed)]).to(self.device)
         return self.task.batch_loss(self.network, batch, targets, allowed), len(learned)
 
     # ── linear heads ────────────────────────────────────────────────────────────────────────────────────────
 
     def _solve(self) -> SolvedHeads:
-        """Linear heads of each group of inputs, from the strongest weight decay on while the loss falls."""
+        """Solve linear heads on each group of inputs, from the strongest weight decay down, until the loss on the
+        development set rises.
+        """
         begun, shape = time.perf_counter(), replace(self.shape, hidden=0)
         self.refuse_large(lambda: HeadNetwork(shape), _SOLVER_COPIES)
         zeros = _LinearWeights(torch.zeros(shape.outputs, shape.inputs), torch.zeros(shape.outputs))
@@ -371,13 +373,13 @@ class HeadLoop:
 
     @staticmethod
     def _put_linear(layer: Linear, weights: _LinearWeights) -> None:
-        """Put weights of the first inputs into a layer; it does not read the others."""
+        """Put weights of the first inputs into a layer; the weights of the other inputs become 0."""
         with torch.no_grad():
             layer.weight.zero_()[:, : weights.weight.shape[1]] = weights.weight
             layer.bias.copy_(weights.bias)
 
     def _inputs(self, network: HeadNetwork) -> Blocks:
-        """The inputs of a linear head and what they are to give, kept in memory where they fit it."""
+        """The inputs of a linear head and their targets, kept in memory if they fit."""
 
         def blocks() -> Iterator[tuple[Tensor, Tensor]]:
             for chunk in self.store.chunks():
@@ -400,7 +402,7 @@ class HeadLoop:
 
 
 def _differences(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
-    """The names of what differs; of the settings of the training, each one that does."""
+    """The names of the entries that differ; for the training settings, the name of each setting that does."""
     differ = [name for name in ours if ours[name] != theirs.get(name)]
     mine, others = ours.get("training"), theirs.get("training")
     if "training" in differ and isinstance(mine, dict) and isinstance(others, dict):

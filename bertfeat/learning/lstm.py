@@ -1,10 +1,11 @@
 """A bidirectional LSTM over packed sentences (Hochreiter and Schmidhuber 1997), quick on CPUs.
 
-It computes what ``torch.nn.LSTM`` does, on CUDA by the same library. On a CPU torch takes one direction after the
-other, in small products; here a step's products of both directions are one, those of all words' inputs are large ones,
-all of them in bfloat16 where the hardware has it, and what the gradient needs of the gates is computed at once.
+It computes what ``torch.nn.LSTM`` does, on CUDA by the same library. On a CPU, torch computes one direction after the
+other, in small matrix products. Here, one batched product per step serves both directions, one large product takes the
+inputs of all words, products are in bfloat16 where the hardware has it, and the derivatives of the gates are computed
+for all words at once.
 
-Products of a new shape cost some 10 ms to prepare, so the number of words is rounded up, by rows that nothing reads.
+Preparing a matrix product of a new shape takes some 10 ms, so the number of words is rounded up with unused rows.
 
 Shapes: B sentences of a batch; N words of all, packed time by time (``sizes [T]`` words each); W inputs, H outputs of
 each direction. The two directions of a word lie side by side, ``[N, 2, …]``; the second one reads sentences backwards,
@@ -20,13 +21,14 @@ from torch import Tensor, nn
 
 from bertfeat.encoder import has_native_bf16
 
-_ROWS = 128  # the number of words is rounded up to a multiple of it
+_ROWS = 128  # the number of words is rounded up to a multiple of this
 
 
 def reversed_order(sizes: Sequence[int]) -> Tensor:
-    """The place of the word that is as far from its sentence's end as a word is from its beginning: ``[N]``.
+    """The order of packed words in which each sentence is read backwards: ``[N]``.
 
-    Reading packed words in this order is reading each sentence backwards; doing it twice restores them.
+    At the place of a sentence's n-th word it has the place of its n-th word from the end; applied twice, it restores
+    the words.
     """
     starts = torch.tensor(_step_starts(sizes))
     counts = torch.tensor(sizes)
@@ -39,7 +41,8 @@ def reversed_order(sizes: Sequence[int]) -> Tensor:
 class BiLstm(nn.Module):
     """Layers of LSTMs in both directions; their weights are ``w_ih [2, 4H, W]``, ``w_hh [2, 4H, H]``, ``bias [2, 4H]``.
 
-    Recurrences begin orthogonal, and gates so that they remember.
+    Initially, the recurrent weights of each gate are orthogonal, and the bias of the forget gate is 1, so that cells
+    remember.
     """
 
     def __init__(self, inputs: int, hidden: int, layers: int) -> None:
@@ -47,7 +50,7 @@ class BiLstm(nn.Module):
         self.layers = nn.ModuleList(_LstmWeights(inputs if at == 0 else 2 * hidden, hidden) for at in range(layers))
 
     def forward(self, inputs: Tensor, sizes: Sequence[int], masks: Sequence[Tensor] = ()) -> Tensor:
-        """Run over packed inputs; ``masks`` (``[N, 2H]`` each, if any) are multiplied with all but the last outputs.
+        """Run over packed inputs; ``masks`` (``[N, 2H]`` each, if any) multiply the outputs of all layers but the last.
 
         Shape: ``[N, W]`` → ``[N, 2H]`` float32.
         """
@@ -70,7 +73,7 @@ class _LstmWeights(nn.Module):
             nn.init.xavier_uniform_(self.w_ih.data[way])
             for gate in torch.split(self.w_hh.data[way], hidden):
                 nn.init.orthogonal_(gate)
-        self.bias.data[:, hidden : 2 * hidden] = 1.0  # of the gate that forgets
+        self.bias.data[:, hidden : 2 * hidden] = 1.0  # the forget gate's
 
 
 def run_by_torch(
@@ -89,7 +92,7 @@ def run_by_torch(
 def run_on_cpu(
     inputs: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, sizes: tuple[int, ...], order: Tensor
 ) -> Tensor:
-    """One layer as this module computes it."""
+    """One layer as described at the top of this module, on a CPU."""
     low = torch.bfloat16 if has_native_bf16(inputs.device) else torch.float32
     words = len(inputs)
     padding = -words % _ROWS
@@ -150,7 +153,7 @@ class _LstmFunction(torch.autograd.Function):
 
 
 def _reordered(values: Tensor, order: Tensor) -> Tensor:
-    """Put what belongs to the second direction into that one's order, or back: ``[N, 2, …]``."""
+    """Put the values of the second direction into its order, or back: ``[N, 2, …]``."""
     changed = torch.empty_like(values)
     changed[:, 0] = values[:, 0]
     changed[:, 1] = values[order, 1]
@@ -181,11 +184,11 @@ def _forward_steps(gates: Tensor, w_hh: Tensor, sizes: tuple[int, ...]) -> tuple
 
 
 def _backward_steps(grad: Tensor, w_hh: Tensor, sizes: tuple[int, ...], gates: Tensor, cells: Tensor) -> Tensor:
-    """Gradient of the gates before their functions ``[N, 2, 4H]``; ``grad [N, 2, H]`` is used up."""
+    """Gradient with respect to the gates' pre-activations ``[N, 2, 4H]``; ``grad [N, 2, H]`` is overwritten."""
     slopes, through = _local_gradients(gates, cells, sizes)
     forget = gates.chunk(4, 2)[1]
     gate_grads = torch.zeros_like(slopes, dtype=w_hh.dtype)
-    carried, later = grad[:0], 0  # gradient of the cells one time later, of as many sentences
+    carried, later = grad[:0], 0  # cell gradient from the next time, and the number of sentences that have one
     for start, size in zip(reversed(_step_starts(sizes)), reversed(sizes), strict=True):
         here, after = slice(start, start + size), slice(start + size, start + size + later)
         output = grad[here]
@@ -200,9 +203,8 @@ def _backward_steps(grad: Tensor, w_hh: Tensor, sizes: tuple[int, ...], gates: T
 
 
 def _local_gradients(gates: Tensor, cells: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """The derivatives of the cell (for the last gate: of the output) by the gates' inputs: ``[N, 2, 4, H]``.
-
-    And the derivative of the output by the cell: ``[N, 2, H]``.
+    """The derivatives of the cell with respect to the gates' pre-activations (for the output gate: of the output):
+    ``[N, 2, 4, H]``; and of the output with respect to the cell: ``[N, 2, H]``.
     """
     inward, forget, new, out = gates.chunk(4, 2)
     squashed = cells.tanh()
@@ -219,7 +221,7 @@ def _step_starts(sizes: Sequence[int]) -> list[int]:
 
 
 def _previous_words(values: Tensor, sizes: Sequence[int]) -> Tensor:
-    """The values of the word before in each sentence, zeros at its first word: ``[N, 2, H]``."""
+    """The values of each word's predecessor in its sentence, zeros for the first word: ``[N, 2, H]``."""
     earlier = torch.zeros_like(values)
     for before, start, size in zip(_step_starts(sizes), _step_starts(sizes)[1:], sizes[1:], strict=False):
         earlier[start : start + size] = values[before : before + size]

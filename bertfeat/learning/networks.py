@@ -1,7 +1,7 @@
-"""The networks of heads: batches of features become scores.
+"""The networks of heads, which turn batches of features into scores.
 
-Shapes: B examples of a batch; N vectors of all; W width of a stored vector; L layers in it, of which H is the width of
-one; V inputs of the first layer of weights; K outputs.
+Shapes: B examples of a batch; N vectors of all; W width of a stored vector; L layers in it, each of width H; V inputs
+of the first layer of weights; K outputs.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,15 +25,15 @@ from bertfeat.learning.lstm import BiLstm
 # ── mean and spread of features ───────────────────────────────────────────────────────────────────────────
 
 
-_BLOCK = 512  # rows at a time in float64
+_BLOCK = 512  # rows that are summed at a time in float64
 
 
 def feature_scale(
     features: NDArray[np.floating], combine: Callable[[NDArray[np.floating]], NDArray[np.floating]] | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and standard deviation of each value over words, in little memory: ``[N, W]`` → two of ``[W]``.
+    """Mean and standard deviation of each value over all vectors, block by block: ``[N, W]`` → two of ``[W]``.
 
-    With ``combine`` they are those of the V values that it makes of features: ``[n, W]`` → ``[n, V]``.
+    With ``combine`` they are those of the V values that it computes from features: ``[n, W]`` → ``[n, V]``.
     """
 
     def blocks() -> Iterator[NDArray[np.floating]]:
@@ -66,22 +66,23 @@ class ScalarMix(nn.Module):
 class HeadShape:
     """The shape of a head's network."""
 
-    width: int  # W of all that is read of one text or token
-    texts: int  # whose vectors stand side by side: 1, or 2 of a pair that is embedded apart
-    layers: int  # L that stand side by side in the vector of a text; 1 of a sum
-    mixed: bool  # a weighted sum of them is learned
-    hidden: int  # width of the hidden layer, of an LSTM in each direction; 0: none
-    recurrent: int  # the hidden layers are so many of a BiLSTM over the vectors of an example; 0: one layer of each
-    outputs: int  # scores of each vector: K
+    width: int  # W: all values of a stored vector
+    texts: int  # texts whose vectors are side by side: 1, or 2 for a pair that is embedded apart
+    layers: int  # L: layers side by side in the vector of a text; 1 for a sum
+    mixed: bool  # whether a weighted sum of the layers is learned
+    hidden: int  # width of the hidden layer, for a BiLSTM in each direction; 0: none
+    recurrent: int  # number of BiLSTM layers, over the vectors of an example; 0: a plain layer on each vector
+    outputs: int  # K: scores for each vector
     dropout: float
-    averaged: bool = False  # beside the hidden layer stands a linear head: the mean of the scores of both counts
+    averaged: bool = False  # there also is a linear head, and the scores are the mean of both
     crf: bool = False  # whole sequences of outputs are scored
 
     @property
     def input_groups(self) -> dict[str, int]:
         """The inputs by name, each group with those before it: ``inputs[:, :number]``.
 
-        Of a pair the cosines alone come first, then what is symmetric, then both texts; of one text there is one group.
+        For a pair: the cosines alone, then all symmetric inputs (with |u-v| and u·v), then both texts, too. For a text
+        there is one group.
         """
         layers = 1 if self.mixed else self.layers
         width = self.width // self.texts // (self.layers if self.mixed else 1)
@@ -96,10 +97,11 @@ class HeadShape:
 
 
 class HeadNetwork(nn.Module):
-    """Standardised inputs, perhaps a hidden layer, and a linear layer; perhaps a linear head beside them.
+    """A network of standardized inputs, perhaps a hidden layer, and a linear layer; perhaps a linear head beside them.
 
-    The inputs of a text are its vector. Those of a pair are made of its texts' layers u and v, each at length 1, so
-    that no layer outweighs the others: the cosine of each layer, |u-v|, u·v (elementwise), u and v.
+    The input for a text is its vector. The inputs for a pair are computed from the layers u and v of its texts, each
+    scaled to length √H, so that no layer outweighs the others: the cosine of each layer, |u-v|, u·v (elementwise), u
+    and v.
     ``allowed [K+2, K+2]`` says which output may follow which, see :class:`Crf`.
     """
 
@@ -132,7 +134,7 @@ class HeadNetwork(nn.Module):
         return None if self.mix is None else torch.softmax(self.mix.weights.detach(), 0).tolist()
 
     def combine(self, features: NDArray[np.floating]) -> NDArray[np.floating]:
-        """The values whose mean and spread count: of pairs the inputs, ``[N, V]``."""
+        """The values that are standardized: the features themselves ``[N, W]``; for pairs the inputs ``[N, V]``."""
         if self.shape.texts == 1:
             return features
         with torch.no_grad():
@@ -140,7 +142,7 @@ class HeadNetwork(nn.Module):
         return inputs
 
     def inputs(self, features: Tensor) -> Tensor:
-        """The standardised inputs of stored features: ``[N, W]`` → ``[N, V]`` float32."""
+        """The standardized inputs of stored features: ``[N, W]`` → ``[N, V]`` float32."""
         if self.shape.texts == 2:
             return (self._compared(features) - self.mean) * self.scale
         features = features.float().sub_(self.mean).mul_(self.scale)
@@ -172,25 +174,27 @@ class HeadNetwork(nn.Module):
         return nn.functional.one_hot(self.crf.decode(scores, batch.sizes), self.shape.outputs).float()
 
     def mask(self, batch: ExampleBatch, width: int) -> Tensor:
-        """Dropout, the same in all vectors of an example (Gal and Ghahramani 2016): ``[N, width]``, or 1."""
+        """A dropout mask, the same for all vectors of an example (Gal and Ghahramani 2016): ``[N, width]``; or ``[1]``
+        with the value 1 where nothing is dropped.
+        """
         keep = 1.0 - self.shape.dropout
         if not self.training or keep == 1.0:
             return self.mean.new_ones(1)
         return self.mean.new_empty(batch.count, width).bernoulli_(keep).div_(keep)[batch.example]
 
     def _compared(self, features: Tensor) -> Tensor:
-        """Both texts of each pair beside each other: ``[N, W]`` → ``[N, V]`` float32."""
-        texts = self._of_length_one(features.float().view(len(features), 2, self.shape.layers, -1))
+        """The inputs for pairs, which compare both texts, not yet standardized: ``[N, W]`` → ``[N, V]`` float32."""
+        texts = self._of_equal_length(features.float().view(len(features), 2, self.shape.layers, -1))
         if self.mix is not None:
-            texts = self._of_length_one(self.mix(texts.flatten(0, 1)).view(len(features), 2, 1, -1))
+            texts = self._of_equal_length(self.mix(texts.flatten(0, 1)).view(len(features), 2, 1, -1))
         first, second = texts[:, 0], texts[:, 1]
         product = first * second
         parts = [product.mean(-1), (first - second).abs(), product, first, second]
         return torch.cat([part.flatten(1) for part in parts], 1)
 
     @staticmethod
-    def _of_length_one(layers: Tensor) -> Tensor:
-        """Layers of one length: √H, so that their values are near 1 and the mean of a product is a cosine."""
+    def _of_equal_length(layers: Tensor) -> Tensor:
+        """Scale layers to length √H, so that their values are near 1 and the mean of a product is a cosine."""
         unit: Tensor = normalize(layers, dim=-1)
         return unit * sqrt(layers.shape[-1])
 
@@ -198,8 +202,8 @@ class HeadNetwork(nn.Module):
 # ── memory ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-COPIES = 8  # weights, gradient, two moments, the best weights, and what writing a checkpoint takes
-_STEP_COPIES = 2  # that the gradient of a step of a CRF keeps for each word
+COPIES = 8  # of the weights: themselves, gradient, two moments, the best weights, and the data of a checkpoint
+_STEP_COPIES = 2  # label-by-label matrices that the gradient of a CRF keeps for each word
 
 
 def refuse_large_network(make_network: Callable[[], nn.Module], device: torch.device, copies: int = COPIES) -> None:

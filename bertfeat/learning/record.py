@@ -1,4 +1,4 @@
-"""The settings of a head: how it is trained and what it reads."""
+"""The record of a head that ``head.json`` holds: what it reads, what it predicts, and how it was trained."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ from bertfeat.recipe import Pooling
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The outputs of a head, as far as the task has them: labels, tags, or numbers learned at mean 0 and spread 1."""
+    """The outputs of a head: its labels or tags, or the scale of the numbers that it learned; else the defaults."""
 
     labels: tuple[str, ...] = ()
-    mean: float = 0.0
-    spread: float = 1.0
-    stored: bool = False  # the labels are spellings of stored numbers or truth values, and not texts
+    mean: float = 0.0  # of the numbers, which are learned at mean 0
+    spread: float = 1.0  # their standard deviation, which is learned as 1
+    stored: bool = False  # the labels are spellings of stored numbers or truth values, not texts
     scheme: str | None = None  # of tags: BIO or IOBES for spans, PLAIN for others
     usual: int = 0  # number of the tag that most words have
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A head that was learned, one of those of which the one with the least loss on the development set is kept."""
+    """One of the heads that a training learned; the one with the least loss on the development set is kept."""
 
     hidden: int  # width of the hidden layer; 0: none
     inputs: str  # the group that it (or its linear head) reads, with those before it: ``HeadShape.input_groups``
@@ -48,7 +48,8 @@ class Candidate:
 def best_candidate(candidates: Iterable[Candidate]) -> Candidate:
     """The candidate with the least loss on the development set, the first of equal ones.
 
-    Probabilities tell more than right and wrong: a few hundred examples choose well by them, and badly by accuracy.
+    The loss uses probabilities, which say more than right or wrong: with a few hundred examples it chooses well, and
+    accuracy badly.
     """
     return min(candidates, key=lambda candidate: candidate.loss or 0.0)
 
@@ -66,11 +67,11 @@ class HeadInput:
 
 @dataclass(frozen=True, slots=True)
 class ExampleColumns:
-    """The columns of the training corpus, which those of other corpora are taken to be, too."""
+    """The columns of the training corpus, which are the defaults for other corpora."""
 
     texts: tuple[str, ...] = ()
     pair: str | None = None
-    label: str | None = None  # of what is to be predicted; several have commas between them
+    label: str | None = None  # column of the gold values; several are separated by commas
     choices: tuple[str, ...] = ()
 
     @classmethod
@@ -92,14 +93,14 @@ class HeadRecord:
     outputs: Outputs
     training: HeadSettings
     columns: ExampleColumns
-    measure: str  # of the score
-    score: float  # on the development set: of the chosen candidate
-    # the no-answer score above which a question has none; for each label the probability from which on a text has it
+    measure: str  # name of the score
+    score: float  # of the chosen candidate on the development set
+    # the no-answer score above which a question has no answer, or for each label the least probability to predict it
     threshold: float | tuple[float, ...] | None
     seconds: float  # of training, without extraction
     data: Mapping[str, str]  # digests of train and dev
     versions: Mapping[str, str]
-    # of the frozen approach
+    # for the frozen approach only
     extraction: Extraction | None = None
     pooling: Pooling | None = None
     layers: str | None = None  # a layer specification
@@ -109,7 +110,7 @@ class HeadRecord:
     best_epoch: int = 0  # of the candidate that was trained in epochs; 0: none was
     history: tuple[EpochRecord, ...] = ()
     weights: FileDigest | None = None
-    # of fine-tuning
+    # for fine-tuning only
     point: GridPoint | None = None
     precision: Literal["fp32", "bf16"] | None = None  # that it was computed in
     files: Mapping[str, FileDigest] | None = None  # of the model and its tokenizer, by name
@@ -144,7 +145,7 @@ class HeadRecord:
 def head_identity(
     kind: HeadKind, reads: HeadInput, training: HeadSettings, data: Mapping[str, str]
 ) -> dict[str, object]:
-    """All that decides the result of a training on stored features, as JSON has it."""
+    """All that decides the result of a training on stored features, in JSON's types."""
     return {
         "kind": str(kind),
         "model": reads.model.fingerprint,

@@ -1,8 +1,9 @@
 """The course of a training: its epochs, the learning rate, and when it ends.
 
-Two schedules: ``plateau`` halves the rate where the score on the development set no longer rises, ends after a while
-without a better one, and keeps the best epoch; ``linear`` lets the rate fall in a line to 0 over all epochs, as BERT's
-code does (section A.2 of the paper), and keeps the last one, whatever its score.
+There are two schedules. ``plateau`` halves the rate where the score on the development set no longer rises, ends after
+a number of epochs without a better score (the patience), and keeps the best epoch. ``linear`` lets the rate fall
+linearly to 0 over all epochs, as BERT's code does (section A.2 of the paper), and keeps the last epoch, whatever its
+score.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from bertfeat.display import format_duration
 from bertfeat.learning.settings import HeadSettings
 from bertfeat.progress import Milestone
 
-# ── what a training tells ─────────────────────────────────────────────────────────────────────────────────
+# ── progress ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class Epoch(Milestone):
     loss: float
     score: float  # on the development set
     learning_rate: float
-    words: int  # that were learned from; of what has no words: examples
-    noun: str  # of these: words, examples
+    words: int  # words that were learned from; for tasks without words: examples
+    noun: str  # what they are called: words or examples
     seconds: float  # of learning, without the evaluation
     best: int  # number of the best epoch so far
 
@@ -45,14 +46,14 @@ class Epoch(Milestone):
 
 @dataclass(frozen=True, slots=True)
 class Pace(Milestone):
-    """The time that a long training will take, measured on the first batches of its first epoch."""
+    """The time that a long training will take, estimated from the first batches of its first epoch."""
 
     seconds: float  # of learning an epoch, without its evaluation
     epochs: int  # at most, this one included
 
     @property
     def fraction(self) -> float:
-        """None of it is done."""
+        """The share of the training that is done: none."""
         return 0.0
 
     def __str__(self) -> str:
@@ -66,7 +67,7 @@ OnTraining = Callable[[Epoch | Pace], None]
 # ── schedule ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_SHORTEST_WAIT = 2  # epochs without a better score, after which the learning rate is halved; a third of the patience
+_SHORTEST_WAIT = 2  # least epochs without a better score before the rate is halved; usually a third of the patience
 
 
 class EpochRecord(TypedDict):
@@ -75,13 +76,13 @@ class EpochRecord(TypedDict):
     loss: float  # mean over the words, or examples
     score: float  # on the development set
     rate: Annotated[float, Meta(gt=0, lt=1)]  # learning rate
-    words: Annotated[int, Meta(ge=1, le=2**62)]  # that were learned from; of what has no words: examples
+    words: Annotated[int, Meta(ge=1, le=2**62)]  # words that were learned from; for tasks without words: examples
     seconds: Annotated[float, Meta(ge=0)]  # of learning, without the evaluation
 
 
 def best_epoch(history: Sequence[EpochRecord], training: HeadSettings) -> int:
-    """Number of the epoch whose weights are kept: of a linear schedule the last one; else the one with the best score,
-    the first of equal ones, or the last one while every score is 0.
+    """Number of the epoch whose weights are kept: the last one with a linear schedule, or while every score is 0; else
+    the one with the best score, the first of equal ones. Of the zeros before the first other score, the last counts.
     """
     if training.schedule == "linear" or not any(epoch["score"] for epoch in history):
         return len(history)

@@ -1,6 +1,6 @@
-"""Scores of labels, numbers and answers.
+"""Scores that compare predicted labels, numbers and answers with gold ones.
 
-Answers as in SQuAD (Rajpurkar et al. 2016, v1.1; 2018, v2.0), but from 0 to 1 instead of percent.
+Answers are scored as in SQuAD (Rajpurkar et al. 2016, v1.1; 2018, v2.0), but from 0 to 1 instead of in percent.
 """
 
 import re
@@ -35,7 +35,7 @@ class ClassScores:
 
     accuracy: float  # 0 to 1
     macro_f1: float  # 0 to 1: the mean over the labels that are gold or predicted
-    matthews: float  # -1 to 1: Matthews' correlation, of any number of classes; 0 if one side is all one class
+    matthews: float  # -1 to 1: Matthews' correlation, for any number of classes; 0 if one side is all one class
     examples: int
     correct: int
     by_label: Mapping[str, LabelScores]  # sorted by label
@@ -77,7 +77,7 @@ def score_classes(gold: Sequence[str], predicted: Sequence[str]) -> ClassScores:
 
 
 def _matthews(by_label: Mapping[str, LabelScores], correct: int, examples: int) -> float:
-    """Matthews' correlation of several classes (Gorodkin 2004), from exact whole numbers."""
+    """Matthews' correlation for several classes (Gorodkin 2004), computed from exact integers."""
     counts = [(scores.gold, scores.predicted) for scores in by_label.values()]
     square = examples * examples
     shared = correct * examples - sum(gold * predicted for gold, predicted in counts)
@@ -95,9 +95,9 @@ class MultiLabelScores:
     macro_f1: float  # 0 to 1: the mean over the labels that are gold or predicted
     micro_precision: float
     micro_recall: float
-    exact_match: float  # share of the examples whose labels are all right, and no other
+    exact_match: float  # share of the examples for which exactly the gold labels are predicted
     examples: int
-    correct: int  # examples
+    correct: int  # examples that match exactly
     by_label: Mapping[str, LabelScores]  # sorted by label
 
     @property
@@ -143,10 +143,10 @@ def _flat(sets: Iterable[set[str]]) -> Iterator[str]:
 @displayed
 @dataclass(frozen=True, slots=True)
 class NumberScores:
-    """Agreement of predicted numbers with gold ones; a correlation with numbers that are all equal is 0."""
+    """Agreement of predicted numbers with gold ones; a correlation is 0 if the numbers on one side are all equal."""
 
     pearson: float  # -1 to 1
-    spearman: float  # -1 to 1: of the ranks; equal numbers share the mean of theirs
+    spearman: float  # -1 to 1: correlation of the ranks; equal numbers get the mean of their ranks
     mse: float  # mean squared error
     mae: float  # mean absolute error
     examples: int
@@ -185,11 +185,11 @@ def refuse_unequal(gold: Sized, other: Sized, noun: str, which: str = "predicted
 
 
 def as_finite(values: NumberList, noun: str) -> NDArray[np.float64]:
-    """The values as an array ``[n]``."""
+    """The values as an array ``[n]``; values that are NaN, infinite or beyond 1e150 are refused."""
     array = np.asarray(values, np.float64)
     if array.ndim != 1:
         raise UsageError(f"give one {noun} for each example, not an array of shape {list(array.shape)}")
-    wrong = np.flatnonzero(~(np.abs(array) <= 1e150))  # whose square is still finite
+    wrong = np.flatnonzero(~(np.abs(array) <= 1e150))  # the square of 1e150 is still finite
     if len(wrong):
         raise UsageError(
             f"{noun} {wrong[0] + 1:,} is {array[wrong[0]]}", remedy="give numbers between -1e150 and 1e150"
@@ -214,7 +214,7 @@ def _correlation(left: _Numbers, right: _Numbers) -> float:
 def _direction(values: _Numbers) -> _Numbers:
     """The deviations from the mean ``[n]``, as a vector of length 1."""
     deviations = values - np.mean(values)
-    scaled = deviations / np.max(np.abs(deviations))  # so that no square of a tiny or huge one is lost
+    scaled = deviations / np.max(np.abs(deviations))  # so that squares neither underflow nor overflow
     return np.asarray(scaled / np.linalg.norm(scaled))
 
 
@@ -229,7 +229,7 @@ _Credits = NDArray[np.float64]  # what the prediction for each question earns, 0
 
 @dataclass(frozen=True, slots=True)
 class BestThreshold:
-    """The best score that a threshold of no-answer scores gives: a question above it counts as without an answer."""
+    """The best score that any threshold gives; questions with a no-answer score above it get no answer."""
 
     score: float  # 0 to 1
     threshold: float
@@ -240,8 +240,8 @@ class BestThreshold:
 class SpanScores:
     """Agreement of predicted answers with gold ones; all scores are 0 to 1.
 
-    The scores of a kind of question are None if there is no such question; the best ones are None unless there are
-    no-answer scores and questions without an answer.
+    The scores for questions with (or without) an answer are None if there is no such question. The best scores are None
+    unless there are no-answer scores and questions without an answer.
     """
 
     exact_match: float  # share of the questions whose prediction is one of the gold answers
@@ -265,12 +265,12 @@ class SpanScores:
 def score_answers(
     gold: Sequence[Sequence[str]], predicted: Sequence[str], no_answer_scores: NumberList | None = None
 ) -> SpanScores:
-    """Compare the predicted answer of each question with its gold ones, of which the nearest counts.
+    """Compare the predicted answer to each question with its gold answers, of which the most similar one counts.
 
-    A question without gold answers has none, and ``""`` predicts that. If there is such a question, answers count as in
-    the script of SQuAD v2.0, else as in that of v1.1; they differ where an answer is nothing but articles and
-    punctuation. ``no_answer_scores``, higher where an answer is less likely, are for the best scores only; with
-    them, predict an answer wherever possible.
+    A question without gold answers has no answer, which the prediction ``""`` stands for. If there is such a question,
+    answers are scored as by the script of SQuAD v2.0, else as by that of v1.1; the scripts differ where an answer is
+    nothing but articles and punctuation. ``no_answer_scores``, higher where an answer is less likely, are used for the
+    best scores only; if you give them, predict an answer wherever possible.
 
     Raises:
         UsageError: nothing to score, not equally many, or a score that is infinite or NaN.
@@ -304,8 +304,8 @@ def best_threshold(
 ) -> BestThreshold:
     """Find the threshold of no-answer scores with the best F1, or share of exact matches; of equal ones the least.
 
-    As in SQuAD v2.0's script, but for two things: questions of equal score are on one side of the threshold, and
-    where answering nothing is best, the threshold is below every score, as the script's 0 may not be.
+    As in SQuAD v2.0's script, with two differences: questions with equal scores are on the same side of the threshold,
+    and where answering nothing is best, the threshold is below every score, which the script's 0 may not be.
 
     Raises:
         UsageError: as :func:`score_answers`.
@@ -325,7 +325,7 @@ def normalize_answer(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Sweep:
-    """Questions in the order of their no-answer scores, of which a threshold answers the first ones."""
+    """Questions in the order of their no-answer scores; those up to a threshold are answered."""
 
     order: NDArray[np.intp]
     scores: NDArray[np.float64]  # ascending
@@ -358,7 +358,7 @@ def _take_scores(gold: Sequence[Sequence[str]], scores: NumberList) -> NDArray[n
 
 def _credit_answers(gold: Sequence[Sequence[str]], predicted: Sequence[str]) -> tuple[_Credits, _Credits]:
     """Exact matches and F1 of each question."""
-    second = any(not answers for answers in gold)  # whether they count as in v2.0
+    second = any(not answers for answers in gold)  # whether SQuAD v2.0's rules apply
     exact, f1 = [], []
     for answers, text in zip(gold, predicted, strict=True):
         rights = [normalize_answer(answer) for answer in answers]

@@ -1,4 +1,4 @@
-"""Settings of a training, and of fine-tuning."""
+"""The settings of a head's training, and the grid of settings for fine-tuning."""
 
 from dataclasses import dataclass, replace
 from itertools import product
@@ -16,23 +16,23 @@ from bertfeat.options import Option, check_bounds
 @checked
 @dataclass(frozen=True, slots=True)
 class GridPoint:
-    """One point of the grid that the paper searches on the development set."""
+    """The settings of one fine-tuning: a point of the grid that the paper searches with the development set."""
 
-    batch_size: Annotated[int, Meta(ge=1)]  # sentences
+    batch_size: Annotated[int, Meta(ge=1)]  # examples
     learning_rate: Annotated[float, Meta(gt=0, lt=1)]
     epochs: Annotated[int, Meta(ge=1)]
 
 
 PAPER_GRID = tuple(GridPoint(*point) for point in product((16, 32), (5e-5, 3e-5, 2e-5), (2, 3, 4)))
-"""Section A.3 of the paper."""
+"""The grid of section A.3 of the paper."""
 
 
 # ── settings of training in epochs ────────────────────────────────────────────────────────────────────────
 
 
-MEMORY = 4 * 2**30
-PATIENCE = 6  # epochs,
-_PATIENT_UPDATES = 100  # or as many as so many updates take
+MEMORY = 4 * 2**30  # bytes
+PATIENCE = 6  # epochs, or more:
+_PATIENT_UPDATES = 100  # as many epochs as this number of updates takes
 Schedule = Literal["plateau", "linear"]
 _DECAYS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 
@@ -40,10 +40,10 @@ _DECAYS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadSettings:
-    """Settings of a head's training on stored features.
+    """The settings of a head's training on stored features; fine-tuning reads some of them, too, such as the seed.
 
     Raises:
-        UsageError: a number that cannot be right.
+        UsageError: a number out of its bounds, or a patience with a linear schedule.
     """
 
     hidden: Annotated[  # -1: a network, linear heads and the mean of both are tried
@@ -135,19 +135,20 @@ class HeadSettings:
 
     @property
     def epochs_waited(self) -> int:
-        """The number of epochs without a better score that a plateau waits for one."""
+        """The number of epochs without a better score after which training with ``plateau`` ends."""
         return PATIENCE if self.patience is None else self.patience
 
     @property
     def decays(self) -> tuple[float, ...]:
-        """The weight decays that a head is solved with, the strongest first."""
+        """The weight decays that linear heads are solved with, the strongest first."""
         return _DECAYS if self.weight_decay is None else (self.weight_decay,)
 
 
 def with_patience(settings: HeadSettings, examples: int) -> HeadSettings:
-    """Settings for so many training examples: by default a plateau waits for 6 epochs, or 100 updates.
+    """The settings with the patience for a number of training examples: by default 6 epochs, or more if 100 updates
+    take more.
 
-    An epoch of few examples is of few updates, and its score may be luck.
+    With few examples an epoch has few updates, and its score may be chance.
     """
     if settings.patience is not None or settings.schedule != "plateau":
         return settings

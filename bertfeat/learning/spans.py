@@ -26,7 +26,7 @@ _SAME = {"L": "E", "U": "S"}  # BILOU's names for what IOBES calls E and S
 
 
 class Scheme(StrEnum):
-    """A way in which tags stand for spans."""
+    """The way in which tags stand for spans of words."""
 
     BIO = "BIO"  # B- begins a span, I- continues it; also called IOB2
     IOB1 = "IOB1"  # I- throughout; B- only where a span follows one of its own label
@@ -107,7 +107,7 @@ def detect_scheme(sentences: Sequence[Sequence[str]]) -> Scheme:
     """Find the scheme of sentences of tags; where all are ``O``, BIO.
 
     Raises:
-        CorpusError: tags of spans, but for one that has no prefix.
+        CorpusError: tags of spans among which some lack a prefix or are spelled in another way.
     """
     seen = dict.fromkeys(tag for tags in sentences for tag in tags)
     others = [tag for tag in seen if not is_span_tag(tag)]
@@ -127,7 +127,7 @@ def label_of(tag: str) -> str:
 
 
 def is_tag_of(scheme: Scheme, tag: str) -> bool:
-    """Whether a tag may occur in a scheme; any may among plain ones."""
+    """Whether a tag may occur in a scheme; in PLAIN any tag may."""
     if not scheme.has_spans:
         return True
     prefixes = "BIES" if scheme is Scheme.IOBES else "BI"
@@ -135,7 +135,7 @@ def is_tag_of(scheme: Scheme, tag: str) -> bool:
 
 
 def is_span_tag(tag: str) -> bool:
-    """Whether a tag may stand for a span, or for none."""
+    """Whether a tag has the form that schemes with spans use: ``O``, or a prefix, with a label or alone."""
     return tag == OUTSIDE or _SPAN_TAG.fullmatch(tag) is not None
 
 
@@ -161,7 +161,7 @@ def _neighbors(tags: Sequence[str]) -> Iterable[tuple[_ParsedTag, _ParsedTag]]:
 
 
 def _scheme_of_beginning(before: _ParsedTag, tag: _ParsedTag) -> Scheme | None:
-    """The scheme that alone can begin a span in this way."""
+    """The scheme that a tag after another proves, as only that one begins a span so; None if it proves none."""
     if tag.prefix == "I" and _begins_span(before, tag):
         return Scheme.IOB1
     if tag.prefix == "B" and (before.prefix == OUTSIDE or before.label != tag.label):
@@ -170,16 +170,16 @@ def _scheme_of_beginning(before: _ParsedTag, tag: _ParsedTag) -> Scheme | None:
 
 
 def _refuse_mixture(seen: Iterable[str], others: Sequence[str], sentences: Sequence[Sequence[str]]) -> None:
-    """One mistyped tag, or another spelling, must not turn a file of spans into one of plain tags."""
+    """Refuse span tags that are mistyped or in another spelling: they must not turn a file of spans into plain tags."""
     spans = [tag for tag in seen if tag[:2] in ("B-", "I-")]
     outside = [tag for tag in seen if tag.lower() in _OUTSIDE_WORDS]
-    misspelt = [tag for tag in others if _OTHER_SPELLING.fullmatch(tag)]
-    only_misspelt = {*others} <= {*misspelt, *outside}
+    misspelled = [tag for tag in others if _OTHER_SPELLING.fullmatch(tag)]
+    only_misspelled = {*others} <= {*misspelled, *outside}
     is_scheme = OUTSIDE in outside or any(f"B-{tag[2:]}" in spans for tag in spans if tag[0] == "I")
-    if not (is_scheme or only_misspelt if spans else only_misspelt and misspelt and outside):
+    if not (is_scheme or only_misspelled if spans else only_misspelled and misspelled and outside):
         return
     wrong = others[0]
-    if wrong in misspelt or wrong in outside:
+    if wrong in misspelled or wrong in outside:
         problem = f"{wrong!r} is a tag of spans in another spelling"
         remedy = "write a scheme with O, and with B- and I- before labels"
     else:
@@ -206,7 +206,8 @@ class LabelSet:
     """Labels by number, in the scheme that the network learns.
 
     Raises:
-        HeadError: labels that nothing can be learned of, or not of the scheme.
+        HeadError: fewer than two labels, or equal ones; a label that is not of the scheme, or a scheme that is not
+            learned.
     """
 
     names: tuple[str, ...]
@@ -226,7 +227,7 @@ class LabelSet:
 
         Raises:
             HeadError: one label only, so that there is nothing to learn.
-            CorpusError: tags of spans and others among one another.
+            CorpusError: tags of spans mixed with others.
         """
         read = [tuple(map(sys.intern, tags)) for tags in sentences]
         scheme = inside if detect_scheme(read).has_spans else Scheme.PLAIN
@@ -268,11 +269,11 @@ class LabelSet:
         return to_bio(names) if self.has_spans else names
 
     def unknown(self, sentences: Iterable[Sequence[str]]) -> list[str]:
-        """Tags (of spans: in the scheme that is learned) that no label stands for."""
+        """The tags, rewritten in the scheme of the labels, that are not among the labels."""
         return sorted(self._used(sentences) - set(self.names))
 
     def can_learn_from(self, sentences: Iterable[Sequence[str]]) -> bool:
-        """Whether some tag, of spans another than O, is among the labels, so that there is something to get right."""
+        """Whether some tag (for spans: other than ``O``) is among the labels, so that a prediction can be right."""
         known = self._used(sentences) & set(self.names)
         return bool(known - {"O"} if self.has_spans else known)
 
@@ -336,15 +337,15 @@ class TagScores:
 
     @property
     def value(self) -> float:
-        """The one number: F1 of spans, accuracy of plain tags."""
+        """The main score: F1 of spans, accuracy of plain tags."""
         return self.f1 if self.is_spans else self.accuracy
 
 
 @checked
 def score_tags(gold: TagSequences, predicted: TagSequences) -> TagScores:
-    """Compare predicted tags with gold ones, in any scheme each.
+    """Compare predicted tags with gold ones; each side may be in any scheme.
 
-    Spans are compared whatever scheme each side is in; accuracy, as conlleval has it, is of the tags as written.
+    Spans are compared whatever scheme each side is in; accuracy, as in conlleval, compares the tags as written.
 
     Raises:
         UsageError: no sentences, or not equally many sentences and words.
@@ -361,7 +362,7 @@ def score_tags(gold: TagSequences, predicted: TagSequences) -> TagScores:
 def score_tagger(gold: TagSequences, predicted: TagSequences) -> TagScores:
     """Compare a tagger's tags, whose spans are in BIO, with gold ones; gold spans in another scheme become BIO.
 
-    So accuracy, too, does not depend on the scheme of the file.
+    Thus the accuracy does not depend on the scheme of the file either.
 
     Raises:
         UsageError, CorpusError: see :func:`score_tags`.
@@ -372,7 +373,7 @@ def score_tagger(gold: TagSequences, predicted: TagSequences) -> TagScores:
 
 
 def _have_spans(gold: TagSequences, predicted: TagSequences, schemes: tuple[Scheme, Scheme]) -> bool:
-    """Whether both sides' tags stand for spans; all ``O`` may be either."""
+    """Whether the tags of both sides stand for spans; a side with only ``O`` is taken as the other side is."""
     plain, spans = (gold, predicted) if schemes[1].has_spans else (predicted, gold)
     if schemes[0].has_spans is schemes[1].has_spans:
         return schemes[0].has_spans
@@ -385,7 +386,7 @@ def _have_spans(gold: TagSequences, predicted: TagSequences, schemes: tuple[Sche
 
 
 LabeledUnits = Mapping[tuple[int, int, int], str]
-"""Sentence, start and stop of what counts → its label."""
+"""Sentence, start and stop of a span or word that is scored → its label."""
 
 
 def _span_units(sentences: TagSequences) -> LabeledUnits:

@@ -1,4 +1,4 @@
-"""The tables of corpora and feature sets that examples are read from, their gold values, and the tokens of passages."""
+"""The rows of corpora and feature sets that examples are read from, their gold values, and the tokens of passages."""
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -27,14 +27,14 @@ from bertfeat.words import CharSpans, locate_words, split_words
 
 
 FeatureRows = FeatureSet | MemoryFeatures
-"""Rows with features: a feature set, or what was computed of a part of a corpus."""
+"""Rows with features: a feature set on disk, or features in memory of a part of a corpus."""
 
 TextRow = tuple[str, str, str | None]
 """Id, text, and second text of a row."""
 
 
 class FeatureTable:
-    """The rows of a feature set; a second set of the same rows brings second texts."""
+    """The rows of a feature set; a second set with the same rows holds the second texts of pairs."""
 
     def __init__(self, sets: Sequence[FeatureRows]) -> None:
         self._sets = sets
@@ -128,7 +128,7 @@ class CorpusTable:
 
 
 ExampleTable = FeatureTable | CorpusTable
-"""Rows, in order, as labels and texts are read of them."""
+"""Rows, in order, from which labels and texts are read."""
 
 
 def _sentence(
@@ -139,7 +139,7 @@ def _sentence(
     places: DocumentPieces | CharSpans,
     tags: Sequence[str] | None,
 ) -> TaggedText:
-    """A row with the tags that its source has, as gold tags; words are where they begin and end."""
+    """A row with the tags of its source as gold tags; ``places`` say where its words begin and end."""
     strings = None if words is None else tuple(words)
     start, end = tuple(places.start.tolist()), tuple(places.end.tolist())
     gold = None if tags is None else tuple(map(sys.intern, tags))
@@ -150,7 +150,7 @@ def _sentence(
 
 
 ANSWERS = "answers"  # a kept column: a JSON list of {"text": …, "start": …}, as the format squad has it
-QUESTION, RIGHT = "question", "right"  # kept columns of choices: which question, and whether it is the right one
+QUESTION, RIGHT = "question", "right"  # kept columns of choices: the question's id, and whether the choice is right
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,8 @@ class GoldAnswer:
 
 
 Gold = str | float | int | tuple[GoldAnswer, ...] | tuple[str, ...]
-"""A label, a number, the number of the right choice, the answers to a question (none: it has none), or the labels."""
+"""The gold value of an example: a label; a number; the number of the right choice, from 0; all answers to a question
+(empty if it has none); or all labels or tags."""
 
 
 def label_columns(label: str, known: Collection[str]) -> tuple[str, ...]:
@@ -182,7 +183,7 @@ def gold_values(table: ExampleTable, name: str) -> Iterator[tuple[int, object]]:
 
 
 def labels_of(gold: Gold | None) -> tuple[str, ...]:
-    """The labels of an example: one, or any number."""
+    """The labels of an example as a tuple: one, or any number of them."""
     return tuple(map(str, gold)) if isinstance(gold, tuple) else (str(gold),)
 
 
@@ -200,7 +201,7 @@ class PassageTokens:
 
     @classmethod
     def of(cls, pieces: list[PiecePositions]) -> "PassageTokens":
-        """The tokens of documents that were read batch by batch."""
+        """The tokens of documents, from the token positions of batches."""
         counts = np.concatenate([np.diff(batch.offsets) for batch in pieces])
         offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         segments = [batch.segment for batch in pieces]
@@ -230,7 +231,7 @@ class PassageTokens:
         return cls.of([read_positions(batch, "token") for batch in features.stream(names)])
 
     def passage(self, example: int) -> NDArray[np.int64]:
-        """The numbers, in their example, of the tokens of its passage."""
+        """The tokens of an example's passage, numbered from the example's first token ([CLS], 0)."""
         first, last = int(self.offsets[example]), int(self.offsets[example + 1])
         return 1 + np.flatnonzero(self.allowed[first + 1 : last])
 

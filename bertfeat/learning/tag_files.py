@@ -1,4 +1,4 @@
-"""Files of tags: texts with their tags, predictions, and how well they agree with gold. It needs no torch."""
+"""Tagged texts, the forms in which they are written, and the scoring of files of predicted tags. It needs no torch."""
 
 import json
 import shutil
@@ -62,7 +62,7 @@ class TaggedText:
 
 PredictionForm = Literal["conll", "jsonl", "text"]
 MarkSpan = Callable[[str, str], str]
-"""Marks a span: its text and its label → what is written."""
+"""A function that marks a span: its text and its label → the marked text."""
 
 
 def choose_writer(to: PredictionForm, *, has_spans: bool, mark: MarkSpan) -> Callable[[TaggedText], str]:
@@ -83,7 +83,10 @@ def bracket_span(text: str, label: str) -> str:
 
 
 def format_conll(tagged: TaggedText) -> str:
-    """A word and its tag a line, parted by a tab, and an empty line at the end."""
+    """One word and its tag per line, separated by a tab, each line with its line end.
+
+    The line end that is written after each text makes an empty line.
+    """
     if tagged.words is None:
         raise UsageError(
             "the features were made without their texts, so there are no words to write", remedy=_jsonl_remedy()
@@ -131,7 +134,7 @@ def format_marked_text(tagged: TaggedText, *, has_spans: bool, mark: MarkSpan) -
 
 
 def _without_controls(text: str) -> str:
-    """The text on one line, with nothing that moves a terminal's cursor."""
+    """The text with a space for each unprintable character, so that it is one line and moves no terminal's cursor."""
     return "".join(sign if sign.isprintable() or sign in "\u200c\u200d" else " " for sign in text)
 
 
@@ -152,9 +155,9 @@ class TagPredictions:
 
 @checked
 def read_predictions(path: str | Path, *, encoding: str | None = None, name: str | None = None) -> TagPredictions:
-    """Read a file with a word a line, its gold tag in the last column but one, its predicted tag in the last.
+    """Read a file with one word per line, its gold tag in the last column but one, its predicted tag in the last.
 
-    ``name`` is what messages call the file, where it is a copy.
+    ``name`` is the name of the file in messages, where ``path`` is a copy.
 
     Raises:
         CorpusError: a sentence that cannot be read, no sentences, or columns that are not both tags of one kind.
@@ -200,7 +203,7 @@ class TagEvaluation:
 
 @checked
 def evaluate_predictions(path: str | Path, *, encoding: str | None = None) -> TagEvaluation:
-    """Score a file of any tagger: a word a line, gold and predicted tag in the last two columns; ``"-"`` is stdin.
+    """Score a file of any tagger: one word per line, gold and predicted tags in the last two columns; ``"-"`` is stdin.
 
     Raises:
         CorpusError: a sentence that cannot be read, no sentences, or columns that are not both tags of one kind.
@@ -216,7 +219,7 @@ def evaluate_predictions(path: str | Path, *, encoding: str | None = None) -> Ta
 
 
 def _warn_of_labels(predictions: TagPredictions) -> tuple[str, ...]:
-    """Say that no label is in both columns, which may be two others than are meant."""
+    """Warn if the two columns have no label in common, and so may be the wrong ones."""
     gold, predicted = _labels_in(predictions.gold), _labels_in(predictions.predicted)
     if not gold or not predicted or set(gold) & set(predicted):
         return ()
@@ -232,7 +235,7 @@ def _labels_in(sentences: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _warn_of_schemes(predictions: TagPredictions) -> tuple[str, ...]:
-    """Say that accuracy is of tags as written, where that makes a difference."""
+    """Warn that accuracy compares tags as written, where the columns are in different schemes."""
     gold, predicted = detect_scheme(predictions.gold), detect_scheme(predictions.predicted)
     if not (gold.has_spans and predicted.has_spans and gold is not predicted):
         return ()

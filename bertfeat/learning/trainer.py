@@ -1,8 +1,8 @@
-"""transformers' Trainer, as the paper's section A.3 fine-tunes with it.
+"""Fine-tuning with transformers' Trainer, with the settings of the paper's section A.3.
 
-Devlin et al. 2019, section A.3: dropout 0.1 as the model has it; batches of 16 or 32, learning rates of 5e-5, 3e-5 or
-2e-5, 2 to 4 epochs. The rate rises over the first tenth of the steps and falls to 0, weights decay by 0.01, as in
-BERT's code.
+Devlin et al. 2019, section A.3: dropout 0.1, as in the model's configuration; batches of 16 or 32, learning rates of
+5e-5, 3e-5 or 2e-5, 2 to 4 epochs. As in BERT's code, the rate rises over the first tenth of the steps and then falls
+to 0, and the weight decay is 0.01.
 """
 
 import errno
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 # ── full disks ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_WRITERS = ("PytorchStreamWriter", "inline_container", "iostream error")  # what torch's errors of writing name
+_WRITERS = ("PytorchStreamWriter", "inline_container", "iostream error")  # parts of torch's messages of write errors
 
 
 @contextmanager
 def library_disk_errors(folder: Path) -> Iterator[None]:
-    """Turn what safetensors and torch raise over a full or read-only disk into a StorageError."""
+    """Turn the errors of safetensors and torch about a full or read-only disk into a StorageError."""
     with storage_errors(folder):
         try:
             yield
@@ -54,7 +54,7 @@ def library_disk_errors(folder: Path) -> Iterator[None]:
             number = re.search(r"os error (\d+)", str(error))
             if number is None and not any(name in str(error) for name in _WRITERS):
                 raise
-            full = shutil.disk_usage(folder).free < 1 << 20
+            full = shutil.disk_usage(folder).free < 1 << 20  # 1 MiB
             code = int(number[1]) if number else errno.ENOSPC if full else errno.EIO
             raise OSError(code, str(error)) from error
 
@@ -72,8 +72,8 @@ Example = Mapping[str, NDArray[np.generic]]
 
 
 def load_to_fine_tune(model: Model, kind: str, **config: object) -> "PreTrainedModel":
-    """transformers' model of a ``kind`` such as ``AutoModelForTokenClassification``: the encoder's weights, and a head
-    that has learned nothing yet.
+    """Load a transformers model of a ``kind`` such as ``AutoModelForTokenClassification``: the encoder's weights, with
+    an untrained head.
     """
     module, missing = _load_pretrained(model, kind, **config)
     encoder = f"{module.base_model_prefix}."
@@ -83,7 +83,7 @@ def load_to_fine_tune(model: Model, kind: str, **config: object) -> "PreTrainedM
 
 
 def load_fine_tuned(model: Model, kind: str) -> "PreTrainedModel":
-    """transformers' model of a ``kind`` whose head has learned; it predicts."""
+    """Load a transformers model of a ``kind`` whose head was trained, ready to predict."""
     with silence_transformers(), keep_random_state():
         module, missing = _load_pretrained(model, kind)
     _refuse_incomplete(model, missing, remedy="copy all of its files again, or fine-tune it again")
@@ -92,10 +92,10 @@ def load_fine_tuned(model: Model, kind: str) -> "PreTrainedModel":
 
 
 def _load_pretrained(model: Model, kind: str, **config: object) -> tuple["PreTrainedModel", list[str]]:
-    """transformers' model, and the weights that its files lack."""
+    """Load a transformers model; returns it, and the names of weights that its files lack or have in other shapes."""
     import transformers
 
-    _ = model.config, model.weight_files  # raises the error with the remedy if they are wrong
+    _ = model.config, model.weight_files  # if they are wrong, this raises an error with a remedy
     module: PreTrainedModel
     try:
         module, info = getattr(transformers, kind).from_pretrained(
@@ -130,7 +130,7 @@ def make_trainer(
     on_step: OnStep,
     precision: Literal["fp32", "bf16"],
 ) -> "Trainer":
-    """The Trainer that learns from examples as the paper's section A.3 says; it writes to ``scratch_dir`` only.
+    """Make a Trainer with the settings of the paper's section A.3; it writes to ``scratch_dir`` only.
 
     A batch has random examples of similar length, so that there is little padding.
     """
@@ -178,7 +178,7 @@ def single_device(device: str | None, what: str) -> torch.device:
 
 
 def require_accelerate(what: str) -> None:
-    """Refuse to begin without accelerate, which the Trainer needs and asks for at length.
+    """Refuse to begin without accelerate, which the Trainer needs; its own error message is long.
 
     Raises:
         MissingLibraryError: it is not installed.
@@ -220,15 +220,15 @@ def _training_arguments(
 def model_outputs(
     module: "PreTrainedModel", examples: Sequence[Example], take: Callable[["ModelOutput"], Tensor]
 ) -> list[Tensor]:
-    """The tensor that ``take`` makes of the model's output, ``[…]`` of each example, in order; with padding at its end.
+    """The tensor ``[…]`` that ``take`` selects from the model's output, for each example in order, padded at its end.
 
-    Computed in float32, sequences of similar length together, the longest first.
+    It is computed in float32, in batches of sequences of similar length, the longest first.
     """
     module.eval()
     collate = make_collator(module.config)
     order = sorted(range(len(examples)), key=lambda number: -examples[number]["input_ids"].shape[-1])
     first = examples[0]["input_ids"] if examples else np.empty(0)
-    size = max(1, 64 // (1 if first.ndim == 1 else len(first)))
+    size = max(1, 64 // (1 if first.ndim == 1 else len(first)))  # at most 64 sequences, or one stack of choices
     outputs = [torch.empty(0)] * len(examples)
     for at in range(0, len(order), size):
         numbers = order[at : at + size]
@@ -261,7 +261,7 @@ def make_collator(config: "PreTrainedConfig") -> Callable[[Sequence[Example]], d
 
 
 def _stack(values: Sequence[NDArray[np.generic]], pad: int) -> Tensor:
-    """Arrays of one number of dimensions, padded at their ends, as one tensor of integers or float32."""
+    """Stack arrays with equally many dimensions, padded at their ends, into a tensor of int64 or float32."""
     shape = np.max([value.shape for value in values], axis=0).astype(int)
     kind = np.float32 if np.issubdtype(values[0].dtype, np.floating) else np.int64
     stacked = np.full((len(values), *shape), pad, kind)
@@ -286,7 +286,7 @@ def keep_random_state() -> Iterator[None]:
 # ── a fine-tuned model ────────────────────────────────────────────────────────────────────────────────────
 
 
-_MOST_SEED = 2**32 - 1
+_MOST_SEED = 2**32 - 1  # NumPy's largest seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,9 +319,9 @@ def fine_tuned(
     tell: OnStep = ignore_progress,
     **config: object,
 ) -> Iterator[FineTuned]:
-    """Fine-tune transformers' model of a ``kind`` on examples; inside the block it predicts.
+    """Fine-tune a transformers model of a ``kind`` on examples; inside the block it predicts.
 
-    Runs on one device and needs no network. Equal seeds give equal results on the same machine. ``precision`` fp32,
+    Runs on one device and needs no network. Equal seeds give equal results on the same machine. ``precision`` is fp32,
     bf16 (torch's autocast: products of matrices in bfloat16, weights and sums in float32) or auto.
     """
     if not 0 <= seed <= _MOST_SEED:
@@ -346,7 +346,9 @@ def fine_tuned(
 
 
 def find_tuned_model(model: str | Path | None, revision: str | None, recorded: ModelIdentity | None = None) -> Model:
-    """Find the model to fine-tune: the one that is named, or that made the features (``recorded``)."""
+    """Find the model to fine-tune: the one that is named, or the one that made the features (``recorded``); where both
+    are given, they must be the same.
+    """
     if recorded is None:
         return find_model(model, revision=revision)
     named = model is not None or revision is not None
@@ -361,7 +363,7 @@ def find_tuned_model(model: str | Path | None, revision: str | None, recorded: M
 
 
 def check_tuning(points: Sequence[GridPoint], device: str | None, precision: str) -> Literal["fp32", "bf16"]:
-    """Check all that can be wrong with a fine-tuning before anything is computed; returns its precision."""
+    """Check the settings, libraries and device of a fine-tuning before anything is computed; returns its precision."""
     for point in points:
         if point.batch_size < 1 or point.epochs < 1:
             raise UsageError(f"batch size {point.batch_size}, epochs {point.epochs}", remedy="give at least 1 of each")
@@ -373,10 +375,10 @@ def check_tuning(points: Sequence[GridPoint], device: str | None, precision: str
 
 
 def tuning_precision(name: str, device: torch.device) -> Literal["fp32", "bf16"]:
-    """The precision that fine-tuning computes in, or by ``auto`` the one that the hardware suits.
+    """The precision that fine-tuning computes in; ``auto`` stands for the one that suits the hardware.
 
     Raises:
-        UsageError: another one.
+        UsageError: a precision that fine-tuning does not run in.
     """
     precision = resolve_precision(name, device)
     if precision in (Precision.FP16, Precision.INT8):

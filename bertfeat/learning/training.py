@@ -1,4 +1,4 @@
-"""One call from labeled examples to a saved head."""
+"""Training of heads: one call from labeled examples to a saved head."""
 
 import time
 from dataclasses import replace
@@ -61,13 +61,13 @@ def train_head(
 ) -> HeadReport:
     """Train a head (``tag``, ``classify``, ``answer``, ``choose``) on frozen features, and save it in ``folder``.
 
-    ``train`` and ``dev`` are feature sets, or corpus files, which are extracted into the folder; ``corpus_settings``
-    say how they are read, ``model`` and what goes with it how they are extracted. ``label`` is the column of what is to
-    be predicted, ``choices`` are those of a question's choices. ``layers`` are a recipe, or ``mix4``, ``mix-all``,
+    ``train`` and ``dev`` are feature sets, or corpus files, which are extracted into the folder: ``corpus_settings``
+    say how they are read, ``model`` and the other extraction arguments how they are extracted. ``label`` is the column
+    to predict, ``choices`` are the columns of a question's choices. ``layers`` are a recipe, or ``mix4``, ``mix-all``,
     ``mix=1+6`` for a learned weighted sum. Pairs are embedded (``embed_pairs``) ``apart`` (default; the head gets u, v,
-    |u-v|, u·v, and the cosines of their layers) or ``together``. Of labels, numbers and choices linear heads are
-    solved, with several weight decays, beside the network that is trained in epochs; of these and the mean of both,
-    what has the least loss on ``dev`` is kept. An interrupted training goes on after its last whole epoch.
+    |u-v|, u·v, and the cosines of their layers) or ``together``. For labels, numbers and choices, linear heads with
+    several weight decays are solved besides the network that is trained in epochs; of these and the mean of both, the
+    candidate with the least loss on ``dev`` is kept. An interrupted training resumes after its last complete epoch.
 
     With ``fine_tune`` the whole model is fine-tuned on the texts instead, by transformers' own head and Trainer.
     ``progress`` hears of extraction, epochs, and the steps of fine-tuning.
@@ -108,7 +108,7 @@ def train_head(
 
 
 def _dev_warnings(task: Task, dev: HeadExamples) -> tuple[str, ...]:
-    """A warning of labels of the development set that no head can predict."""
+    """A warning about labels of the development set that the training set lacks, so that no head can predict them."""
     unknown = task.unknown(dev.gold)
     noun = "tags" if task.per_vector else "labels"
     warning = f"the development set has {noun} that the training set lacks: {list_labels(unknown)}"
@@ -131,9 +131,10 @@ def _run_loop(
     if has_head(folder):
         record = read_head_record(folder)
         if record.network is None:
+            # always raises: the layers of a frozen head are never None
             loop.check_same({**loop.identity, "layers": None}, "a model that was fine-tuned")
         loop.check_same(record.identity(), "a head that was trained")
-        read_head_weights(folder, record)  # one that is reported as finished must be sound
+        read_head_weights(folder, record)  # raises if the finished head is damaged
         return HeadReport(folder, record, None, 0.0, len(record.history))
     resumed = loop.learn(options.tell)
     scores, threshold = loop.evaluate()

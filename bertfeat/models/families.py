@@ -1,6 +1,6 @@
-"""The model families, by their ``model_type``.
+"""Facts about the model families, by ``model_type``.
 
-Which of them bertfeat reads without transformers, where their positions begin, which cannot be read, and why.
+They say which families bertfeat reads without transformers, where their positions begin, which cannot be read, and why.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ class PackedFamily:
     Its weights are named in ``bertfeat/encoder/path.py``.
     """
 
-    tokenizer_class: str  # of transformers, where tokenizer_config.json names none
+    tokenizer_class: str  # transformers' class, used where tokenizer_config.json names none
     defaults: Mapping[str, object]  # the values that transformers takes where config.json has none
     common_names: Mapping[str, str] = field(default_factory=dict)  # key of config.json → BERT's name for it
 
@@ -116,7 +116,7 @@ _NOTES: Mapping[str, str] = {
 }
 
 ENCODER_HALVES = frozenset({"mt5", "t5", "umt5"})
-"""Families with a decoder whose encoder is a model by itself, and is read alone."""
+"""Encoder-decoder families whose encoder is a model by itself; only the encoder is read."""
 
 DECODERS = frozenset(
     {
@@ -150,7 +150,7 @@ DECODERS = frozenset(
         "starcoder2",
     }
 )
-"""Decoders that are read, by benchmarks/architectures.py: as encoders of which each token sees only those before it."""
+"""Decoders that are read, as encoders whose tokens see only those before them; see benchmarks/architectures.py."""
 
 _CAUSAL_NOTE = (
     "each token sees only those before it, so that the first one's vector is the same for all texts: choose pooling "
@@ -188,7 +188,10 @@ def is_causal(config: LibraryConfig) -> bool:
 
 
 def is_refused_decoder(config: LibraryConfig) -> bool:
-    """Whether a model is a decoder that is not read; its configuration need not say so if it predicts the next word."""
+    """Whether a model is a decoder that is not read.
+
+    Its configuration says that it is one, or transformers lists its family only with those that predict the next word.
+    """
     kind = config.model_type
     if kind in DECODERS or kind in ENCODER_HALVES:
         return False
@@ -200,7 +203,7 @@ def is_refused_decoder(config: LibraryConfig) -> bool:
 
 
 def family_note(config: LibraryConfig) -> str | None:
-    """Notes for the user on how a family is read."""
+    """The note for the user on how a family is read; None where there is none."""
     return _CAUSAL_NOTE if is_causal(config) else _NOTES.get(config.model_type)
 
 
@@ -218,11 +221,14 @@ def _rope_types(parameters: object) -> Iterator[object]:
 
 
 def make_repeatable(config: LibraryConfig) -> str | None:
-    """Change a configuration under which the same text would not always have the same vectors; say how."""
+    """Change a configuration under which the same text would not always have the same vectors.
+
+    Returns a note for the user on the change; None where nothing was changed.
+    """
     if config.model_type != "big_bird" or config.attention_type != "block_sparse":
         return None
     config.attention_type = "original_full"
-    full = (5 + 2 * config.num_random_blocks) * config.block_size
+    full = (5 + 2 * config.num_random_blocks) * config.block_size  # up to here transformers uses full attention too
     return (
         f"BigBird's sparse attention depends on what was computed before, so full attention is used instead, which "
         f"differs from it for more than {full:,} tokens at once"

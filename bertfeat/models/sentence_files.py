@@ -16,7 +16,7 @@ _MODULES = "modules.json"
 _SETTINGS = "config_sentence_transformers.json"
 _ENCODER = "sentence_bert_config.json"
 _POOLING = "config.json"
-_READ: Mapping[str, frozenset[str]] = {
+_HANDLED_KEYS: Mapping[str, frozenset[str]] = {
     _SETTINGS: frozenset({"__version__", "default_prompt_name", "model_type", "prompts", "similarity_fn_name"}),
     _ENCODER: frozenset({"do_lower_case", "max_seq_length", "unpad_inputs"}),
     _POOLING: frozenset(
@@ -33,14 +33,14 @@ _READ: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""Keys of sentence-transformers' files that are applied here, or that change no vector."""
-_USUAL: Mapping[str, object] = {
+"""Keys of sentence-transformers' files, by file, that are applied here or that change no vector."""
+_USUAL_VALUES: Mapping[str, object] = {
     "include_prompt": True,
     "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
     "module_output_name": "token_embeddings",
     "transformer_task": "feature-extraction",
 }
-"""The values of other keys that ask for what is done here."""
+"""Values of other keys that ask for what bertfeat does anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class SentenceModule:
 
     @property
     def kind(self) -> str:
-        """The last part of its type: Transformer, Pooling, Dense, Normalize."""
+        """The last part of the type, such as Transformer, Pooling, Dense or Normalize."""
         last = self.type.rsplit(".", 1)[-1]
         return last if last.isidentifier() else repr(last)
 
@@ -70,7 +70,7 @@ class _PoolingFile:
     pooling_mode_lasttoken: bool | None = None
 
     def modes(self) -> list[str]:
-        """The poolings that it asks for, in sentence-transformers' words; several are set side by side there."""
+        """The poolings that the file asks for, by sentence-transformers' names; it concatenates several."""
         if self.pooling_mode is not None:
             return [self.pooling_mode] if isinstance(self.pooling_mode, str) else self.pooling_mode
         flags = {
@@ -93,12 +93,12 @@ class Prompts:
 
     @property
     def named(self) -> Mapping[str, str]:
-        """Each by its name."""
+        """The prompts by their names."""
         return self.prompts or {}
 
     @property
     def default(self) -> str:
-        """The one that comes before every text; mostly empty."""
+        """The prompt that comes before every text; usually empty."""
         return self.named.get(self.default_prompt_name, "") if self.default_prompt_name else ""
 
 
@@ -152,13 +152,13 @@ def _known_pooling(name: str, modes: list[str]) -> Pooling:
 
 
 def read_lower_case(name: str, folder: Path, modules: tuple[SentenceModule, ...]) -> bool:
-    """Read whether texts are lowercased before the tokenizer sees them, whatever it does itself."""
+    """Read whether texts are lowercased before the tokenizer sees them, which may lowercase them itself."""
     settings = read_model_json(name, folder, _ENCODER, _EncoderFile) if modules else None
     return bool(settings and settings.do_lower_case)
 
 
 def read_not_applied(name: str, folder: Path, encoder: Path, modules: tuple[SentenceModule, ...]) -> tuple[str, ...]:
-    """Read which settings of sentence-transformers' files ask for something that is not done here, as JSON has them."""
+    """Read the settings of sentence-transformers' files that are not applied here, each as ``key: JSON value``."""
     pooling = [f"{module.path}/{_POOLING}" for module in modules if module.kind == "Pooling" and module.path]
     files = [folder / _SETTINGS, encoder / _ENCODER, *(path_inside_model(name, folder, p, _MODULES) for p in pooling)]
     found = []
@@ -167,13 +167,13 @@ def read_not_applied(name: str, folder: Path, encoder: Path, modules: tuple[Sent
         found += [
             f"{key}: {json.dumps(value)}"
             for key, value in said.items()
-            if key not in _READ[path.name] and value not in (None, {}, []) and value != _USUAL.get(key)
+            if key not in _HANDLED_KEYS[path.name] and value not in (None, {}, []) and value != _USUAL_VALUES.get(key)
         ]
     return tuple(found)
 
 
 def read_prompts(name: str, folder: Path) -> Prompts:
-    """Read the model's prompts, each of which must be one that UTF-8 can write."""
+    """Read the model's prompts; their names and texts must be encodable in UTF-8."""
     prompts = read_model_json(name, folder, _SETTINGS, Prompts) or Prompts()
     for key, prompt in prompts.named.items():
         if not _is_utf8_text(key + prompt):

@@ -1,4 +1,4 @@
-"""Words over slices, such as years: how far their usages moved, and how their senses are shared out."""
+"""Pictures of words over slices, such as years: how far their usages moved, and the shares of their senses."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _PANELS = {"prt": "prototype distance", "apd": "average pairwise distance", "jsd": "divergence of senses"}
-_LONGEST = 1.2  # inches of the name of a slice
-_ASIDE = 0.3  # of the distance of two slices: all words at one step together
+_LONGEST = 1.2  # inches that the name of a slice may take
+_ASIDE = 0.3  # share of the distance between two slices over which the words of one step are spread
 _AROUND = 40  # characters of a usage on either side of the word
 MOST_WORDS = len(NAMED)
-"""Words in one picture; of more the most changed ones are drawn."""
+"""The most words in one picture; where there are more, the most changed ones are drawn."""
 
 
 @checked
@@ -62,7 +62,7 @@ def _paint_change(sheet: Sheet, report: ChangeReport, changes: Sequence[WordChan
         for step in change.steps
         for measure in _PANELS
     )
-    if above:  # the basic bootstrap's, see study/change.py
+    if above:  # possible with the basic bootstrap, see study/change.py
         note += " A mark above its line: chance is a part of the value, and the interval leaves it out."
     sheet.header("How far the usages of words moved", note)
     panels = sheet.panels(len(_PANELS), sharex=True)
@@ -126,8 +126,8 @@ def _name_sense(number: int, sense: Sense) -> str:
 
 
 def _draw_shares(panel: "Axes", counts: Sequence[int], totals: Sequence[int], place: tuple[int, int]) -> "Line2D":
-    """Draw the shares of one of several senses; a slice without usages has none."""
-    from scipy.stats import binomtest  # which scikit-learn, that found the senses, brought
+    """Draw the shares of one sense; a slice without usages has none. ``place``: its number, and that of all senses."""
+    from scipy.stats import binomtest  # installed with scikit-learn, which found the senses
 
     number, of = place
     aside = _ASIDE * ((number + 0.5) / of - 0.5)
@@ -142,7 +142,7 @@ def _draw_shares(panel: "Axes", counts: Sequence[int], totals: Sequence[int], pl
 
 
 def _name_places(sheet: Sheet, panel: "Axes", names: Sequence[Sequence[str]]) -> None:
-    """Name the slices or steps below, in lines; where one is too wide for its place, all stand upright."""
+    """Label the x axis with the slices or steps; where one label is too wide for its place, all stand upright."""
     shown = [[shortened(sheet.figure, line, _LONGEST, LEGEND_SIZE) for line in name] for name in names]
     place = (sheet.width - 1) / len(names)
     upright = any(width_of(sheet.figure, line, LEGEND_SIZE) > 0.9 * place for name in shown for line in name)
@@ -151,7 +151,7 @@ def _name_places(sheet: Sheet, panel: "Axes", names: Sequence[Sequence[str]]) ->
 
 
 def _draw_steps(panel: "Axes", change: WordChange, measure: str, place: tuple[int, int]) -> "Line2D":
-    """Draw the steps of one of several words, each above its name."""
+    """Draw the values and intervals of one word by step. ``place``: its number, and that of all words."""
     number, of = place
     aside = _ASIDE * ((number + 0.5) / of - 0.5)
     intervals = [getattr(step, measure) for step in change.steps]

@@ -21,8 +21,8 @@ _PANELS: tuple[tuple[Measure, str], ...] = (("cka", "CKA"), ("rsa", "RSA"), ("ne
 _CELL = 0.3  # inches, of which a number takes most
 _NUMBER_SIZE, _LABEL_SIZE = 6.5, 8.0
 _BESIDE = 1.0  # inches for the color bar and the names of the layers
-_LONGEST = 1.0  # inches of a name
-_LIGHT = 0.62  # from which value on numbers are black
+_LONGEST = 1.0  # inches that a name may take
+_LIGHT = 0.62  # the colors of higher values are so light that numbers on them are black
 
 
 @checked
@@ -34,7 +34,7 @@ def draw_comparison(
     width: float | None = None,
     height: float | None = None,
 ) -> "Figure":
-    """Draw a comparison on three panels: CKA, RSA and common neighbors of each pair of layers, the first's down.
+    """Draw a comparison on three panels: CKA, RSA and common neighbors of each pair of layers, the first set's as rows.
 
     ``comparison`` is what :func:`bertfeat.compare_features` gives. Colors go from 0 to 1 in every picture; where RSA
     is below 0, from its least value on. Cells without a value are gray. ``path``, ``axes`` and sizes: see

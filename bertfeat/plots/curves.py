@@ -1,6 +1,6 @@
 """Curves of training: the loss and score of a head by epoch, and the losses of a pre-training by step.
 
-Of what is drawn they take the parts that these protocols name, since the rooms that train import this one.
+Protocols name the parts of the records that are drawn, since the packages that train import this one.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class _EpochScores(TypedDict):
 
 
 class _HasName(Protocol):
-    """A model, or what a head reads of it."""
+    """A model, or the layers of it that a head reads."""
 
     @property
     def name(self) -> str: ...
@@ -93,7 +93,7 @@ def _paint_curves(sheet: Sheet, settings: _LearningHistory) -> None:
 
 
 class _StepLosses(Protocol):
-    """A point of the history."""
+    """A point of a pre-training's history."""
 
     @property
     def step(self) -> int: ...
@@ -105,7 +105,7 @@ class _StepLosses(Protocol):
     def anchor(self) -> float | None: ...
 
 
-class _Predicted(Protocol):
+class _HeldOutLosses(Protocol):
     """Scores of held-out sequences."""
 
     @property
@@ -128,16 +128,16 @@ class _PretrainingHistory(Protocol):
     @property
     def history(self) -> Sequence[_StepLosses]: ...
     @property
-    def before(self) -> _Predicted | None: ...
+    def before(self) -> _HeldOutLosses | None: ...
     @property
-    def after(self) -> _Predicted | None: ...
+    def after(self) -> _HeldOutLosses | None: ...
 
 
 @checked
 def draw_pretraining(
     record: _PretrainingHistory, path: str | Path | None = None, *, axes: Sequence[GivenAxes] | None = None
 ) -> "Figure":
-    """Draw the losses of a pre-training by step: of words, and those of pairs and of the anchor, a panel each.
+    """Draw the losses of a pre-training by step: predicted pieces, next sentences and anchor, each on its own panel.
 
     ``path`` and ``axes``: see :mod:`bertfeat.plots`.
 

@@ -31,10 +31,10 @@ _METADATA: Mapping[str, Mapping[str, str | None]] = {  # without dates, and with
     "svg": {"Creator": "bertfeat", "Date": None},
 }
 LEGEND_SIZE = 8.0
-_LEAST_AXES = 0.7  # inches, of the part that shows something
-_ROUNDING = 0.005  # inches, by which texts may seem to stand out
+_LEAST_AXES = 0.7  # inches: the least width and height of axes
+_ROUNDING = 0.005  # inches by which rounding may make texts seem to lie outside
 _TITLE_SIZE, _NOTE_SIZE = 10.5, 8.5
-_GAP = 0.05
+_GAP = 0.05  # inches below the title, and below the note
 _HANDLE = 0.45  # inches that a legend's line takes before its name
 MARGIN = 0.1  # inches that stay free around a picture
 
@@ -70,7 +70,7 @@ class Sheet:
 
     @contextmanager
     def plain_texts(self) -> Iterator[None]:
-        """Take no text that the block puts on given axes for a formula, whatever dollar signs a name has."""
+        """Keep texts that the block puts on given axes from being read as formulas, even if names have dollar signs."""
         from matplotlib.text import Text
 
         before = {id(text) for axes in self.given for text in axes.texts}
@@ -87,7 +87,7 @@ class Sheet:
 
     @property
     def height(self) -> float:
-        """Inches from top to bottom: of the figure, or of the lowest of the axes."""
+        """Inches from top to bottom: of the figure, or of the shortest of the axes."""
         if not self.given:
             return float(self.figure.get_figheight())
         return min(axes.get_window_extent().height for axes in self.given) / self.figure.dpi
@@ -202,12 +202,13 @@ def drawing(
 ) -> Iterator[Sheet]:
     """Yield an empty figure of that size in inches, or the given axes, and lay it out at the end of the block.
 
-    A figure is written to ``path``, if there is one. In the block matplotlib's own defaults hold, not the user's
-    settings, but for axes of theirs. ``texts`` are those that come from outside; fonts that know their characters are
-    looked for.
+    A figure is written to ``path``, if there is one. In the block bertfeat's style applies, on matplotlib's defaults;
+    the user's settings hold only for axes that they gave. ``texts`` are those that come from outside: fonts are chosen
+    that have their characters.
 
     Raises:
-        UsageError: the size is out of bounds, or too small for the texts; another form; or axes and a path.
+        UsageError: the size is out of bounds, or too small for the texts; the name's ending stands for no form; or both
+            axes and a path are given.
         MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
@@ -225,7 +226,7 @@ def drawing(
     for name, inches, least in zip(("wide", "high"), size, (_MIN_WIDTH, _MIN_HEIGHT), strict=True):
         if not least <= inches <= _MOST_INCHES:
             raise UsageError(f"a picture is {least:g} to {_MOST_INCHES:g} inches {name}, not {inches:g}")
-    is_text = path is not None and form_of(path) == "svg"  # the reader's fonts draw it
+    is_text = path is not None and form_of(path) == "svg"  # which is drawn with the fonts of whoever opens it
     fonts = choose_fonts(texts, warn=not is_text)
     with styled(fonts):
         figure = Picture(*size, fonts)
@@ -240,7 +241,7 @@ def drawing(
 
 
 def refuse_size(axes: object, width: float | None, height: float | None) -> None:
-    """Refuse a size where axes are given, whose figure has one."""
+    """Refuse a size where axes are given: their figure already has one."""
     for name, value in (("width", width), ("height", height)):
         if axes is not None and value is not None:
             remedy = f"leave out {parameter(name)}"
@@ -248,7 +249,7 @@ def refuse_size(axes: object, width: float | None, height: float | None) -> None
 
 
 def fair_height(inches: float) -> float:
-    """The height nearest to that which a picture may have."""
+    """The height nearest to ``inches`` that a picture may have."""
     return min(max(inches, _MIN_HEIGHT), _MOST_INCHES)
 
 
@@ -258,7 +259,7 @@ def _lay_out(figure: "Figure") -> None:
         _fit_labels(figure)
         if not _all_inside(figure):
             raise UserWarning
-    except UserWarning as error:  # matplotlib's, of a layout that does not work out, too
+    except UserWarning as error:  # also matplotlib's own, of a layout that does not work out
         width, height = figure.get_size_inches()
         raise UsageError(
             f"{width:g} × {height:g} inches are too few for the texts of this picture",

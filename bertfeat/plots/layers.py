@@ -38,9 +38,9 @@ def draw_layers(
     width: float | None = None,
     height: float | None = None,
 ) -> "Figure":
-    """Draw probes: a line each over the layers, the spread of the folds, its baseline dashed.
+    """Draw probes: for each a line over the layers, with the spread of its folds, and its baseline dashed.
 
-    ``probes`` are what :func:`bertfeat.probe_layers` gives, or files of what ``bertfeat probe --json`` printed.
+    ``probes`` are what :func:`bertfeat.probe_layers` gives, or files with the output of ``bertfeat probe --json``.
     Combinations of layers stand to the right of the single ones. ``path``, ``axes`` and sizes: see
     :mod:`bertfeat.plots`.
 
@@ -99,7 +99,7 @@ def _draw_probe(
     number, of = place
     color, marker = NAMED[number % len(NAMED)], MARKERS[number % len(MARKERS)]
     line = _LINES[number // len(NAMED) % len(_LINES)]
-    aside = 0.12 * (number - (of - 1) / 2) * min(1.0, 4 / of)  # of the distance of two layers
+    aside = 0.12 * (number - (of - 1) / 2) * min(1.0, 4 / of)  # as a share of the distance between two layers
     for joined, layers in (
         (line, [probe for probe in report.layers if probe.layer is not None]),
         ("", [probe for probe in report.layers if probe.layer is None]),
@@ -204,7 +204,7 @@ def _draw_rows(axes: "Axes", table: LayerTable, columns: list[str], transforms: 
     return handles
 
 
-_PAPERS = "D"  # the mark of the paper's numbers
+_PAPER_MARKER = "D"  # matplotlib's diamond, for the paper's numbers alone
 
 
 class _RowScores(Protocol):
@@ -228,7 +228,7 @@ class _TableScores(Protocol):
     @property
     def measure(self) -> str: ...
     @property
-    def purpose(self) -> str: ...  # "tag"
+    def purpose(self) -> str: ...  # a verb for the title, such as "tag"
     @property
     def rows(self) -> Sequence[_RowScores]: ...
 
@@ -245,7 +245,7 @@ class _Panel:
 def draw_table7(
     table: _TableScores, path: str | Path | None = None, *, axes: Sequence[GivenAxes] | None = None
 ) -> "Figure":
-    """Draw Table 7: a dot a seed, a bar at their mean, and beside them the paper's numbers in gray.
+    """Draw Table 7: one dot per seed, a bar at their mean, and beside them the paper's numbers in gray.
 
     ``table`` is a :class:`bertfeat.learning.HeadTable`. There is a panel for the development set, one for the test set
     and one for the paper, where there are such scores. ``path`` and ``axes``: see :mod:`bertfeat.plots`.
@@ -263,7 +263,7 @@ def draw_table7(
         drawn = sheet.panels(1, len(panels), sharey=True)
         for place, panel in zip(drawn, panels, strict=True):
             _draw_panel(place, panel)
-            place.set_xlabel(f"{'span F1' if panel.marker == _PAPERS else table.measure}, %")
+            place.set_xlabel(f"{'span F1' if panel.marker == _PAPER_MARKER else table.measure}, %")
         shown = [wrapped(sheet.figure, title, 2.0, LEGEND_SIZE, lines=2) for title in titles]
         drawn[0].set_yticks(range(len(titles)), shown)
         drawn[0].set_ylim(len(titles) - 0.4, -0.6)
@@ -271,14 +271,14 @@ def draw_table7(
 
 
 def _panels(table: _TableScores) -> list[_Panel]:
-    """The development set, the test set and the paper's numbers, those that there are."""
+    """The panels: development set, test set and the paper's numbers, the latter two only where there are scores."""
     dev = tuple(tuple(100 * value for value in result.dev) for result in table.rows)
     test = tuple(tuple(100 * value for value in result.test) for result in table.rows)
     paper = tuple(() if result.paper is None else (result.paper,) for result in table.rows)
     panels = [
         _Panel("development set", dev, NAMED[0], "o"),
         _Panel("test set", test, NAMED[1], "s"),
-        _Panel("in the paper", paper, NO_VALUE, _PAPERS),
+        _Panel("in the paper", paper, NO_VALUE, _PAPER_MARKER),
     ]
     return [panels[0], *(panel for panel in panels[1:] if any(panel.values))]
 
@@ -286,7 +286,7 @@ def _panels(table: _TableScores) -> list[_Panel]:
 def _table_note(table: _TableScores, panels: Sequence[_Panel]) -> str:
     seeds = max((len(result.dev) for result in table.rows), default=0)
     note = f"A dot is a run, a bar the mean of {seeds} seeds." if seeds > 1 else "A dot is a run."
-    if any(panel.marker == _PAPERS for panel in panels):
+    if any(panel.marker == _PAPER_MARKER for panel in panels):
         note += " The paper's numbers are of BERT base (cased) on the development set of CoNLL-2003: other data."
     return note
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_POINTS = 20_000
-_FEWEST = 3
-_BATCH = 4096
-_SEED = 4171
+_FEWEST = 3  # points of a map
+_BATCH = 4096  # rows that are read at a time
+_SEED = 4171  # of t-SNE and UMAP
 _METHOD_NAMES: Mapping[str, str] = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
 
 
@@ -49,9 +49,9 @@ def draw_map(
 ) -> "Figure":
     """Draw the vectors of a document column as points, by PCA, t-SNE or UMAP, colored by a kept column.
 
-    Without a ``column`` it is the last layer, stored or derived, where one pooling has it, else the only one. At most
-    ``points`` documents are drawn, an even sample of all; their colors are decided from all. ``path``, ``axes`` and
-    sizes: see :mod:`bertfeat.plots`.
+    ``column`` is by default the last layer, stored or derived, if exactly one pooling has it, else the only document
+    column. At most ``points`` documents are drawn, an even sample of all; their colors are decided from all. ``path``,
+    ``axes`` and sizes: see :mod:`bertfeat.plots`.
 
     Raises:
         FeatureSetError: vectors that are not finite.
@@ -131,7 +131,7 @@ def map_documents(
 
 
 def _document_column(features: FeatureSet, column: str | None) -> ReadableColumn:
-    """The column of that name or recipe among those of documents; without one, of the layers that search best."""
+    """The document column of that name or recipe; where neither is given, that of the layers that search best."""
     stored = [known for known in features.columns if known.pooling.per_document]
     if not stored:
         remedy = f"extract some with {parameter('pooling', 'mean')}"
@@ -180,7 +180,7 @@ def _sample_documents(features: FeatureSet, column: str, points: int, names: Seq
 
 
 def _places_in_batch(numbers: NDArray[np.int64], start: int, length: int) -> NDArray[np.int64]:
-    """The places in a batch of the documents ``numbers`` that are in it."""
+    """The places in a batch, which begins at document ``start``, of those documents of ``numbers`` that are in it."""
     return numbers[(numbers >= start) & (numbers < start + length)] - start
 
 
@@ -204,7 +204,7 @@ class _Projection:
     """Vectors laid out in the plane."""
 
     flat: NDArray[np.float64]  # [n, 2]
-    shares: tuple[float, float] | None  # of the variance, that each dimension keeps, under PCA
+    shares: tuple[float, float] | None  # of the variance that each dimension keeps; only under PCA
 
     @property
     def explained(self) -> float | None:
@@ -231,16 +231,16 @@ def _tsne(vectors: NDArray[np.float32]) -> _Projection:
 def _umap(vectors: NDArray[np.float32]) -> _Projection:
     """UMAP by umap-learn, initialized by the PCA."""
     with needed_library("UMAP needs umap-learn", "bertfeat[umap]"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ImportWarning)  # that there is no TensorFlow
+        warnings.simplefilter("ignore", ImportWarning)  # umap-learn warns that there is no TensorFlow
         library = importlib.import_module("umap")
     neighbors = min(15, len(vectors) - 1)
-    # a seed makes umap-learn use one thread; said here, or it warns
+    # with a seed umap-learn uses one thread; without n_jobs=1 it warns of that
     reducer = library.UMAP(n_neighbors=neighbors, init=_start(vectors), random_state=_SEED, n_jobs=1)
     return _Projection(np.asarray(reducer.fit_transform(vectors), np.float64), None)
 
 
 def _start(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The PCA with a spread of one, where t-SNE and UMAP begin."""
+    """The layout from which t-SNE and UMAP begin: PCA, scaled to a standard deviation of 1 in the first dimension."""
     flat = _pca(vectors).flat
     spread = flat[:, 0].std()
     if not spread > 0:

@@ -19,14 +19,14 @@ from bertfeat.plots.palette import NAMED
 from bertfeat.plots.texts import one_line
 
 _FREQUENT = len(NAMED) - 1  # values with a color of their own, where there are more values than colors
-MOST_VALUES = 100_000  # different ones that are counted
-_LEAST_SHARE = 0.2  # of the documents with a value, that the values with a color must have
+MOST_VALUES = 100_000  # different ones that are counted at most
+_LEAST_SHARE = 0.2  # of the documents with a value: the values that get a color must cover at least this share
 
 OTHER, NONE = -1, -2
 """Codes of a document whose value has no color of its own, and of one without a value."""
 
-_AS_NAMES = ":string"
-_BATCH = 8192
+_AS_NAMES = ":string"  # after a column's name: take its numbers for names
+_BATCH = 8192  # rows that are read at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class NameColors:
 
     column: str
     frequent: tuple[str, ...]
-    others: int  # further different values, all in one grey
+    others: int  # number of further different values, all in one gray
 
     def codes(self, values: Sequence[Value]) -> NDArray[np.int64]:
         """The place of each value among the frequent ones, or :data:`OTHER` or :data:`NONE`."""
@@ -109,7 +109,7 @@ def decide_colors(features: FeatureSet, spec: str) -> NameColors | NumberScale:
     """Look through a kept column, ``row`` or ``id`` of the whole set, and assign colors to its values.
 
     Numbers get a scale; ``COL:string`` takes them for names. Of more than ten names the nine most frequent get a
-    color; of equally frequent ones those first in the order of characters.
+    color; of equally frequent ones, those that sort first.
 
     Raises:
         UsageError: there is no such column, or it has too many different names for colors.

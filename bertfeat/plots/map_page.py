@@ -29,11 +29,11 @@ from bertfeat.plots.texts import number_labels, one_line
 
 PAGE = "html"
 MOST_TEXT = 1000  # characters of a text that the page carries
-_MOST_VALUE = 200  # and of another value
-_DIGITS = 6  # of a coordinate
-_EXACT = 2**53  # JavaScript's numbers are floats
+_MOST_VALUE = 200  # characters of another value
+_DIGITS = 6  # significant ones of a coordinate
+_EXACT = 2**53  # up to which JavaScript, whose numbers are floats, holds every integer
 _TEMPLATES = Path(__file__).parent / "page"
-_SCRIPTS = ("draw.js", "move.js", "panel.js")  # one script in the page
+_SCRIPTS = ("draw.js", "move.js", "panel.js")  # joined into one script in the page
 _TEXTS = ("text", "pair")
 _SCRIPT_SIGNS = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
@@ -115,7 +115,7 @@ def _legend_group(content: DocumentMap, code: int) -> dict[str, object]:
 
 
 def _page_value(value: Value, name: str) -> Value:
-    """A value as JSON and JavaScript hold it: long ones cut, and numbers beyond a float's as text."""
+    """A value as JSON and JavaScript can hold it: long texts cut; numbers not finite or beyond 2**53 as text."""
     if isinstance(value, str):
         most = MOST_TEXT if name in _TEXTS else _MOST_VALUE
         return value if len(value) <= most else f"{value[: most - 1]}…"

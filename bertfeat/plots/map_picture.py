@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 7.0  # inches: the text of a journal's page
-_BESIDE = 5.0  # inches, from which on the legend stands beside the map, not below it
+WIDTH = 7.0  # inches: the width of the text on a journal's page
+_BESIDE = 5.0  # inches of width from which the legend stands beside the map, not below it
 _HANDLE = 0.3  # inches that a legend's dot takes before its name
-_VECTORS = 20_000  # points; more are drawn as dots even in pdf and svg, or no program would open those
+_MOST_VECTOR_DOTS = 20_000  # more are rasterized even in pdf and svg, or no program would open those
 
 
 def draw_points(
@@ -29,7 +29,7 @@ def draw_points(
     width: float | None,
     height: float | None,
 ) -> "Figure":
-    """Draw a map; what is left out of its size is chosen to fit.
+    """Draw a map; a width or height of None is chosen to fit.
 
     Raises:
         UsageError: a size that does not fit the texts.
@@ -71,12 +71,12 @@ def _paint_map(sheet: Sheet, content: DocumentMap, *, fixed_height: bool) -> Non
 
 
 def _scatter(axes: "Axes", content: DocumentMap, room: float) -> None:
-    """Grey dots below, the colored ones above them in no order, so that no color hides another."""
+    """Draw gray dots below, and the colored ones above them in random order, so that no color hides another."""
     from matplotlib.colors import LinearSegmentedColormap
 
     codes, numbers = content.codes(), content.numbers()
     size, alpha = _dots(room, len(codes))
-    dot = partial(axes.scatter, s=size, alpha=alpha, linewidths=0.0, rasterized=len(codes) > _VECTORS)
+    dot = partial(axes.scatter, s=size, alpha=alpha, linewidths=0.0, rasterized=len(codes) > _MOST_VECTOR_DOTS)
     dot(*content.flat[codes == OTHER].T, color=OTHERS)
     dot(*content.flat[codes == NONE].T, color=NO_VALUE, marker="x", linewidths=max(0.4, size**0.5 / 8))
     order = np.random.default_rng(4171).permutation(np.flatnonzero(codes >= 0))
@@ -101,7 +101,7 @@ def _dots(room: float, count: int) -> tuple[float, float]:
 
 
 def _legend_codes(content: DocumentMap) -> list[int]:
-    """The groups that are named: those drawn, the frequent ones first; of a scale only what has no number."""
+    """The groups in the legend: those drawn, the frequent ones first; with a scale, only points without a number."""
     if content.coloring is None:
         return []
     drawn = set(content.codes().tolist())
@@ -119,7 +119,7 @@ def _count_legend_columns(figure: "Figure", labels: Sequence[str]) -> int:
 def _legend(
     sheet: Sheet, content: DocumentMap, codes: Sequence[int], labels: Sequence[str], columns: int, top: float | None
 ) -> None:
-    """A legend at the upper right, below ``top``; else below the map, or on the axes that were given."""
+    """Draw the legend at the upper right, below ``top``; without it below the map, or on the axes that were given."""
     from matplotlib.lines import Line2D
 
     looks = {OTHER: ("o", OTHERS), NONE: ("x", NO_VALUE)} | {at: ("o", color) for at, color in enumerate(NAMED)}

@@ -1,6 +1,6 @@
 """Colors for white and for dark backgrounds, distinguishable with and without color blindness.
 
-The ten were found by search, from hues that have names, in the manner of Petroff (2021, arXiv:2107.02270): as far
+The ten in NAMED were found by search, from hues that have names, as by Petroff (2021, arXiv:2107.02270): as far
 apart as can be, in CAM02-UCS and in OKLab, under normal sight and under simulated deuteranopia, protanopia and
 tritanopia (Machado, Oliveira and Fernandes 2009), but none so light that it vanishes on white. Their smallest distance
 in CAM02-UCS is 15.5 and their smallest contrast 2.4 to 1; of Petroff's own ten, 14.5 and 1.6 to 1.
@@ -42,7 +42,7 @@ SCALE_ON_DARK = ("#3b528b", "#2f6b8e", "#26828e", "#1f988b", "#28ae80", "#4ec36b
 """The same on :data:`DARK_PAPER`: viridis from 0.25 to 1, without its dark end."""
 
 OTHERS = "#b9b9b9"  # values that have no color of their own
-NO_VALUE = "#6e6e6e"  # always with a cross for a dot
+NO_VALUE = "#6e6e6e"  # for points, always with a cross in place of a dot
 OTHERS_ON_DARK = "#5f636b"
 NO_VALUE_ON_DARK = "#b4b4b4"
 DARK_PAPER = "#16181d"

@@ -11,8 +11,8 @@ from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-DPI = 300  # dots an inch: what journals ask of a picture in dots
-_SHOWN = 100  # dots an inch on a screen
+DPI = 300  # dots per inch: the resolution that journals ask for
+_SHOWN = 100  # dots per inch on a screen
 
 _STYLE: dict[str, object] = {
     "font.family": ["sans-serif"],  # an SVG lists it last, after the chosen fonts
@@ -40,12 +40,12 @@ _STYLE: dict[str, object] = {
     "svg.hashsalt": "bertfeat",  # else every file gets other ids
     "pdf.fonttype": 42,
 }
-_DRAWING = threading.RLock()  # matplotlib's settings are the process's
+_DRAWING = threading.RLock()  # matplotlib's settings are those of the whole process
 
 
 @contextmanager
 def styled(fonts: Sequence[str]) -> Iterator[None]:
-    """Apply the pictures' style, with these fonts, instead of the user's in the block."""
+    """Apply the pictures' style, with these fonts, in place of the user's settings within the block."""
     with _DRAWING, matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # choose_fonts() warns once
         warnings.filterwarnings("error", message="constrained_layout not applied")

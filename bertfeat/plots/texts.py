@@ -1,5 +1,6 @@
-"""Texts of pictures: made safe to show, wrapped and shortened to the width that they are drawn with, and in fonts that
-know their characters, whatever the script.
+"""Texts of pictures: made safe to show, wrapped or shortened to a width, and set in fonts that have their characters.
+
+They may be in any script.
 """
 
 import logging
@@ -11,11 +12,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MOST = 300  # characters of a name that are looked at
-_LINE = 1.25  # height of a line, in its own size
-_POINTS = 72  # an inch has
+_MOST = 300  # characters of a text that are shown
+_LINE = 1.25  # height of a line, as a multiple of its font size
+_POINTS = 72  # in an inch
 _PLAIN = 1e12  # from which on whole numbers are written with an exponent
-_TURNS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])  # they reverse the text after them
+_TURNS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])  # bidi controls: they may reverse texts
 
 _FONT = "DejaVu Sans"
 """matplotlib brings it along, so that a picture looks the same everywhere."""
@@ -57,12 +58,12 @@ def width_of(figure: "Figure", text: str, size: float) -> float:
 
 
 def height_of(lines: int, size: float) -> float:
-    """The height of so many lines of text of that size in points, in inches."""
+    """The height, in inches, of ``lines`` lines of text of that size in points."""
     return lines * size * _LINE / _POINTS
 
 
 def shortened(figure: "Figure", text: str, width: float, size: float) -> str:
-    """A name in one line of at most ``width`` inches: what is too much is left out of its middle."""
+    """A text in one line of at most ``width`` inches; one that is too long loses its middle."""
     text = one_line(text)
     if width_of(figure, text, size) <= width:
         return text
@@ -137,7 +138,7 @@ def choose_fonts(texts: Iterable[str], paths: Sequence[str] | None = None, *, wa
 
 @cache
 def _characters(path: str) -> frozenset[int]:
-    """The code points that a font file knows; none, if it cannot be read or is made of dots."""
+    """The code points that a font file has; none if it cannot be read, is a bitmap font, or has placeholders alone."""
     from matplotlib.ft2font import FT2Font
 
     try:

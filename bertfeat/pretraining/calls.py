@@ -1,4 +1,4 @@
-"""One call from a corpus to a pre-trained model, and one that says beforehand what it would take."""
+"""Pre-training in one call, from a corpus to a model; and an estimate beforehand of the time that it would take."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -48,12 +48,12 @@ def pretrain_model(
     picture: bool = True,
     progress: ProgressOption[PretrainingProgress] = None,
 ) -> PretrainingReport:
-    """Pre-train a model on a corpus, from scratch or from ``model`` on; ``folder`` gets a model of Hugging Face.
+    """Pre-train a model on a corpus, from scratch or from ``model`` on; ``folder`` gets it in Hugging Face's format.
 
-    A document of the corpus is: consecutive rows with one value in ``document_column``; else, in text files, what
-    blank lines separate; else a file. ``picture``: draw ``curves.png`` too. An interrupted training goes on from its
-    last checkpoint, which is written every ``checkpoint_minutes`` and after the last step; the weights are then those
-    of one that was not interrupted.
+    A document of the corpus is: consecutive rows with one value in ``document_column``; else, in text files, the rows
+    between blank lines; else a file. ``picture``: draw ``curves.png`` too. An interrupted training resumes from its
+    last checkpoint, which is written every ``checkpoint_minutes`` and after the last step; the weights are then the
+    same as without the interruption.
 
     Raises:
         CorpusError: an empty corpus, one that is too small, or of one document where there have to be several.
@@ -69,15 +69,15 @@ def pretrain_model(
         raise UsageError(
             "this cannot be right", where=parameter("checkpoint_minutes", checkpoint_minutes), remedy=remedy
         )
-    folder, where = Path(folder), single_device(device, "pre-training")
-    going_on, resolved = _resolved(model, revision, settings, where)
-    if going_on is not None and real_path(going_on.folder) == real_path(folder):
+    folder, torch_device = Path(folder), single_device(device, "pre-training")
+    start_model, resolved = _resolve_start(model, revision, settings, torch_device)
+    if start_model is not None and real_path(start_model.folder) == real_path(folder):
         problem = "the starting model lies there, and would be overwritten"
         raise UsageError(problem, where=folder, remedy=f"name another folder with {parameter('folder')}")
     texts = CorpusTexts(corpus, corpus_settings or CorpusSettings(), document_column)
     with hold_result_folder(folder, ResultKind.MODEL), silence_transformers(), keep_random_state():
         with telling(progress) as tell:
-            run = PretrainingRun(texts, folder, resolved, going_on, where, checkpoint_minutes, tell)
+            run = PretrainingRun(texts, folder, resolved, start_model, torch_device, checkpoint_minutes, tell)
             report = run.run(overwrite=overwrite)
         if not picture:
             return report
@@ -85,23 +85,24 @@ def pretrain_model(
         return replace(report, warnings=(*report.warnings, *unable))
 
 
-def _resolved(
+def _resolve_start(
     model: str | Path | None, revision: str | None, settings: PretrainingSettings | None, device: torch.device
 ) -> tuple[Model | None, PretrainingSettings]:
+    """The starting model, if there is one, and the settings with all that was left open decided."""
     if model is None and revision is not None:
         raise UsageError(f"{parameter('revision')} is of a model, and none is given", remedy="leave it out")
-    going_on = None if model is None else find_model(model, revision=revision)
-    resolved = (settings or PretrainingSettings()).resolved(from_scratch=going_on is None)
+    start_model = None if model is None else find_model(model, revision=revision)
+    resolved = (settings or PretrainingSettings()).resolved(from_scratch=start_model is None)
     precision = resolve_precision(resolved.precision, device)
-    return going_on, replace(resolved, precision="bf16" if precision is Precision.BF16 else "fp32")
+    return start_model, replace(resolved, precision="bf16" if precision is Precision.BF16 else "fp32")
 
 
 # ── an estimate ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_ROWS = 20_000  # that are looked at
-_CHARACTERS = 4_000_000
-SECONDS_MEASURED = 10.0  # of measuring
+_ROWS = 20_000  # that are read at most
+_CHARACTERS = 4_000_000  # after which reading stops
+SECONDS_MEASURED = 10.0  # for which the speed is measured
 
 
 @displayed
@@ -134,17 +135,18 @@ def estimate_pretraining(
     Raises:
         CorpusError, ModelError, UsageError: as :func:`pretrain_model`.
     """
-    where = single_device(device, "pre-training")
-    going_on, resolved = _resolved(model, revision, settings, where)
+    torch_device = single_device(device, "pre-training")
+    start_model, resolved = _resolve_start(model, revision, settings, torch_device)
     texts = CorpusTexts(corpus, corpus_settings or CorpusSettings(), document_column)
     rows = list(_first_rows(texts))
     fraction = max(texts.fraction, 1e-9)
-    # where these are not the whole corpus, a new model has embeddings for all pieces that were asked for
+    # a part of the corpus may have fewer pieces; the new model then has embeddings for all that were asked for
     room = None if fraction >= 1 else resolved.vocabulary
     with silence_transformers(), keep_random_state(), tempfile.TemporaryDirectory() as scratch_dir:
-        material = prepare_material(Path(scratch_dir), lambda _: rows, replace(resolved, held_out=0.0), going_on, room)
-        module = start_network(resolved, going_on, material.tokenizer.size, where).module
-        task = make_task(material, module, going_on)
+        measured = replace(resolved, held_out=0.0)
+        material = prepare_material(Path(scratch_dir), lambda _: rows, measured, start_model, room)
+        module = start_network(resolved, start_model, material.tokenizer.size, torch_device).module
+        task = make_task(material, module, start_model)
         seconds, tokens = seconds_a_step(task, SECONDS_MEASURED)
     sequences = max(1, round(len(task.examples) / fraction * (1 - resolved.held_out)))
     steps = resolved.steps or steps_of_epochs(resolved, sequences)

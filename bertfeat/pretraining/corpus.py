@@ -1,6 +1,6 @@
-"""The corpus of a pre-training: its texts, their pieces in flat files, and what of them is held out.
+"""The corpus of a pre-training: its texts, their pieces in flat files, and the part that is held out.
 
-The files are mapped into memory: what is read of them is all that takes room. ``pieces.bin`` has all pieces, one
+The files are mapped into memory, so that only parts that are read take up room. ``pieces.bin`` has all pieces, one
 document after the other, 4 bytes each, of which the highest bit says that a piece continues a word. ``sentences.bin``
 and ``documents.bin`` say at which pieces sentences and documents begin.
 """
@@ -36,10 +36,10 @@ class CorpusText:
 
 
 class CorpusTexts:
-    """The texts of a corpus, from its start any number of times.
+    """The texts of a corpus, which can be read from the start any number of times.
 
-    A document is: consecutive rows with one value in ``document_column``; else, in text files, what blank lines
-    separate; else a file. After a reading, ``failed``, ``first_failure`` and ``digest`` are those of its rows.
+    A document is: consecutive rows with one value in ``document_column``; else, in text files, the rows between blank
+    lines; else a file. After a reading, ``failed``, ``first_failure`` and ``digest`` are those of its rows.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ CONTINUES = np.uint32(1 << 31)
 """Marks a piece that continues the word of the piece before it."""
 
 _ID = np.uint32(CONTINUES - 1)
-_ROWS = 1000  # that are tokenized at a time
+_ROWS = 1000  # rows that are tokenized at a time
 _BLOCK = 1 << 22  # pieces that are counted at a time
 _ENDS, _CLOSERS = ".!?…。！？", "\"'”’)]»」』"
 STORE_FILES = ("pieces.bin", "sentences.bin", "documents.bin")
@@ -156,7 +156,7 @@ class TokenStore:
         return np.asarray(self.pieces[start:end] < CONTINUES)
 
     def counts(self, start: int, end: int, size: int) -> Positions:
-        """Number of times that each id occurs in a range, of which a block is read at a time. Shape: ``[V]``."""
+        """Number of times that each id occurs in a range, which is read in blocks. Shape: ``[V]``."""
         counts = np.zeros(size, np.int64)
         for at in range(start, end, _BLOCK):
             counts += np.bincount(self.ids(at, min(at + _BLOCK, end)), minlength=size)
@@ -198,14 +198,15 @@ def write_tokens(texts: Iterable[CorpusText], tokenizer: FastTokenizer, folder: 
 
 @dataclass(frozen=True, slots=True)
 class _MarkingReader:
-    """A tokenizer that marks the pieces that continue a word, in their ids."""
+    """A tokenizer that marks the pieces that continue a word by :data:`CONTINUES` in their ids."""
 
     tokenizer: FastTokenizer
 
     def pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
         """Split texts into pieces."""
         result = []
-        for encoding in self.tokenizer.encode_batch(list(texts), add_special_tokens=False):  # the fast one has no words
+        # encode_batch_fast gives no word ids
+        for encoding in self.tokenizer.encode_batch(list(texts), add_special_tokens=False):
             ids = np.array(encoding.ids, np.uint32)
             words = np.array([-1 if word is None else word for word in encoding.word_ids], np.int64)
             ids[1:][(words[1:] == words[:-1]) & (words[1:] >= 0)] |= CONTINUES
@@ -235,7 +236,7 @@ class SentenceCutter:
         return np.array(list(self._shortened(starts.tolist(), pieces)), np.int64)
 
     def _shortened(self, starts: list[int], pieces: NDArray[np.uint32]) -> Iterator[int]:
-        """Starts between which there are at most as many pieces as are allowed, at words where that can be."""
+        """Starts of sentences of at most ``longest`` pieces: longer ones are cut, before a word where possible."""
         for start, end in zip(starts, [*starts[1:], len(pieces)], strict=True):
             yield start
             while end - start > self._longest:
@@ -259,7 +260,7 @@ def _table(tokenizer: FastTokenizer, signs: str, size: int) -> NDArray[np.bool_]
 
 
 _FEWEST_WHOLE = 20
-"""Held-out documents below which the ends of all documents are held out in place of some whole ones."""
+"""The fewest whole documents that are held out; where the share gives fewer, the ends of documents are held out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,14 +305,14 @@ def split_corpus(store: TokenStore, share: float, seed: int) -> CorpusSplit:
     if share == 0:
         return CorpusSplit(documents, documents.where(np.zeros(len(documents), bool)), "nothing")
     enough = share * len(documents) >= _FEWEST_WHOLE
-    found = _whole(documents, share, seed) if enough else _tails(store, documents, share)
+    found = _hold_out_whole(documents, share, seed) if enough else _hold_out_ends(store, documents, share)
     if not len(found.held_out) or not len(found.training):
         problem = f"the corpus is too small to hold out {share:g} of it"
         raise CorpusError(problem, remedy=f"give more text, or {parameter('held_out', 0)}")
     return found
 
 
-def _whole(documents: DocumentRanges, share: float, seed: int) -> CorpusSplit:
+def _hold_out_whole(documents: DocumentRanges, share: float, seed: int) -> CorpusSplit:
     count = round(share * len(documents))
     held = np.zeros(len(documents), bool)
     held[np.random.default_rng(np.random.SeedSequence((seed, 0))).choice(len(documents), count, replace=False)] = True
@@ -319,8 +320,8 @@ def _whole(documents: DocumentRanges, share: float, seed: int) -> CorpusSplit:
     return CorpusSplit(documents.where(~held), documents.where(held), described)
 
 
-def _tails(store: TokenStore, documents: DocumentRanges, share: float) -> CorpusSplit:
-    """The sentences in the last share of each document, at least one; none of a document of one sentence."""
+def _hold_out_ends(store: TokenStore, documents: DocumentRanges, share: float) -> CorpusSplit:
+    """Hold out the sentences from that in which the last share of a document begins; none if these are all it has."""
     wanted = documents.ends - np.maximum(1, (share * documents.lengths).astype(np.int64))
     at = np.searchsorted(store.sentences, wanted, side="right") - 1
     cuts = np.asarray(store.sentences)[at]
@@ -332,7 +333,7 @@ def _tails(store: TokenStore, documents: DocumentRanges, share: float) -> Corpus
 
 
 def refuse_few_pairs(held_out: DocumentRanges, share: float) -> None:
-    """Refuse held-out pieces that give no pairs of segments."""
+    """Refuse held-out ranges of which fewer than two have two pieces: they give no pairs of segments."""
     if len(held_out) and (held_out.lengths >= 2).sum() < 2:
         problem = f"the {share:g} of the corpus that is held out is of one document, and next sentences need two"
         raise CorpusError(problem, remedy=f"give a larger {parameter('held_out')}, or {parameter('held_out', 0)}")

@@ -1,9 +1,9 @@
 """Training examples: sequences drawn from a corpus, pieces of them masked, and the batches that models take.
 
-Devlin et al. 2019, section 3.1 and appendices A.1 and A.2. A sequence has one segment, or two, of which the second half
-of the time is not the next one; 15 % of the pieces are predicted, and of these 80 % become ``[MASK]``, 10 % a random
-piece, and 10 % stay as they are. What sequence ``number`` of an epoch is follows from the seed, the epoch and the
-number alone, so that any of them can be made at any time.
+Devlin et al. 2019, section 3.1 and appendices A.1 and A.2. A sequence has one segment or two; half of the time, the
+second one does not follow the first. 15 % of the pieces are predicted, and of these 80 % become ``[MASK]``, 10 % a
+random piece, and 10 % stay as they are. The seed, the epoch and a sequence's number in it alone decide what the
+sequence is, so that any of them can be made at any time.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from bertfeat.pretraining.settings import MaskShares, Objective, PretrainingSett
 SHORTER = 0.1
 """Share of the sequences that are of a random length, as in the paper's code (``short_seq_prob``)."""
 
-_ORDER, _DRAW = 1, 3  # what a random number is for
+_ORDER, _DRAW = 1, 3  # parts of a seed that say what random numbers are for; corpus.py uses 0, training.py 4
 
 Segment = tuple[int, int]
 """The range of a segment's pieces in the store: its start, and its end, exclusive."""
@@ -42,8 +42,8 @@ class Segments:
 class SegmentDrawer:
     """Draws the segments of sequences from ranges of a store.
 
-    An epoch has as many sequences as are needed to read each document once; they lie evenly over it, from another
-    place on in each epoch.
+    An epoch has as many sequences as are needed to read each document once; they are spread evenly over each document,
+    and shifted anew in each epoch.
     """
 
     def __init__(self, store: TokenStore, ranges: DocumentRanges, objective: Objective, length: int, seed: int) -> None:
@@ -90,7 +90,8 @@ class SegmentDrawer:
     def _position(self, document: int, number: int) -> int:
         """Return the rough start of sequence ``number`` of a document: evenly spread, shifted anew in each epoch.
 
-        Of those that would run over the document's end the last half begin at its start, which few others reach.
+        One with room for less than half a sequence before the document's end begins at the document's start instead,
+        which few others reach.
         """
         start, end = int(self._ranges.starts[document]), int(self._ranges.ends[document])
         place = (number + float(self._shifts[document])) / int(self._counts[document])
@@ -98,7 +99,7 @@ class SegmentDrawer:
         return start if end - position < self._room // 2 else position
 
     def _stretch(self, document: int, position: int, length: int) -> Segment:
-        """Up to so many pieces from the sentence around a position on, or from an earlier one near the end."""
+        """Up to ``length`` pieces from the start of the sentence around a position, or an earlier one near the end."""
         lowest, highest = int(self._ranges.starts[document]), int(self._ranges.ends[document])
         sentences = self._store.sentences
         start = int(sentences[np.searchsorted(sentences, position, side="right") - 1])
@@ -150,7 +151,7 @@ Ids = NDArray[np.int64]
 class Masker:
     """Draws the pieces of a sequence that are predicted.
 
-    ``rate`` is their share; ``ordinary`` says of each id of the vocabulary whether it is no special token, ``[V]``.
+    ``rate`` is their share; ``ordinary`` is true for each id of the vocabulary that is not a special token, ``[V]``.
     """
 
     def __init__(
@@ -164,8 +165,8 @@ class Masker:
         """The ids that the model sees, and the labels: the ids of the predicted pieces. Shapes: ``[T]``.
 
         ``starts``: whether a piece begins a word. Special tokens are never predicted. The number of predicted pieces
-        is the rate times that of all, rounded up or down by chance, and at least 1. With ``whole_words`` as many
-        words as have that many pieces in all, taken in random order.
+        is the rate times that of all, rounded up or down by chance, and at least 1. With ``whole_words`` they are
+        whole words in random order, with as many pieces in all, or fewer where the last words do not fit.
         """
         places = np.flatnonzero(self._ordinary[ids])
         labels = np.full(len(ids), UNPREDICTED, np.int64)
@@ -197,7 +198,7 @@ class Masker:
 
 @dataclass(frozen=True, slots=True)
 class ContextFreeGuesses:
-    """The chances of each piece in the places that are predicted: by Bayes' rule, from how masking made what is seen.
+    """The probabilities of each piece in the predicted places, by Bayes' rule from the mask shares and the seen piece.
 
     A piece that is seen was kept, or drawn in place of another one: its chance is ``copied + drawn * frequency``, that
     of any other ``drawn * frequency``, both over ``copied + drawn``. Where a piece is masked nothing can be copied.
@@ -268,7 +269,7 @@ class Example:
 class SequenceExamples(Sequence[Example]):
     """The examples of a training in their order, each made when it is asked for.
 
-    Number i is sequence i mod n of epoch i // n, where an epoch has n.
+    Number i is sequence i mod n of epoch i // n, where n is the number of sequences of an epoch.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Losses of transformers' own models: of a batch in training, and over the sequences that are held out.
 
-The head for masked words is the widest product of a small model, and most pieces are not predicted. So only the hidden
-states of the predicted ones are given to it: the loss is the same, a mean over these pieces.
+In a small model the head for masked words is the largest matrix product, and most pieces are not predicted. So it gets
+only the hidden states of the predicted ones: the loss is the same, a mean over these pieces.
 """
 
 import math
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class Anchor:
-    """The model as it was before it went on, and the weight of the distance from its vectors.
+    """The starting model as it was before the training, and the weight of the distance from its vectors.
 
-    The loss gets ``weight · mean(1 - cos(new, old))``: ``old`` is the pooled last layer of the model as it was, of the
-    sequence without masks and without dropout; ``new`` that of the model that learns, of the sequence as it sees it,
-    masks included. The cosine, because searches compare vectors by it; the masked sequence, because its hidden states
-    are there already.
+    ``weight · mean(1 - cos(new, old))`` is added to the loss: ``old`` is the pooled last layer of the starting model
+    for the sequence without masks, without dropout; ``new`` is that of the model in training for the sequence as it
+    sees it, masks included. The cosine is used because searches compare vectors by it, and the masked sequence because
+    its hidden states are there already.
     """
 
     def __init__(self, encoder: "PreTrainedModel", pooling: Pooling, weight: float) -> None:
@@ -48,7 +48,7 @@ class Anchor:
 
     @classmethod
     def of(cls, model: Model, weight: float, device: torch.device) -> "Anchor":
-        """Load a model once more, to stay as it is."""
+        """Load the starting model once more, to stay as it is."""
         from transformers import AutoModel
 
         encoder = AutoModel.from_pretrained(
@@ -67,7 +67,7 @@ class Anchor:
 
 
 def pool(states: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
-    """One vector a sequence: ``[S, T, H]`` and ``[S, T]`` → ``[S, H]``."""
+    """One vector per sequence: ``[S, T, H]`` and ``[S, T]`` → ``[S, H]``."""
     if pooling is Pooling.CLS:
         return states[:, 0]
     if pooling is Pooling.LAST:
@@ -101,7 +101,7 @@ def batch_loss(module: "PreTrainedModel", batch: Batch, anchor: Anchor | None = 
     predicted = batch["labels"] != UNPREDICTED  # [S, T]
     labels = inputs.pop("labels")[predicted]  # [P]
     next_labels = inputs.pop("next_sentence_label", None)
-    with _only(module.base_model, predicted) as states:
+    with _heads_see_only(module.base_model, predicted) as states:
         output = module(**inputs)
     pairs = distance = pair_logits = None
     logits = (output.logits if next_labels is None else output.prediction_logits)[0]
@@ -118,13 +118,13 @@ def batch_loss(module: "PreTrainedModel", batch: Batch, anchor: Anchor | None = 
 
 def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """The mean loss, as transformers' models have it; in float32 whatever the logits are."""
-    if not len(labels):  # of unknown words alone
+    if not len(labels):  # nothing is predicted where all words are unknown
         return logits.float().sum() * 0.0
     return nn.functional.cross_entropy(logits.float(), labels)
 
 
 @contextmanager
-def _only(encoder: nn.Module, predicted: Tensor) -> Iterator[list[Tensor]]:
+def _heads_see_only(encoder: nn.Module, predicted: Tensor) -> Iterator[list[Tensor]]:
     """Give the heads the hidden states of the predicted pieces alone; yields a list with all, ``[S, T, H]``."""
     states: list[Tensor] = []
 
@@ -155,7 +155,7 @@ def _next_piece_loss(module: "PreTrainedModel", batch: Batch) -> BatchLoss:
 
 
 SEQUENCES = 512
-"""Held-out sequences that are scored at most: 10,000 predicted pieces at 128 tokens."""
+"""The most held-out sequences that are scored: about 10,000 predicted pieces at 128 tokens."""
 
 _BATCH = 32
 
@@ -195,7 +195,7 @@ def score_examples(
 
 
 def _context_free(examples: SequenceExamples, frequencies: NDArray[np.float64]) -> tuple[Ids, ContextFreeGuesses]:
-    """The predicted pieces, and what can be guessed of them without their context."""
+    """The predicted pieces, and the guesses at them that need no context."""
     labels, seen = list[Ids](), list[Ids]()
     for example in examples:
         predicted = example.labels != UNPREDICTED
@@ -208,7 +208,7 @@ def _context_free(examples: SequenceExamples, frequencies: NDArray[np.float64]) 
 
 
 def unigram_logs(store: TokenStore, split: CorpusSplit, special: SpecialTokens) -> NDArray[np.float64]:
-    """The logarithm of each piece's frequency in what is learned from, with one more of each. Shape: ``[V]``."""
+    """The logarithm of each piece's frequency in the training part, with 1 added to each count. Shape: ``[V]``."""
     counts = store.counts(0, len(store.pieces), len(special.ordinary))
     for start, end in zip(split.held_out.starts, split.held_out.ends, strict=True):
         counts -= store.counts(int(start), int(end), len(special.ordinary))

@@ -1,4 +1,4 @@
-"""Material of a training, prepared once in a folder: a tokenizer, and the pieces of the corpus."""
+"""The material of a pre-training, prepared once in a folder: a tokenizer, and the pieces of the corpus."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ TOKENIZER = "tokenizer"
 """The folder of the tokenizer's files."""
 
 Reading = Callable[[str], Iterable[CorpusText]]
-"""Reads the texts of a corpus from its start, and says what for."""
+"""Reads the texts of a corpus from its start; its argument names the stage of the work, for the progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,17 @@ class TrainingMaterial:
     split: CorpusSplit
 
     def examples(self, ranges: DocumentRanges, count: int | None = None) -> SequenceExamples:
-        """The examples of some of the documents; ``count`` of them, else those of an epoch."""
+        """The examples drawn from some ranges of the corpus: ``count`` of them, else those of one epoch."""
         return SequenceExamples(self.store, ranges, self.settings, self.tokenizer.special, count)
 
     def collator(self, module: "PreTrainedModel", *, keeps_unmasked: bool = False) -> Collator:
-        """Make the collator, which makes batches for a model."""
+        """Make the collator that turns examples into batches for a model."""
         has_types = (getattr(module.config, "type_vocab_size", 0) or 0) > 1
         return Collator(self.tokenizer.special.pad, has_types, self.settings.goal.has_pairs, keeps_unmasked)
 
     @property
     def frequencies(self) -> NDArray[np.float64]:
-        """The logarithm of each piece's frequency in what is learned from. Shape: ``[V]``."""
+        """The logarithm of each piece's frequency in the training part. Shape: ``[V]``."""
         return unigram_logs(self.store, self.split, self.tokenizer.special)
 
 
@@ -64,7 +64,7 @@ def prepare_material(
 ) -> TrainingMaterial:
     """Learn a vocabulary, or take the tokenizer of the starting model, and tokenize the corpus.
 
-    ``room``: how many pieces a new model has embeddings for, if that is more than its vocabulary has.
+    ``room``: the number of a new model's embeddings, where there are to be more of them than pieces in its vocabulary.
     """
     with storage_errors(folder):
         (folder / TOKENIZER).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""transformers' models with the heads of pre-training: new ones of a shape, and those that go on from a model."""
+"""The networks that are pre-trained: transformers' models with heads, new ones or with the weights of a model."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,13 +30,13 @@ class StartedNetwork:
 
     module: "PreTrainedModel"
     notes: tuple[str, ...] = ()  # for the user, a sentence each
-    new_head: bool = False  # whether a model that goes on got a new head for words
+    new_head: bool = False  # whether a starting model got a new head for words
 
 
 def start_network(
     settings: PretrainingSettings, model: Model | None, pieces: int, device: torch.device
 ) -> StartedNetwork:
-    """The network that a training begins with: of a model that goes on, else a new one for so many pieces."""
+    """The network that a training begins with: that of ``model``, else a new one for a vocabulary of ``pieces``."""
     torch.manual_seed(settings.seed % (1 << 63))
     network = new_network(settings, pieces) if model is None else continued_network(model, settings)
     network.module.to(device)  # type: ignore[arg-type]  # transformers' own to() is typed too narrowly
@@ -44,7 +44,7 @@ def start_network(
 
 
 def new_network(settings: PretrainingSettings, pieces: int) -> StartedNetwork:
-    """A BERT of a shape with a vocabulary of so many pieces, whose weights are drawn from torch's generator."""
+    """A new BERT of the settings' shape, for a vocabulary of ``pieces``; torch's generator draws its weights."""
     import transformers
 
     shape = settings.model_shape
@@ -97,9 +97,10 @@ def continued_network(model: Model, settings: PretrainingSettings) -> StartedNet
 
 @torch.no_grad()
 def start_from_frequencies(module: "PreTrainedModel", logs: NDArray[np.float64]) -> None:
-    """Let a new head begin with the pieces' frequencies in place of equal chances, so that it teaches less nonsense.
+    """Let a new head begin with the pieces' frequencies in place of equal chances, so that it misleads the model less.
 
-    ``logs`` are their logarithms, ``[V]``; pieces that cannot be predicted get the least of them.
+    ``logs`` are the logarithms of the frequencies, ``[V]``: the head's bias, if it has one. Pieces that cannot be
+    predicted get the least of them.
     """
     bias = getattr(module.get_output_embeddings(), "bias", None)
     if bias is not None:

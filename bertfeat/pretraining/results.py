@@ -39,10 +39,10 @@ class HeldOutScores:
     """Scores of a model on the sequences that are held out, with the same masks each time."""
 
     loss: float  # mean over the predicted pieces
-    unigram_loss: float  # of the pieces' frequencies in what is learned from, add-one, on the same pieces
-    copying_loss: float  # of those frequencies and the piece that stands in each place, which may be the unchanged one
+    unigram_loss: float  # of guesses by the pieces' frequencies in the training part (add-one), on the same pieces
+    copying_loss: float  # of guesses by these frequencies and the piece seen in the place, which may be unchanged
     accuracy: float  # of the predicted pieces
-    copying_accuracy: float  # of the likeliest piece by frequencies and the piece that stands in its place
+    copying_accuracy: float  # of the likeliest pieces by the guesses of copying_loss
     predicted: int  # pieces
     next_accuracy: float | None  # of next sentences; None without pairs
     sequences: int
@@ -62,7 +62,7 @@ class HistoryPoint:
 
 @dataclass(frozen=True, slots=True)
 class PretrainingIdentity:
-    """All that decides a result: pre-trainings of one identity give one model, on one machine."""
+    """Everything that decides the result: on one machine, pre-trainings of equal identity give equal models."""
 
     settings: PretrainingSettings
     model: str | None  # fingerprint of the starting model
@@ -87,11 +87,11 @@ class CorpusFigures:
 @displayed
 @dataclass(frozen=True, slots=True)
 class PretrainingRecord:
-    """``pretraining.json``."""
+    """The record of a pre-training, as ``pretraining.json`` holds it."""
 
     format_version: int
     identity: PretrainingIdentity
-    model: str | None  # name of the model that went on
+    model: str | None  # name of the starting model
     sources: tuple[str, ...]
     stamps: tuple[str, ...]  # of the sources
     figures: CorpusFigures
@@ -200,9 +200,9 @@ def check_model_files(folder: Path, record: PretrainingRecord) -> None:
 
 
 def _copy_sentence_files(model: Model, folder: Path) -> None:
-    """Copy sentence-transformers' own files: its modules, their settings, and the weights of later ones.
+    """Copy sentence-transformers' own files: its settings, the list of modules, and the folders of the later ones.
 
-    An encoder that lies in a folder of its own there lies beside them here.
+    An encoder that lies in a folder of its own in the starting model lies beside them in ``folder``.
     """
     source = model.sentence_folder
     for path in (source / "config_sentence_transformers.json", model.folder / "sentence_bert_config.json"):
@@ -221,7 +221,7 @@ _MODEL_FILES = (
     *("config.json", "generation_config.json", "model.safetensors"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt"),
 )
-"""Files of a model whose record is lost: those that may be read in place of another model's."""
+"""Files that are removed where a model's record is missing: left behind, they could be read as another model's."""
 
 
 def remove_result(folder: Path) -> None:
@@ -240,7 +240,7 @@ def remove_result(folder: Path) -> None:
 @displayed
 @dataclass(frozen=True, slots=True)
 class PretrainedVerifyReport:
-    """A sound model: what was read, and how long it was trained."""
+    """The result of verifying a sound model: what was read, and the steps of its training."""
 
     folder: Path
     format_version: int

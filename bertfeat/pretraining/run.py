@@ -90,7 +90,7 @@ class PretrainingRun:
     # ── before the first step ───────────────────────────────────────────────────────────────────────────────
 
     def _begin(self) -> tuple[TrainingMaterial, StartedNetwork, PretrainingRecord]:
-        """Prepare, write the plan, remove an old model last; a failure leaves nothing of what was prepared."""
+        """Prepare the material, write the plan, and then remove an old model; a failure leaves nothing prepared."""
         try:
             self._remove_state()
             material = prepare_material(self.state, self._read, self.settings, self.model)
@@ -112,7 +112,7 @@ class PretrainingRun:
         return material, self._network(material), plan
 
     def _read(self, stage: str) -> Iterator[CorpusText]:
-        """Read the corpus, which has to be the same each time, and tell how far it is read."""
+        """Read the corpus, which has to be the same each time, and report the progress."""
         before = self.texts.digest
         for number, row in enumerate(self.texts):
             if number % 1000 == 0:
@@ -130,7 +130,7 @@ class PretrainingRun:
         return network
 
     def _decide(self, material: TrainingMaterial, network: StartedNetwork) -> PretrainingRecord:
-        """Score the model as it is, and fix the number of steps."""
+        """Make the plan: count the corpus, score the model as it is, and fix the number of steps."""
         store, split, unknown = material.store, material.split, material.tokenizer.unknown
         task = make_task(material, network.module, self.model)
         if self.settings.goal.has_pairs:
@@ -253,7 +253,7 @@ def _warnings_before(model: Model | None, settings: PretrainingSettings) -> Iter
 
 
 def _warnings_of_corpus(figures: CorpusFigures, size: int, asked: int | None) -> Iterator[str]:
-    """Warnings of a corpus and of its vocabulary, which has ``size`` pieces."""
+    """Warnings about a corpus and its vocabulary, which has ``size`` pieces; ``asked`` were asked for."""
     if figures.failed:
         yield f"{figures.failed:,} rows cannot be read and were left out, the first because: {figures.first_failure}"
     if figures.unknown > 0.05 * figures.pieces:

@@ -26,7 +26,7 @@ class ModelShape:
     heads: int
 
     def __post_init__(self) -> None:
-        for name, most in (("layers", 200), ("width", 1 << 14), ("heads", 1 << 10)):  # more fit no memory
+        for name, most in (("layers", 200), ("width", 1 << 14), ("heads", 1 << 10)):  # larger ones fit no memory
             if not 1 <= getattr(self, name) <= most:
                 remedy = f"give {name} from 1 to {most:,}"
                 raise UsageError(f"{name} {getattr(self, name):,}", where=self._named, remedy=remedy)
@@ -110,7 +110,7 @@ class MaskShares:
 
 
 def parse_mask(text: str) -> MaskShares:
-    """Read ``80:10:10``."""
+    """Read the shares of masked, random and kept pieces, such as ``80:10:10``."""
     try:
         masked, random, kept = (float(share) for share in text.split(":"))
     except ValueError:
@@ -125,7 +125,7 @@ def parse_mask(text: str) -> MaskShares:
 VOCABULARY = 30_000
 _MOST_STEPS = (1 << 31) - 1
 _BUDGETS = ("steps", "epochs", "minutes")
-_GOING_ON = 5e-5  # learning rate of a model that goes on
+_CONTINUED_RATE = 5e-5  # default learning rate where a starting model is trained further
 
 
 @checked
@@ -252,24 +252,24 @@ class PretrainingSettings:
 
     @property
     def goal(self) -> Objective:
-        """The objective; of settings that are resolved."""
+        """The objective of resolved settings."""
         return Objective(self.objective or Objective.MLM_NSP)
 
     @property
     def model_shape(self) -> ModelShape:
-        """The shape of a new model; of settings that are resolved."""
+        """The shape of a new model, of resolved settings."""
         return parse_shape(self.shape or "mini")
 
     @property
     def rate(self) -> float:
-        """The highest learning rate; of settings that are resolved."""
-        return self.learning_rate or _GOING_ON
+        """The highest learning rate of resolved settings."""
+        return self.learning_rate or _CONTINUED_RATE
 
     def resolved(self, *, from_scratch: bool) -> "PretrainingSettings":
         """The same settings with nothing left open but the precision, which the device decides.
 
         Raises:
-            UsageError: a setting of a new model where another one goes on, or the other way round.
+            UsageError: a setting for new models with a starting model, or the other way round.
         """
         has_budget = any(getattr(self, name) is not None for name in _BUDGETS)
         settings = self if has_budget else replace(self, epochs=1)
@@ -295,7 +295,7 @@ class PretrainingSettings:
                 problem = f"{parameter(name)} is for a new model, and {parameter('model')} brings its own"
                 raise UsageError(problem, remedy="leave one of them out")
         objective = self.objective or Objective.MLM
-        return replace(self, objective=objective, learning_rate=self.learning_rate or _GOING_ON)
+        return replace(self, objective=objective, learning_rate=self.learning_rate or _CONTINUED_RATE)
 
 
 def default_rate(width: int) -> float:

@@ -1,8 +1,9 @@
-"""transformers' Trainer over our examples: in our order, quiet, checkpointed by the clock, the same after a kill.
+"""The training loop: transformers' Trainer on our examples in our order, quiet, with checkpoints by time.
 
-Checkpoints are folders that the Trainer writes, and a file of ours that is written last. The Trainer itself would go on
-from any folder that is there. One without that file was left half written by a run that was killed, and is removed; the
-file has the digests of the others, so that one that changed later is noticed.
+A training that was killed resumes to the same weights. Checkpoints are folders that the Trainer writes, each with a
+seal, a file of ours that is written last. The Trainer itself would resume from any such folder. One without a seal was
+left half written by a run that was killed, and is removed; the seal has the digests of the other files, so that later
+changes are noticed.
 """
 
 import math
@@ -64,9 +65,9 @@ OnPretraining = Callable[[PretrainingProgress], None]
 
 WARM_UP = 0.1  # share of the steps over which the learning rate rises; then it falls to 0
 WEIGHT_DECAY = 0.01  # of all weights but biases and layer norms
-_CLIPPED_TO = 1.0  # norm of the gradients
-_POINTS = 200  # of the history
-_NOISE = 4  # what a random number is for, beside those of sequences
+_CLIPPED_TO = 1.0  # the largest norm of the gradients
+_POINTS = 200  # of the history: at least as many, and fewer than twice; fewer steps have a point each
+_NOISE = 4  # part of a seed that says that random numbers are for dropout, beside those in examples.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def make_task(
     folder: Path = Path(),
     checkpoint_seconds: float = 0.0,
 ) -> _TrainingTask:
-    """The task of training a module for so many steps; with 0 steps it has the examples of an epoch, to measure by."""
+    """The task of training a module for ``steps``; 0: it has the examples of an epoch, to measure the speed."""
     settings, anchor = material.settings, None
     if model is not None and settings.anchor is not None:
         anchor = Anchor.of(model, settings.anchor, module.device)
@@ -106,7 +107,7 @@ def make_task(
 
 
 def seconds_a_step(task: _TrainingTask, budget: float) -> tuple[float, float]:
-    """Seconds and tokens of a step, measured on a copy of the module for about so many seconds."""
+    """Mean seconds and tokens of a step, measured on a copy of the module for about ``budget`` seconds."""
     module = deepcopy(task.module).train()
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-9)
     size, times, tokens, begun = task.settings.batch_size, list[float](), 0, time.perf_counter()
@@ -169,7 +170,7 @@ class _TrainingLog:
             self._losses = []
 
     def shown(self, state: "TrainerState") -> PretrainingProgress:
-        """Progress that the user is told after a step."""
+        """The progress that is reported after a step."""
         seconds = max(self.seconds - self._seconds_before, 1e-9)
         left = seconds / max(state.global_step - self.resumed, 1) * (self._task.steps - state.global_step)
         speed = (state.num_input_tokens_seen - self._tokens_before) / seconds
@@ -198,7 +199,7 @@ def run_training(task: _TrainingTask, on_progress: OnPretraining) -> _FinishedTr
 
 @contextmanager
 def _memory_errors(task: _TrainingTask) -> Iterator[None]:
-    """Turn the exception of a memory that is too small into one that says what to do."""
+    """Turn an out-of-memory error into one that says what to do."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -243,7 +244,7 @@ def _trainer(task: _TrainingTask, log: _TrainingLog, on_progress: OnPretraining)
 
 
 def _callback(task: _TrainingTask, log: _TrainingLog, on_progress: OnPretraining) -> "TrainerCallback":
-    """Seeds each step, notes it, and asks for a checkpoint when it is time for one, and after the last step."""
+    """The callback that seeds each step, notes it, and asks for a checkpoint if one is due or after the last step."""
     from transformers import TrainerCallback
 
     class TrainingCallback(TrainerCallback):
@@ -256,7 +257,7 @@ def _callback(task: _TrainingTask, log: _TrainingLog, on_progress: OnPretraining
         def on_step_begin(
             self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **_: object
         ) -> None:
-            # of dropout: a training that goes on draws the same
+            # for dropout: a resumed training draws the same numbers
             words = np.random.SeedSequence((task.settings.seed, _NOISE, state.global_step)).generate_state(1)
             torch.manual_seed(int(words[0]))
 
@@ -336,7 +337,7 @@ _FORMAT = JsonFormat(_Seal, _FORMAT_VERSION, error=PretrainingError, remedy=anew
 
 
 def _seal_checkpoint(folder: Path, seconds: float) -> None:
-    """Bring a checkpoint that the Trainer has written onto the disk, seal it, and remove those before it."""
+    """Flush a checkpoint that the Trainer has written to the disk, seal it, and remove the others."""
     with storage_errors(folder):
         files = sorted(path for path in folder.iterdir() if path.is_file())
         for path in files:

@@ -17,8 +17,8 @@ from bertfeat.tokens import open_library_tokenizer
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """The special tokens of a new vocabulary, in the order of their ids from 0 on."""
 
-_LEAST_SEEN = 2  # times that a piece occurs
-_MOST_GROWTH = 4  # characters that a normalizer makes of one, at most
+_LEAST_SEEN = 2  # times that a piece has to occur
+_MOST_GROWTH = 4  # the most characters that the normalizer makes of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class PretrainingTokenizer:
 
 
 def learn_vocabulary(read: Callable[[], Iterable[str]], size: int, *, cased: bool) -> FastTokenizer:
-    """Learn a vocabulary of at most so many pieces, single characters and special tokens included.
+    """Learn a vocabulary of at most ``size`` pieces, single characters and special tokens included.
 
     It is smaller where the texts have fewer pieces that occur at least twice. ``read`` gives the texts, and is called
-    twice; equal texts give equal vocabularies. The trainer is told all characters: left to itself it would number those
-    inside of words in the order of a hash map, another one each time.
+    twice; equal texts give equal vocabularies. The trainer gets all characters beforehand: by itself it would number
+    those inside words in the order of a hash map, which differs each time.
     """
-    plain, trained, learned = (_untrained(cased) for _ in range(3))  # one that is trained is locked
+    plain, trained, learned = (_untrained(cased) for _ in range(3))  # training locks a tokenizer
     alphabet, inner = _letters(plain, _without_endless_words(plain, read()), size // 3)
     trainer = WordPieceTrainer(
         vocab_size=size,
@@ -56,7 +56,8 @@ def learn_vocabulary(read: Callable[[], Iterable[str]], size: int, *, cased: boo
     pieces = trained.get_vocab()
     if len(pieces) <= len(SPECIAL):
         raise CorpusError("the corpus is empty: none of its rows has a word", remedy="check the files and their column")
-    learned.model = models.WordPiece(vocab=pieces, unk_token=SPECIAL[1])  # without what the trainer took for special
+    # a new one, in which the characters inside words are not special tokens
+    learned.model = models.WordPiece(vocab=pieces, unk_token=SPECIAL[1])
     learned.add_special_tokens(list(SPECIAL))
     return learned
 
@@ -64,7 +65,8 @@ def learn_vocabulary(read: Callable[[], Iterable[str]], size: int, *, cased: boo
 def _without_endless_words(tokenizer: FastTokenizer, texts: Iterable[str]) -> Iterator[str]:
     """Leave out the words that are too long for WordPiece.
 
-    Each of them is one unknown piece, whatever the vocabulary, and to learn from it takes the square of its length.
+    Each of them is one unknown piece, whatever the vocabulary, and learning from it takes time that grows with the
+    square of its length.
     """
     most = tokenizer.model.max_input_chars_per_word
     for text in texts:
@@ -76,7 +78,7 @@ def _without_endless_words(tokenizer: FastTokenizer, texts: Iterable[str]) -> It
 
 
 def _letters(tokenizer: FastTokenizer, texts: Iterable[str], most: int) -> tuple[list[str], list[str]]:
-    """The most frequent characters of the texts, and those of them that stand inside of words."""
+    """The ``most`` most frequent characters of the texts, and those of them that occur inside words."""
     runs = Counter(run for text in texts for run in tokenizer.normalizer.normalize_str(text).split())
     counts: Counter[str] = Counter()
     inner: set[str] = set()
@@ -126,7 +128,7 @@ def write_vocabulary(folder: Path, tokenizer: FastTokenizer, *, cased: bool, pos
 
 
 def open_tokenizer(folder: Path, name: str, rows: int | None = None) -> PretrainingTokenizer:
-    """Open a tokenizer's folder; ``rows`` is for how many ids the model has embeddings."""
+    """Open a tokenizer's folder; ``rows`` is the number of ids that the model has embeddings for."""
     loaded = open_library_tokenizer(folder, name)
     fast = getattr(loaded, "backend_tokenizer", None)
     if not isinstance(fast, FastTokenizer):

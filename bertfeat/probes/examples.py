@@ -14,9 +14,9 @@ from bertfeat.io import physical_memory
 TAGS = "tags"
 """The label that stands for the tags of words."""
 
-_SCAN = 8192
-_PROBABILITIES = 3  # arrays of one number for each example and class that learning holds
-_WEIGHTS = 25  # arrays of one number for each class and dimension
+_SCAN = 8192  # rows that are read at a time
+_PROBABILITIES = 3  # arrays [examples, classes] that learning holds at once
+_WEIGHTS = 25  # arrays [classes, width] that it holds at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Examples:
     classes: tuple[str, ...]  # sorted
     members: NDArray[np.int64]  # [n] number of the class
     rows: NDArray[np.int64]  # [n] row of the document
-    rare: int  # of the sample left out, since their class is rare
+    rare: int  # number of sampled ones that were left out, since their class is rare
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -52,7 +52,7 @@ class Examples:
 
 
 def read_document_labels(features: FeatureSet, column: str) -> LabelColumn:
-    """The values of a kept column."""
+    """Read the labels of documents: the values of a kept column."""
     numbers = _ClassNumbers()
     rows: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     for batch in features.stream(["row", column], batch_rows=_SCAN):
@@ -63,7 +63,7 @@ def read_document_labels(features: FeatureSet, column: str) -> LabelColumn:
 
 
 def read_word_labels(features: FeatureSet) -> LabelColumn:
-    """The tags of words."""
+    """Read the labels of words: their tags."""
     numbers = _ClassNumbers()
     rows: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     aligned: list[NDArray[np.bool_]] = [np.empty(0, np.bool_)]
@@ -75,7 +75,7 @@ def read_word_labels(features: FeatureSet) -> LabelColumn:
 
 
 def sample_examples(labels: LabelColumn, most: int, least: int, seed: int) -> Examples:
-    """Whole documents in random order, while they make ``most`` examples at most, but one at least.
+    """Sample whole documents at random, with ``most`` examples in all at most, but at least one document.
 
     Classes that are then in fewer than ``least`` documents are left out.
     """
@@ -100,7 +100,7 @@ def sample_examples(labels: LabelColumn, most: int, least: int, seed: int) -> Ex
 
 
 def check_classes(examples: Examples, label: str, folds: int, *, are_numbers: bool = False) -> None:
-    """Refuse classes that cross-validation cannot do with."""
+    """Refuse fewer than two classes, and classes that are in fewer documents than there are folds."""
     if len(examples.classes) < 2:
         only = f"all there is is {examples.classes[0]!r}" if examples.classes else "there is none"
         problem = f"a probe needs at least two classes of {label!r} among what has a label; {only}"
@@ -139,7 +139,7 @@ def _documents_per_class(numbers: NDArray[np.integer], rows: NDArray[np.int64], 
 
 
 class _ClassNumbers:
-    """Gives names numbers in the order in which they come."""
+    """Numbers the classes in the order in which they first occur."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}

@@ -67,10 +67,10 @@ class ProbeReport:
     pooling: str
     folds: Annotated[int, Meta(ge=2)]
     examples: _Count  # documents or words that were learned from
-    labeled: _Count  # that there are
+    labeled: _Count  # all documents or words with a label
     nulls: _Count  # without a label, left out
     unaligned: _Count  # words without a vector, left out
-    rare: _Count  # of the sample, but of classes that are in too few documents, left out
+    rare: _Count  # sampled, but left out since their classes are in too few documents
     classes: Mapping[str, _Count]  # members of each among the examples
     majority: str
     baseline: ProbeScores  # of always predicting the most frequent class
@@ -92,8 +92,8 @@ def probe_layers(
 ) -> ProbeReport:
     """Probe the layers of a feature set for a kept column (document vectors), or for ``tags`` (word vectors).
 
-    Features are standardised and classified by logistic regression, cross-validated in folds with equal shares of
-    the classes; of words, no document is in two folds.
+    Features are standardized and classified by logistic regression, cross-validated in folds with equal shares of
+    the classes; for words, no document is in two folds.
 
     Raises:
         UsageError: no such label, one class only, or a class with fewer members than folds.
@@ -183,7 +183,7 @@ def _probed_columns(features: FeatureSet, pooling: Pooling, layers: Sequence[str
 # ── learning ────────────────────────────────────────────────────────────────────────────────────────────────
 
 Folds = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
-"""Numbers of the examples to learn from, and of those to test on."""
+"""For each fold the numbers of the examples to learn from, and of those to test on."""
 
 
 def _make_folds(examples: Examples, by_word: bool, settings: ProbeSettings) -> Folds:
@@ -195,7 +195,7 @@ def _make_folds(examples: Examples, by_word: bool, settings: ProbeSettings) -> F
 
 
 class _ClassifierCounter:
-    """Counts classifiers over all columns."""
+    """Counts the trained classifiers over all columns, and reports the progress."""
 
     def __init__(self, tell: OnStep, total: int) -> None:
         self._tell, self._done, self._total = tell, 0, total
@@ -233,7 +233,7 @@ def _probe_column(
     return LayerProbe(name, single, _score_folds(examples, folds, predicted), converged)
 
 
-_MOST_VALUE = 1e18  # whose square a float32 holds
+_MOST_VALUE = 1e18  # a float32 holds its square
 
 
 def _example_vectors(features: FeatureSet, column: ReadableColumn, examples: Examples) -> NDArray[np.float32]:
@@ -270,7 +270,7 @@ _NO_PROBE = "this is not what bertfeat probe --json prints, a probe a line"
 
 @checked
 def read_probes(path: str | Path) -> list[ProbeReport]:
-    """Read what ``bertfeat probe --json`` printed, a probe a line.
+    """Read the output of ``bertfeat probe --json``, one probe per line.
 
     Raises:
         CorpusError: the file cannot be read, or is something else.

@@ -29,7 +29,7 @@ class ProbeSettings:
     most: Annotated[int, Option("Documents or words to learn from, a random sample.", least=1, basic=True)] = 20_000
     min_members: Annotated[int, Option("Leave out classes in fewer documents.", least=0, basic=True)] = 0
     strength: Annotated[float, Option("Inverse of the L2 penalty: scikit-learn's C.", metavar="C", above=0)] = 1.0
-    # scikit-learn takes no larger one
+    # scikit-learn takes no larger seed
     seed: Annotated[int, Option("Of the random sample and folds.", least=0, most=2**32 - 1)] = 1
 
     def __post_init__(self) -> None:

@@ -19,25 +19,25 @@ from bertfeat.search.vector_index import VectorIndex
 @displayed
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """A sound index, and how much of it was read."""
+    """The report on a sound index: how much of it was read, and which of its feature sets have changed."""
 
     settings: IndexSettings
     files: int  # beside the record
     bytes: int
     documents: int
     vectors: int
-    changed_sources: tuple[str, ...]  # feature sets that exist, but changed
+    changed_sources: tuple[str, ...]  # feature sets that exist but changed; the error of one that is not sound
 
 
 @checked
 def verify_index(folder: str | Path | Address) -> IndexReport:
-    """Check every byte of an index against the digests in its record; then open it, and read all that is no vector.
+    """Check every byte of an index against the digests in its record; then open it, and read all but its vectors.
 
-    The digests come first, so nothing that was changed is handed to FAISS. Of an index at an address, the copy on this
-    machine is checked that a search would open.
+    The digests come first, so nothing that was changed is handed to FAISS. For an index at an address, the copy on this
+    machine that a search would open is checked.
 
     Raises:
-        IndexFolderError: the first thing that does not hold; or it is no index.
+        IndexFolderError: the first check that fails; or the folder is no index.
     """
     place = index_on_disk(folder)
 
@@ -89,7 +89,7 @@ def _changed_sources(settings: IndexSettings, *, local: bool = False) -> Iterato
 
 
 def _is_there(place: Location) -> bool:
-    """Whether there is a folder; one at an address that cannot be reached from here is not."""
+    """Whether the folder exists; one at an address that cannot be reached from here counts as missing."""
     if not isinstance(place, Address):
         return place.is_dir()
     try:

@@ -3,8 +3,8 @@
 As in Lance and Delta, no file of a version is ever changed. A run locks the index, writes ``version-N`` beside the
 version before, and then replaces the record, ``.bertfeat/index.json``, in one step: the index is the old one until then
 and the new one from then on, whenever the run is killed. The version before is removed at once, since readers open all
-files of a version together and hold them (:mod:`.index_files`). What a killed run left, the next run removes: versions
-that the record does not name, file by file, and only files that bertfeat gives such names.
+files of a version together and hold them (:mod:`.index_files`). The next run removes what a killed run left: versions
+that the record does not name, file by file, and of their files only those with names that bertfeat gives.
 
 At an address, such as ``s3://bucket/corpus.index``, the same goes on: a version is written on this machine and then
 uploaded, and readers hold copies (:mod:`.index_copy`). The lock is a lease (:mod:`bertfeat.io.lock`), which a run that
@@ -56,9 +56,9 @@ from bertfeat.search.settings import (
 
 _STATE_NAMES = re.compile(r"kind|lock|index\.json|\..*\.tmp")
 _WORK_NAMES = re.compile(r"shard-\d+|bertfeat-shards-[0-9a-f]+")  # in a version that is being built
-_REMOVED_ON_NFS = ".nfs"  # how NFS names a file that was removed while somebody has it open
+_REMOVED_ON_NFS = ".nfs"  # how the name begins that NFS gives to a file removed while it is open
 _LOCK_TRIES = 20
-_APART = 1 << 32  # numbers from which a run at an address draws one, above those of the versions before it
+_APART = 1 << 32  # how many numbers, above those of the versions before it, a run at an address draws its own from
 _ANOTHER = "name another folder"
 
 
@@ -68,13 +68,13 @@ class HeldFolder:
 
     folder: Location  # absolute, links followed
     lock: FolderLock
-    record: Stamp | None  # of the record when the folder was locked
+    record: Stamp | None  # the stamp of the record when the folder was locked; None: there was no record
 
     @contextmanager
     def new_version(self) -> Iterator[Path]:
-        """Make an empty folder of this machine for a version; at the end of the block only the current one is left.
+        """Make an empty folder on this machine for a version; at the end of the block only the current one is left.
 
-        The block makes it the current one by :meth:`publish`.
+        The block makes the new version the current one by :meth:`publish`.
         """
         with writing_room(self.folder) as room, storage_errors(room):
             claim_folder(self.folder, ResultKind.INDEX)
@@ -98,8 +98,8 @@ class HeldFolder:
     def publish(self, settings: IndexSettings, version: Path) -> IndexSettings:
         """Make the version that was written into the folder of :meth:`new_version` the current one.
 
-        Returns the settings with the name of the version, and the sizes and digests of its files. Refused where another
-        run has taken the lock over, since this one was stopped for longer than a lease.
+        Returns the settings with the name of the version, and the sizes and digests of its files. Refused if another
+        run has taken over the lock, because this one was stopped for longer than a lease.
         """
         settings = seal_version(settings, version)
         if not isinstance(self.folder, Address):
@@ -126,14 +126,14 @@ def hold_index_folder(folder: str | Path | Address, *, new: bool = False) -> Ite
         raise no_index_error(target)
     with _locked(target) as lock:
         _refuse_foreign_files(target)
-        unread = _version_numbers(target) if _has_record(target) else ()
-        _remove_unnamed(target, spared=unread)
+        spared_if_unreadable = _version_numbers(target) if _has_record(target) else ()
+        _remove_unnamed(target, spared=spared_if_unreadable)
         yield HeldFolder(target, lock, file_stamp(target / SETTINGS_NAME))
 
 
 @contextmanager
 def _locked(folder: Location) -> Iterator[FolderLock]:
-    """Lock a folder; another run that fails may remove the folder, which was new, while this one makes it."""
+    """Lock a folder; try again if another run, which made the folder and failed, removes it at the same time."""
     with ExitStack() as stack:
         stack.enter_context(releasing_if_failed(folder))
         for tries_left in reversed(range(_LOCK_TRIES)):
@@ -147,7 +147,7 @@ def _locked(folder: Location) -> Iterator[FolderLock]:
 
 
 def _real_place(folder: str | Path | Address) -> Location:
-    """The address; or the folder, where a link to it was named too."""
+    """The address as it is, or the absolute path of the folder, with links followed."""
     path = as_location(folder)
     if isinstance(path, Address):
         return path
@@ -198,7 +198,7 @@ def _strangers(folder: Location) -> Iterator[str]:
 
 
 def _scan_names(folder: Location) -> dict[str, bool]:
-    """The names in a folder, and whether each is a folder, which no link is; at an address those of the first files."""
+    """The names in a folder, and whether each is a folder (a link is not); at an address, those of its first files."""
     if isinstance(folder, Address):
         return {name.partition("/")[0]: "/" in name for name in sorted(first_names(folder))}
     return {entry.name: entry.is_dir(follow_symlinks=False) for entry in os.scandir(folder)}
@@ -215,7 +215,7 @@ def _version_numbers(folder: Location) -> dict[str, int]:
 
 
 def _versions_among(entries: Mapping[str, bool], folder: Location) -> dict[str, int]:
-    """The versions among what was found in a folder: a run says that it is an index before it makes the first one."""
+    """The versions among a folder's entries; none unless it is marked as an index, as it is before the first one."""
     if result_kind(folder) is not ResultKind.INDEX:
         return {}
     folders = [name for name, is_folder in entries.items() if is_folder]
@@ -223,7 +223,10 @@ def _versions_among(entries: Mapping[str, bool], folder: Location) -> dict[str, 
 
 
 def _remove_unnamed(folder: Location, *, spared: Collection[str], only: str | None = None) -> None:
-    """Remove versions that the record does not name, or ``only`` one; where it cannot be read, those not ``spared``."""
+    """Remove the versions that the record does not name, or if it cannot be read, those that are not ``spared``.
+
+    With ``only``, no version but the one of that name is removed.
+    """
     with suppress(IndexFolderError):
         spared = {read_index_settings(folder).version}
     for name in _version_numbers(folder).keys() - set(spared):

@@ -1,4 +1,4 @@
-"""Features as the bodies of answers: JSON, raw float32 or Arrow, by what the client accepts."""
+"""The bodies of answers that hold features: JSON, raw float32 or Arrow, whichever the client accepts."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ class Form(StrEnum):
 
 
 def documented_forms(*forms: Form) -> dict[int | str, dict[str, Any]]:
-    """Return the description, in OpenAPI's document, of answers that have other forms than JSON."""
+    """Return the description, for the OpenAPI document, of answers in forms other than JSON."""
     return {200: {"content": {form.value: {"schema": {"type": "string", "format": "binary"}} for form in forms}}}
 
 
 def accepted_form(request: Request) -> Form:
-    """The first form that the client accepts and we have; JSON for one that takes anything."""
+    """The first form that the client accepts and the server has; JSON if the client takes anything, or none of them."""
     for given in request.headers.get("accept", "*/*").split(","):
         name = given.partition(";")[0].strip().lower()
         if name in list(Form):
@@ -42,7 +42,7 @@ def accepted_form(request: Request) -> Form:
 
 
 def json_response(content: Any, headers: Mapping[str, str] | None = None, *, status: int = 200) -> Response:
-    """An answer of JSON; arrays of NumPy are written as they are."""
+    """An answer of JSON; NumPy arrays need no conversion."""
     body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
     return Response(body, status, dict(headers or {}), Form.JSON.value)
 
@@ -83,7 +83,7 @@ def truncated_inputs(features: RequestFeatures) -> list[int]:
 
 
 def refuse_failed_texts(features: RequestFeatures, param: str) -> None:
-    """Refuse a request of which a text could not be embedded, naming the first one."""
+    """Refuse a request if any of its texts could not be embedded, naming the first such text."""
     for number, reason in sorted(features.failures.items())[:1]:
         more = f" ({len(features.failures)} texts in all)" if len(features.failures) > 1 else ""
         raise Problem(Kind.MODEL_FAILED, f"text {number}: {reason}{more}", param)
@@ -92,7 +92,7 @@ def refuse_failed_texts(features: RequestFeatures, param: str) -> None:
 def text_vectors(
     features: RequestFeatures, name: str, *, dimensions: int | None = None, normalize: bool = True
 ) -> NDArray[np.float32]:
-    """The vectors of a document column, cut to their first ``dimensions``, and normalized."""
+    """The vectors of a document column, cut to their first ``dimensions``, and scaled to length 1 if ``normalize``."""
     vectors = features.vectors[name]
     if dimensions is not None:
         if not 1 <= dimensions <= vectors.shape[1]:
@@ -109,12 +109,12 @@ def in_base64(vectors: NDArray[np.float32]) -> str:
 
 
 def pieces_object(pieces: DocumentPieces) -> dict[str, Any]:
-    """Tokens or words with their characters in the text."""
+    """Tokens or words as JSON values: their strings, and their character offsets in the text."""
     return {"strings": list(pieces.strings or ()), "start": pieces.start, "end": pieces.end}
 
 
 def features_table(texts: Sequence[str], features: RequestFeatures, wanted: Wanted) -> pa.Table:
-    """All columns of a request, a row a text; matrices of tokens and words are lists of vectors."""
+    """All columns of a request, one row per text; matrices of tokens and words are lists of vectors."""
     columns: dict[str, pa.Array] = {"text": pa.array(texts, pa.string()), "n_tokens": pa.array(features.n_tokens)}
     for kind in ("tokens", "words"):
         pieces = [getattr(document, kind) for document in features.documents if document is not None]

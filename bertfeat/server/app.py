@@ -1,8 +1,8 @@
-"""The application: the routes, the answers to errors, and the layers around the routes.
+"""The server's ASGI application: the routes, the answers to errors, and the layers around the routes.
 
-The guard and CORS stand outside. Inside, routes that take JSON are called without FastAPI between, which takes longer
-than the encoder does for a short text; FastAPI has the same routes, describes them, and answers what is no JSON, has
-other types or a query string.
+The guard and CORS are the outer layers. Inside, routes that take JSON are called without FastAPI, which takes longer
+than the encoder does for a short text. FastAPI has the same routes, describes them, and answers requests that are not
+JSON, have wrong types or have a query string.
 """
 
 import inspect
@@ -92,7 +92,7 @@ def create_app(service: Service) -> ASGIApp:
 
 
 class _Api(FastAPI):
-    """FastAPI, whose document says of OpenAI's routes what they answer: they know wrong requests as 400 only."""
+    """FastAPI with a corrected OpenAPI document: OpenAI's routes answer wrong requests with 400, and never with 422."""
 
     def openapi(self) -> dict[str, Any]:
         document = super().openapi()
@@ -126,8 +126,10 @@ def _add_health(app: FastAPI, service: Service, errors: dict[int | str, dict[str
 
 
 async def _check_query(request: Request) -> None:
-    """Refuse a query parameter that the route does not have, or that is given twice: to ignore it would answer another
-    question. The page's files take any, since links to a page and caches add some of their own.
+    """Refuse a query parameter that the route does not have, or that is given twice.
+
+    To ignore it would answer another question. The page's files take any parameter, since links to a page and caches
+    add some of their own.
     """
     if not request.scope["query_string"] or is_page_asset(request.method, request.scope["path"]):
         return
@@ -147,7 +149,7 @@ async def _check_query(request: Request) -> None:
 
 
 def _known_fields(request: Request, place: Sequence[str | int]) -> list[str]:
-    """The fields of a route's body, or of the object at a place in it."""
+    """The fields of a route's body, or of the object at ``place`` within it."""
     model = request.scope["route"].endpoint.__annotations__["body"]
     for name in place:
         model = model.model_fields[name].annotation
@@ -155,7 +157,7 @@ def _known_fields(request: Request, place: Sequence[str | int]) -> list[str]:
 
 
 def _refusal(service: Service, request: Request, error: Exception) -> Response | None:
-    """The answer to an error of ours; nothing where nobody expects it."""
+    """The answer to an error that the server expects; None for any other error."""
     if isinstance(error, ClientGoneError):
         return Response(status_code=_CLIENT_GONE)
     return _refuse(service, request, problem_of(error)) if isinstance(error, _OURS) else None
@@ -168,19 +170,19 @@ def _refuse(service: Service, request: Request, problem: Problem) -> Response:
 
 
 def _refuse_body(service: Service, request: Request, error: Exception) -> Response:
-    """A body that is no JSON, or has other types: where, and what was expected; never what was given."""
+    """Answer a body that is no JSON or has wrong types: where, and what was expected; never what was given."""
     assert isinstance(error, RequestValidationError)
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.method == "POST" and not given.endswith("json"):  # curl -d says that it sends a form
-        told = "the body was not read as JSON; send it with Content-Type: application/json"
-        return _refuse(service, request, Problem(Kind.WRONG_VALUE, told))
+        message = "the body was not read as JSON; send it with Content-Type: application/json"
+        return _refuse(service, request, Problem(Kind.WRONG_VALUE, message))
     errors = [(each["type"], each["loc"][1:], each["msg"]) for each in error.errors()[:3]]
-    told = "; ".join(_describe_error(request, *each) for each in errors)
-    return _refuse(service, request, Problem(Kind.WRONG_VALUE, told, next(map(str, errors[0][1]), None)))
+    message = "; ".join(_describe_error(request, *each) for each in errors)
+    return _refuse(service, request, Problem(Kind.WRONG_VALUE, message, next(map(str, errors[0][1]), None)))
 
 
 def _describe_error(request: Request, kind: str, place: Sequence[str | int], what: str) -> str:
-    """An error of pydantic's in words; of an unknown field also which fields there are."""
+    """Describe an error of pydantic's in words; for an unknown field, name the fields that there are."""
     if kind == "extra_forbidden":
         what = f"there is no such field; the fields are {', '.join(_known_fields(request, place[:-1]))}"
     where = ".".join(shorten(str(part)) for part in place)
@@ -201,12 +203,12 @@ _Endpoint = Callable[..., Awaitable[Response]]
 
 
 class _DirectRoutes:
-    """An ASGI application around FastAPI's, which calls routes that take JSON itself."""
+    """An ASGI application around FastAPI's: it calls the routes that take JSON directly."""
 
     def __init__(
         self, app: ASGIApp, routers: Iterable[APIRouter], refuse: Callable[[Request, Exception], Response | None]
     ) -> None:
-        """``refuse`` makes an answer of an error, or nothing of one that nobody expects."""
+        """Take the routes; ``refuse`` gives the answer to an error, or None for one that the server does not expect."""
         self._app, self._refuse = app, refuse
         self._routes = dict(_json_routes(routers))
 
@@ -235,7 +237,7 @@ class _DirectRoutes:
 
 
 def _json_routes(routers: Iterable[APIRouter]) -> Iterable[tuple[str, tuple[TypeAdapter[Any], _Endpoint]]]:
-    """The routes whose endpoints take a body and the request, and nothing of the path."""
+    """The routes whose endpoints take a body and the request, and no parameter from the path."""
     for router in routers:
         for route in router.routes:
             if isinstance(route, APIRoute) and route.methods == {"POST"}:

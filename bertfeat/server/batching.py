@@ -1,12 +1,12 @@
-"""Texts of many requests → rounds of the encoder → the features of each request.
+"""Batching: texts of many requests → rounds of the encoder → the features of each request.
 
 Each of a few threads takes the texts of a round from the queue, tokenizes and computes them. A round has texts of all
-requests that wait, up to a number of tokens, and runs to the deepest layer that any of them needs. A vector does not
-depend on the texts that it was computed with, so neither do answers depend on who asks at the same time. The texts of
-indexes, feature sets and taggers join the rounds too, by :class:`SharedEncoder`.
+requests that wait and are read in the same way, up to a number of tokens, and runs to the deepest layer that any of
+them needs. A vector does not depend on the texts that it was computed with, so answers do not depend on who asks at the
+same time. The texts of indexes, feature sets and taggers join the rounds too, by :class:`SharedEncoder`.
 
-On a CPU each thread has its share of the cores: one round on all of them would stand still whenever the event loop
-needs one, because products wait for the slowest core. On a GPU two threads take turns, so that it has the next round
+On a CPU each thread has its share of the cores: one round on all of them would stall whenever the event loop needs a
+core, because matrix products wait for the slowest core. On a GPU two threads take turns, so that it has the next round
 as soon as it is done with one.
 """
 
@@ -30,10 +30,10 @@ from bertfeat.server.fair_queue import FairQueue
 from bertfeat.tokens import TokenSettings
 
 _log = logging.getLogger("bertfeat.server")
-_BYTES_A_TOKEN = 4  # of English, for what is not tokenized yet; an endless word takes its turns by its length too
-_ROUND_TOKENS = 1024  # of a core; with more, short texts wait for long ones, and nothing is faster
-_MOST_ENCODERS = 4  # of which one at a time runs Python
-_GIVE_BACK_SECONDS, _REST_SECONDS = 2.0, 0.5  # of work, and of nothing to do
+_BYTES_A_TOKEN = 4  # in English; it estimates the tokens of texts not tokenized yet, also of an endless word
+_ROUND_TOKENS = 1024  # tokens of a round per core; with more, short texts wait for long ones, and nothing is faster
+_MOST_ENCODERS = 4  # threads on a CPU, of which one at a time runs Python
+_GIVE_BACK_SECONDS, _REST_SECONDS = 2.0, 0.5  # of work, and of idleness, after which free memory is given back
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +50,17 @@ class Wanted:
 
     @property
     def first_tokens_at(self) -> int | None:
-        """The deepest layer, if only first tokens are taken of it; None otherwise.
+        """The deepest layer, if only vectors of first tokens are taken from it; None otherwise.
 
-        The encoder then computes no other rows of that layer, by products of another shape, which round otherwise.
+        The encoder then computes no other rows of that layer. Its products have another shape, so they round
+        differently.
         """
         deepest = needed_layers(self.columns)[-1]
         of_deepest = (column for column in self.columns if deepest in column.recipe.layers)
         return deepest if all(column.pooling is Pooling.CLS for column in of_deepest) else None
 
     def without_units(self) -> "Wanted":
-        """The same, comparable with what others want: the columns say which units there are."""
+        """The same without the flags for tokens and words, so that requests compare equal: columns have their unit."""
         return replace(self, tokens=replace(self.tokens, with_tokens=False, with_words=False))
 
 
@@ -73,8 +74,8 @@ class RequestFeatures:
     n_truncated: NDArray[np.int64]  # [n] tokens that were cut off, because the request asked for it
     failures: Mapping[int, str]  # number of the text → why it could not be embedded
     seconds_waiting: float  # of the text that waited longest
-    seconds_tokenizing: float  # of the rounds that it was in
-    seconds_computing: float
+    seconds_tokenizing: float  # of all rounds with texts of the request
+    seconds_computing: float  # of all rounds with texts of the request
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class _ComputedRound:
 
 
 class TextRequest:
-    """The texts of one request, and what there is of their features."""
+    """The texts of one request, and those of their features that are computed so far."""
 
     def __init__(self, texts: Sequence[Document], wanted: Wanted) -> None:
         self.texts, self.wanted = texts, wanted
@@ -120,11 +121,11 @@ class TextRequest:
         """Take the results of a round for the texts ``numbers``, which have the rows ``places`` in it."""
         content = computed.result.content
         there = np.isin(places, content.rows)
-        at, of = np.searchsorted(content.rows, places[there]), numbers[there]
+        at, embedded = np.searchsorted(content.rows, places[there]), numbers[there]
         for name, vectors in self._vectors.items():
-            vectors[of] = content.vectors[name][at]
-        self._n_tokens[of], self._n_truncated[of] = content.n_tokens[at], content.n_truncated[at]
-        for number, place in zip(of.tolist() if self._documents else (), at.tolist(), strict=False):
+            vectors[embedded] = content.vectors[name][at]
+        self._n_tokens[embedded], self._n_truncated[embedded] = content.n_tokens[at], content.n_truncated[at]
+        for number, place in zip(embedded.tolist() if self._documents else (), at.tolist(), strict=False):
             self._documents[number] = _only_wanted(computed.documents[place], self.wanted)
         reasons = {failure.row: failure.reason.partition(": ")[2] for failure in computed.result.failures}
         self._failures |= {
@@ -141,7 +142,7 @@ class TextRequest:
             self.answer()
 
     def fail(self, error: BaseException) -> None:
-        """Have whoever waits get an error."""
+        """Raise an error for whoever waits."""
         self.dropped = True
         if not self.future.done():
             self.future.set_exception(error)
@@ -157,7 +158,7 @@ class TextRequest:
 
 
 def _only_wanted(document: DocumentFeatures, wanted: Wanted) -> DocumentFeatures:
-    """A document without what others have asked for."""
+    """A document's features without those that only other requests of the round have asked for."""
     units = {column.pooling.unit for column in wanted.columns}
     return replace(
         document,
@@ -169,7 +170,7 @@ def _only_wanted(document: DocumentFeatures, wanted: Wanted) -> DocumentFeatures
 
 
 class QueueFullError(Exception):
-    """So much waits that a new request would wait too long."""
+    """The queue has so many tokens that a new request would wait too long."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"the queue is full; it is worked through in {seconds:.0f} s")
@@ -200,7 +201,7 @@ class _Round:
 class Batcher:
     """Computes the texts of all requests with one encoder.
 
-    ``round_tokens``: of a round; ``most_tokens``: that may wait, beyond which requests are refused.
+    ``round_tokens`` is the size of a round; ``most_tokens`` is how many may wait before requests are refused.
     """
 
     def __init__(self, embedder: Embedder, *, round_tokens: int | None = None, most_tokens: int = 1_000_000) -> None:
@@ -212,12 +213,12 @@ class Batcher:
         self._closing = False
         self._computed_at = self._given_back = 0.0  # when a round was computed, and memory given back
         self._requests: set[TextRequest] = set()  # that somebody waits for
-        self.tokens_per_second = 0.0  # of the last rounds
+        self.tokens_per_second = 0.0  # moving average over the last rounds
         self.last_round = (0, 0)  # its texts and tokens
         on_cpu = embedder.device.type == "cpu"
         cores = threads_in_use()
         shares = [len(range(number, cores, _MOST_ENCODERS)) for number in range(min(cores, _MOST_ENCODERS))]
-        self._at_once = len(shares) if on_cpu else 1  # rounds
+        self._at_once = len(shares) if on_cpu else 1  # rounds that are computed at the same time
         self._computing = threading.Semaphore(self._at_once)
         self._round_tokens = round_tokens or (
             min(embedder.batch_tokens, _ROUND_TOKENS * shares[0]) if on_cpu else embedder.batch_tokens
@@ -260,7 +261,7 @@ class Batcher:
         return request
 
     def drop(self, request: TextRequest) -> None:
-        """Forget a request whose client has gone; what of it is not computed yet, is not."""
+        """Forget a request whose client has gone; texts of it that wait are never computed."""
         with self._changed:
             request.dropped = True
             self._requests.discard(request)
@@ -308,9 +309,9 @@ class Batcher:
             self._give_back_memory(0.0)
 
     def _give_back_memory(self, seconds: float) -> None:
-        """Give back what is free between buffers of other rounds, unless that was done some seconds ago.
+        """Give back the free memory between buffers of other rounds, unless that was done less than ``seconds`` ago.
 
-        It would grow to some 400 MiB.
+        Otherwise the free memory would grow to some 400 MiB.
         """
         with self._changed:
             if time.monotonic() - self._given_back < seconds:
@@ -351,7 +352,7 @@ class Batcher:
                 self.drop(request)
 
     def _compute_alone(self, taken: Sequence[tuple[TextRequest, int]], error: BaseException) -> None:
-        """Compute each request of a round that failed by itself, so that one fails and not the others."""
+        """Compute each request of a failed round by itself, so that one request fails and not the others."""
         _log.error("a round of %d texts failed (%s)", len(taken), type(error).__name__)
         for request in dict.fromkeys(request for request, _ in taken):
             own = [(each, number) for each, number in taken if each is request]
@@ -380,9 +381,9 @@ class SharedEncoder:
     """Embeds texts as a record says, by the one encoder of the server. To be called on threads that may wait."""
 
     def __init__(self, recorded: Embedder, batcher: Batcher, seconds: float) -> None:
-        """``recorded``: of which only the settings are used; its model is the server's.
+        """Use the settings of ``recorded``, and nothing else of it: its model is the server's.
 
-        ``seconds``: that texts may take.
+        ``seconds`` is how long texts may take.
         """
         self.identity: ModelIdentity = recorded.identity
         self.wanted = Wanted(recorded.columns, recorded.token_settings).without_units()
@@ -395,7 +396,7 @@ class SharedEncoder:
         return other
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """One vector a text, ``[n, width]``."""
+        """One vector per text, ``[n, width]``."""
         (column,) = self.wanted.columns
         return self._compute(texts).vectors[column.name]
 
@@ -409,7 +410,7 @@ class SharedEncoder:
         try:
             features = waiting.future.result(self._seconds)
         except BaseException:
-            self._batcher.drop(waiting)  # whoever asked was told that it took too long
+            self._batcher.drop(waiting)  # the caller gets an error, because it took too long
             raise
         for number, reason in features.failures.items():
             problem, _, _ = reason.partition("; ")  # the remedies are options of the command

@@ -1,4 +1,4 @@
-"""A connection, with limits on clients that send nothing, send slowly, send without end, or do not read."""
+"""An HTTP connection, with limits on clients that send nothing, send slowly, send without end, or do not read."""
 
 import asyncio
 import json
@@ -13,8 +13,8 @@ from bertfeat.server.guard import MOST_HEADERS, head_too_large
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.settings import ServerSettings
 
-_LOOK_SECONDS = 5.0  # at the longest, from one look at a connection to the next
-_START_BYTES = 64  # that tell the form of an error
+_LOOK_SECONDS = 5.0  # at most, from one check of a connection to the next
+_START_BYTES = 64  # of a request, kept for its path, which decides the form of an error
 _MOST_HELD = 64 * 2**10  # bytes that wait to be parsed; with more of them nothing is read
 _PIECE = 2**10  # bytes of heads and chunks that are parsed at a time
 _HEAD_END = b"\r\n\r\n"
@@ -38,7 +38,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _idle_since = 0.0
     _unread_since: float | None = None
     _read_at, _unread = 0.0, 0  # when some of the answer was read last, and what was left then
-    _start = b""  # of what the client is sending
+    _start = b""  # the first bytes of the request that the client is sending
     _head_bytes: int | None = 0  # of the head that it is sending; None while it sends a body
     _body_left: int | None = None  # bytes of that body; None for one in chunks
 
@@ -88,7 +88,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._refuse(head_too_large())
 
     def _take_piece(self) -> bytes:
-        """Take bytes that hold the end of one request at most, but for odd heads and chunks, which are short pieces."""
+        """Take bytes with the end of at most one request; short pieces, of odd heads and of chunks, may have more."""
         length = _PIECE
         if self._head_bytes is None:
             length = self._body_left or _PIECE
@@ -104,7 +104,7 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_header(name, value.strip(_BLANKS))
 
     def on_headers_complete(self) -> None:
-        """Begin with a request."""
+        """Begin the body of a request, whose head is complete."""
         headers = dict(self.headers)
         length = headers.get(b"content-length", b"")
         self._head_bytes = None
@@ -118,7 +118,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End with a request, after which another head may come."""
+        """End a request, after which another head may come."""
         self._head_bytes, self._start = 0, b""
         super().on_message_complete()
 
@@ -137,11 +137,11 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP."""
+        """Answer bytes that are not valid HTTP."""
         self._refuse(Problem(Kind.MALFORMED, "the request is no HTTP that can be read"))
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer, in the form that the route has, and end the connection, after the answers to whole requests."""
+        """Answer with a problem, in the form of the route, and end the connection once whole requests are answered."""
         cycle = self.cycle
         if problem.kind is Kind.MALFORMED and not self.is_idle and self._head_bytes is not None:
             cycle.keep_alive = False
@@ -149,8 +149,8 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self.is_idle or not (cycle.response_started or self.pipeline):
             _, _, target = self._start.partition(b" ")
-            status, told = problem.answer(target.decode("latin-1"))
-            body = json.dumps(told).encode()
+            status, content = problem.answer(target.decode("latin-1"))
+            body = json.dumps(content).encode()
             head = f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
             self.transport.write(STATUS_LINE[status] + head.encode() + body)
         self.transport.close()
@@ -183,7 +183,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class _BoundedFlow(FlowControl):
-    """Flow control that reads on only where there is room for what is read."""
+    """Flow control that resumes reading only while there is room for more bytes."""
 
     def __init__(self, transport: asyncio.Transport, is_full: Callable[[], bool]) -> None:
         super().__init__(transport)

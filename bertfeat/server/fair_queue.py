@@ -1,9 +1,10 @@
 """The order in which waiting texts are computed: as requests came, but long ones give way to those that come later.
 
-Each text has a tag, and the least is next. Its request's first texts have the number of tokens that had been taken when
-the request came (so short requests are served in their order), the others so much more as if the encoder spent a share
-of its time on the request. This is VirtualClock (Zhang 1990) with bursts. So a request of one text does not wait behind
-one of thousands, and this one, when others come all the time, still gets its share.
+Each text has a tag, and the text with the least tag is next. For the first :data:`BURST_TOKENS` of a request, the tag
+is the number of tokens that had been taken when the request came, so short requests are served in their order. After
+that the tag grows by 1 / :data:`SHARE` per token of the request, as if the encoder spent that share of its time on it.
+This is VirtualClock (Zhang 1990) with bursts. So a request of one text does not wait behind one of thousands, which
+still gets its share when others come all the time.
 """
 
 import heapq
@@ -33,19 +34,19 @@ class Queued(Protocol):
 
 RequestT = TypeVar("RequestT", bound=Queued)
 BURST_TOKENS = 1024
-"""Tokens of a request that do not give way."""
+"""The first tokens of a request, which do not give way to later requests."""
 SHARE = 0.25
 """Share of the encoder's time that a longer request gets at least while others come."""
 
 
 @dataclass(slots=True)
 class _Turn(Generic[RequestT]):
-    """A request and how far it is."""
+    """A request, and how much of it has been taken."""
 
     request: RequestT
     start: int  # tokens that had been taken when it came
-    begun: int = 0  # texts
-    tokens: int = 0  # of them
+    begun: int = 0  # texts that have been taken
+    tokens: int = 0  # of those texts
 
     @property
     def tag(self) -> float:
@@ -53,7 +54,7 @@ class _Turn(Generic[RequestT]):
 
 
 class FairQueue(Generic[RequestT]):
-    """Requests, of which texts are taken a round at a time. Not for several threads at once."""
+    """Waiting requests, from which texts are taken one round at a time. Not thread-safe."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, _Turn[RequestT]]] = []  # tag, arrival
@@ -64,11 +65,11 @@ class FairQueue(Generic[RequestT]):
         return any(not turn.request.dropped for *_, turn in self._heap)
 
     def add(self, request: RequestT) -> None:
-        """Add a request of one text at least."""
+        """Add a request of at least one text."""
         heapq.heappush(self._heap, (self._tokens, next(self._arrivals), _Turn(request, self._tokens)))
 
     def take(self, budget: int) -> list[tuple[RequestT, int]]:
-        """The texts of a round, of one reading and so many tokens: each as its request and its number in it.
+        """Take the texts of a round, of one reading and at most ``budget`` tokens: each as its request and its number.
 
         The first one is taken however long it is.
         """

@@ -21,19 +21,19 @@ from bertfeat.server.problems import Kind, Problem, field_spelling, page_spellin
 from bertfeat.server.settings import ANY_HOST, ServerSettings
 
 PAGE_HEADER = "x-bertfeat-client"
-"""The header by which the page says that it asks, whose visitors know fields and no parameters."""
+"""The header that marks requests of the page: errors then name its fields, since its visitors know no parameters."""
 
 MOST_HEADERS = 64 * 2**10
-"""Bytes of a request's head."""
+"""The most bytes of a request's head."""
 
 LOG_FIELDS = "fields"
-"""The attribute of a request's log record that holds what the log tells of it."""
+"""The attribute of a request's log record that holds the fields of its line."""
 
-_MOST_BODIES = 16  # as many times as a request may have, all of them may have together
-_ITEMS_A_TOKEN = 4  # that JSON may have, and commas that a text may have
-_LARGE_BODY = 4 * 2**20  # bytes, after which the memory is given back
-_OPEN = ("/health", "/ping")  # to a load balancer that has no key, under any name
-_KNOWN_HOSTS = 256  # values of Host that are looked at once
+_MOST_BODIES = 16  # the bytes of all bodies in flight, as a multiple of the most that one may have
+_ITEMS_A_TOKEN = 4  # items of JSON, or commas in a text, that a body may have for each token allowed
+_LARGE_BODY = 4 * 2**20  # bytes of a body, above which free memory is given back after the request
+_OPEN = ("/health", "/ping")  # without a key and under any host name, for load balancers
+_KNOWN_HOSTS = 256  # values of Host whose check is remembered
 _BEFORE_READY = (*_OPEN, "/metrics", "/info", "/v1/models")
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _log = logging.getLogger("bertfeat.server")
@@ -76,7 +76,7 @@ class Guard:
         await _Passage(self, scope, receive, send).go()
 
     def admit(self, scope: Scope) -> None:
-        """Raise what is wrong with a request, before its body is read."""
+        """Raise the problem with a request, if there is one, before its body is read."""
         path = scope["path"]
         if not self._keys and path not in _OPEN:
             self._check_host(scope)
@@ -135,7 +135,7 @@ class Guard:
         return Problem(Kind.TOO_LARGE, f"a request has at most {self.settings.most_body:,} bytes")
 
     def checked(self, body: bytes) -> bytes:
-        """A body, unless it has more items than any request; parsed, each would be tens of times as large."""
+        """Return a body, unless it has more items than a request may have; parsed, each is tens of times as large."""
         most = _ITEMS_A_TOKEN * self.settings.most_tokens + self.settings.most_texts
         if len(body) > most and body.count(b",") > most:
             raise Problem(Kind.TOO_LARGE, f"a request has at most {self.settings.most_tokens:,} tokens")
@@ -145,7 +145,7 @@ class Guard:
         given = headers.get(b"authorization", headers.get(b"x-api-key", b"")).strip()
         scheme, _, rest = given.partition(b" ")
         token = rest.strip() if scheme.lower() == b"bearer" else given
-        # all of them, so that the time does not tell which one was near
+        # every key is compared, so that the time does not show which one was close
         return sum(hmac.compare_digest(token, key) for key in self._keys) > 0
 
 
@@ -169,9 +169,9 @@ class _Passage:
         self._began, self._status, self._bytes, self._has_body = time.monotonic(), 0, 0, False
 
     async def go(self) -> None:
-        """Let the request in and log it; at the end of the server's grace it is answered all the same."""
-        of_page = dict(self._scope["headers"]).get(PAGE_HEADER.encode()) == b"page"
-        with spell_parameters(page_spelling if of_page else field_spelling):
+        """Let the request in and log it; if the server cancels it at the end of its grace period, answer it still."""
+        from_page = dict(self._scope["headers"]).get(PAGE_HEADER.encode()) == b"page"
+        with spell_parameters(page_spelling if from_page else field_spelling):
             try:
                 await self._pass()
             except asyncio.CancelledError:  # by the server, which ends; nobody else cancels a request

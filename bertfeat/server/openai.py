@@ -1,4 +1,4 @@
-"""OpenAI's routes: ``/v1/embeddings`` and ``/v1/models``, with layers and pooling besides."""
+"""OpenAI's routes, ``/v1/embeddings`` and ``/v1/models``, with additional fields such as layers and pooling."""
 
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from bertfeat.server.wanted import Name, TextInput, WantedBody, documents_of
 
 
 class EmbeddingsBody(WantedBody):
-    """The body of ``/v1/embeddings``: OpenAI's five fields, and ours of layers, long texts and length."""
+    """The body of ``/v1/embeddings``: OpenAI's five fields, and ours for layers, long texts and normalization."""
 
     input: TextInput
     model: Name | None = None
@@ -32,7 +32,7 @@ class EmbeddingsBody(WantedBody):
 
 
 def openai_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> APIRouter:
-    """The routes."""
+    """The router of OpenAI's routes; ``errors`` describes their error answers."""
     router = APIRouter(prefix="/v1", tags=["OpenAI"], responses=errors)
 
     @router.get("/models", summary="The model")
@@ -68,7 +68,7 @@ def _embeddings_object(
     usage: dict[str, Any] = {"prompt_tokens": tokens, "total_tokens": tokens}
     if cut := truncated_inputs(features):
         usage["truncated"] = cut
-    in_text = body.encoding_format == "base64"
+    as_base64 = body.encoding_format == "base64"
     data: list[dict[str, Any]]
     if wanted.has_pieces:
         data = [_pieces_embedding(body, wanted, features, number) for number in range(len(features.documents))]
@@ -76,14 +76,14 @@ def _embeddings_object(
         name, normalize = wanted.columns[0].name, body.normalize is not False
         vectors = text_vectors(features, name, dimensions=body.dimensions, normalize=normalize)
         data = [
-            {"object": "embedding", "index": number, "embedding": in_base64(vector) if in_text else vector}
+            {"object": "embedding", "index": number, "embedding": in_base64(vector) if as_base64 else vector}
             for number, vector in enumerate(vectors)
         ]
     return {"object": "list", "data": data, "model": service.name, "usage": usage}
 
 
 def _pieces_embedding(body: EmbeddingsBody, wanted: Wanted, features: RequestFeatures, number: int) -> dict[str, Any]:
-    """The vectors of a text's tokens or words, with where these are."""
+    """The vectors of a text's tokens or words, with the strings and character offsets of these."""
     if body.dimensions is not None or body.normalize:
         raise Problem(Kind.WRONG_VALUE, "dimensions and normalize are for vectors of texts", "dimensions")
     (column,) = wanted.columns

@@ -62,7 +62,7 @@ class SearchBody(Body):
     highlight: bool = Field(False, description="Whether to say which words of the hits match the query best.")
 
     def maxsim(self) -> MaxSim | None:
-        """The options of scoring hits again; None where they are not. Options that nothing would read are refused."""
+        """The options for scoring hits again; None without ``rerank``, and the options are then refused."""
         given = {name: getattr(self, f"rerank_{name}") for name in ("column", "depth", "weight", "idf")}
         given = {name: value for name, value in given.items() if value is not None}
         if self.rerank is None:
@@ -99,7 +99,7 @@ class TagBody(Body):
 
 
 def own_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> APIRouter:
-    """The routes."""
+    """The router of our own routes; ``errors`` describes their error answers."""
     router = APIRouter(tags=["bertfeat"], responses=errors)
 
     forms = documented_forms(Form.FLOAT32, Form.ARROW)
@@ -240,30 +240,30 @@ def _plain(value: Any) -> Any:
 
 
 Highlight = tuple[int, int, float]
-"""Characters of a text, and the largest cosine of the word there to a word of the query."""
+"""A word of a text: its start and end in characters, and its largest cosine to a word of the query."""
 
 
 def highlight_texts(
     service: Service, query: str, rows: Sequence[int], texts: Sequence[str | None]
 ) -> list[list[Highlight]]:
-    """For each text, of that row of the corpus, the words that match the query best, in their order.
+    """Find the words of each text that match the query best, in their order; ``rows`` are the texts' corpus rows.
 
-    They are those of the first set with words or tokens; a text that it does not have in that row has none.
+    Their vectors are those of the first set with words or tokens; a text that it does not have in that row has none.
     """
     sets = [each for each in service.features if any(not column.pooling.per_document for column in each.columns)]
     wanted = {row: text for row, text in zip(rows, texts, strict=True) if text}
     if not sets or not wanted:
         return [[] for _ in rows]
     encoder = service.encoder_of(sets[0])
-    # of words, else of tokens, those whose layers are the deepest: in the first layers all equal words match
+    # a column of words, else of tokens, with the deepest layers: in the first layers all equal words match
     column = max(encoder.wanted.columns, key=lambda each: (each.pooling is Pooling.WORD, each.recipe.layers[::-1]))
     (asked,) = encoder.features([unmark_words(query)[0]])
-    words = _word_vectors(asked, column)[1]
+    query_vectors = _word_vectors(asked, column)[1]
     found: dict[int, list[Highlight]] = {}
-    with contextlib.suppress(DamagedError):  # a search is answered whatever became of the set
+    with contextlib.suppress(DamagedError):  # a search is answered even if the set is damaged
         for document in sets[0].documents_at(wanted, [column.name]):
             if document.text == wanted[document.row]:
-                found[document.row] = _best_words(document, column, words)
+                found[document.row] = _best_words(document, column, query_vectors)
     return [found.get(row, []) if text == wanted.get(row) else [] for row, text in zip(rows, texts, strict=True)]
 
 
@@ -280,7 +280,7 @@ def _best_words(document: DocumentFeatures, column: FeatureColumn, asked: NDArra
 def _word_vectors(
     document: DocumentFeatures, column: FeatureColumn
 ) -> tuple[list[tuple[int, int]], NDArray[np.float32]]:
-    """The words of a text, without punctuation, and their vectors of length 1. Shape: ``[n, W]``."""
+    """The words of a first text, without punctuation, as offsets, and their vectors of length 1. Shape: ``[n, W]``."""
     pieces = document.pieces_of(column)
     assert pieces is not None
     text = document.text or ""

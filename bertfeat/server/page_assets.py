@@ -1,4 +1,4 @@
-"""The files of the page, read once, and the headers that they are sent with."""
+"""The files of the server's web page, read once, and the headers that they are sent with."""
 
 import hashlib
 from collections.abc import Mapping
@@ -38,13 +38,13 @@ class PageAsset:
 
     content: bytes
     type: str
-    tag: str  # of its content, for caches
+    tag: str  # the ETag: a digest of the content, for caches
 
     def response(self, request: Request) -> Response:
         """The answer: the file, or 304 for a client that has it already."""
         headers = {
             "ETag": self.tag,
-            "Cache-Control": "no-cache",  # kept, and asked for again by its tag
+            "Cache-Control": "no-cache",  # caches keep it, and ask each time whether its tag is still valid
             "Content-Security-Policy": POLICY,
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",

@@ -20,17 +20,17 @@ from bertfeat.search import Index, living_values
 from bertfeat.where import column_kinds, number_range
 
 _MOST_POINTS = 100_000
-_SAMPLE_BYTES = 64 << 20  # of the vectors whose plane is found
-_BLOCK_BYTES = 8 << 20  # of those that are placed at once
+_SAMPLE_BYTES = 64 << 20  # of the vectors from which the plane is found
+_BLOCK_BYTES = 8 << 20  # of the vectors that are placed at once
 
 _MOST_VALUES = 50
-"""Different values of a column that are offered one by one."""
+"""The most different values of a column that are offered one by one."""
 
 _MOST_NAMES = 10
-"""Values that have a color of their own, as many as the palette has; what is left shares one."""
+"""The most values with a color of their own, as many as the palette has; of more values, all but nine share one."""
 
 _SHADES = 9
-"""Steps of the scale that numbers are shown by."""
+"""The most steps of the color scale for numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class MapLayout:
 
 
 def lay_out_index(index: Index) -> MapLayout:
-    """Lay out the vectors of an index that were not removed, or evenly spread ones of them, by PCA.
+    """Lay out the vectors of an index that were not removed, or 100,000 evenly spread ones of them, by PCA.
 
     The plane is that of an even sample of them, at most 64 MiB; all are then read in blocks, and none is kept.
     """
@@ -66,7 +66,7 @@ def lay_out_index(index: Index) -> MapLayout:
 
 
 def _evenly(numbers: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """At most so many of numbers, and at least one, evenly spread."""
+    """Choose at most ``most`` of the numbers (one, if ``most`` is 0), evenly spread."""
     most = max(1, most)
     return numbers if len(numbers) <= most else numbers[np.linspace(0, len(numbers) - 1, most).astype(np.int64)]
 
@@ -85,7 +85,7 @@ class Facet:
 
     name: str
     kind: str  # "string" | "int64" | "float64" | "bool"
-    values: tuple[_FacetValue, ...] | None  # the most frequent first; None of numbers, and where there are too many
+    values: tuple[_FacetValue, ...] | None  # the most frequent first; None for numbers, and for too many values
     low: float | None  # of numbers
     high: float | None
 
@@ -124,7 +124,7 @@ class _ColorEntry:
     """An entry of the map's legend: the values that a color stands for."""
 
     label: str
-    paint: str  # "name" | "shade" | "others" | "none": by which part of the palette
+    paint: str  # "name" | "shade" | "others" | "none": the part of the palette
     number: int  # within that part
     count: int = 0  # of points
 
@@ -139,7 +139,7 @@ class PointColors:
 
     column: str
     entries: tuple[_ColorEntry, ...]
-    codes: NDArray[np.uint8]  # [n] the place of each point's entry
+    codes: NDArray[np.uint8]  # [n] the place of each point's entry among the entries
 
     def to_json(self) -> dict[str, object]:
         """Return the colors as JSON values; the codes are bytes in base64."""
@@ -148,16 +148,16 @@ class PointColors:
 
 
 def can_color(facet: Facet) -> bool:
-    """Whether points can be told apart by a column: it has few values, or finite numbers."""
+    """Whether points can be colored by a column: it has few values, or finite numbers."""
     return bool(facet.values) or (facet.low is not None and facet.high is not None)
 
 
 def color_points(index: Index, layout: MapLayout, facet: Facet) -> PointColors:
-    """Give each point of a map the entry of its document's value, and the last entry where that has none.
+    """Give each point of a map the entry of its document's value, or the last entry if its document has none.
 
-    The column must be one of those that :func:`can_color` is true of.
+    The column must be one for which :func:`can_color` is true.
     """
-    entries, code = _of_values(facet) if facet.values else _of_numbers(facet)
+    entries, code = _code_values(facet) if facet.values else _code_numbers(facet)
     blocks = [code(batch.column(0)) for batch in index.vectors.documents.batches([facet.name])]
     of_documents = np.concatenate(blocks) if blocks else np.empty(0, np.uint8)
     codes = of_documents[index.vectors.document_numbers(layout.numbers)]
@@ -169,7 +169,7 @@ def color_points(index: Index, layout: MapLayout, facet: Facet) -> PointColors:
 _Coding = tuple[list[_ColorEntry], Callable[[pa.Array], NDArray[np.uint8]]]
 
 
-def _of_values(facet: Facet) -> _Coding:
+def _code_values(facet: Facet) -> _Coding:
     assert facet.values
     own = facet.values if len(facet.values) <= _MOST_NAMES else facet.values[: _MOST_NAMES - 1]
     entries = [_ColorEntry(_shown(each.value), "name", number) for number, each in enumerate(own)]
@@ -185,7 +185,7 @@ def _of_values(facet: Facet) -> _Coding:
     return entries, code
 
 
-def _of_numbers(facet: Facet) -> _Coding:
+def _code_numbers(facet: Facet) -> _Coding:
     assert facet.low is not None
     assert facet.high is not None
     low, high = facet.low, facet.high
@@ -199,7 +199,7 @@ def _of_numbers(facet: Facet) -> _Coding:
     entries.append(_ColorEntry("no value", "none", 0))
 
     def code(values: pa.Array) -> NDArray[np.uint8]:
-        if whole:  # in 64 bits without a sign, where every difference has its place
+        if whole:  # in unsigned 64 bits, which hold the difference of any two int64
             above = pc.fill_null(values, int(low)).to_numpy().astype(np.uint64) - np.array(int(low)).astype(np.uint64)
             missing = values.is_null().to_numpy(zero_copy_only=False)
             return np.where(missing, steps, np.minimum(above // np.uint64(width), steps - 1)).astype(np.uint8)

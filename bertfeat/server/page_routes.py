@@ -1,4 +1,4 @@
-"""The page's own routes: its files, the state that it starts with, and the data that nothing but the page asks for."""
+"""The web page's own routes: its files, the state that it starts with, and the data that only the page asks for."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ from bertfeat.server.wanted import Body, documents_of
 _MOST_DOCUMENTS = 200  # of one request
 _MOST_HIGHLIGHTED = 50  # hits of one request for highlights
 _MOST_TEXT = 2000  # characters of a text that are sent
-_DIGITS = 18  # of a number
+_DIGITS = 18  # of a number at most, so that it fits into an int64
 _T = TypeVar("_T")
 
 
@@ -46,7 +46,7 @@ class HighlightsBody(Body):
 
 
 def page_routes(service: Service) -> APIRouter:
-    """The routes. Facets and map are computed when the page is opened first: a server of an API alone has neither."""
+    """The router of the page. Facets and map are computed only once the page is opened, not for the API alone."""
     router = APIRouter(include_in_schema=False)
     data = _PageData(service)
 
@@ -63,12 +63,12 @@ def page_routes(service: Service) -> APIRouter:
 
     @router.get("/page/map")
     async def layout() -> Response:
-        of = len(data.index)
+        total = len(data.index)
         found = data.layout()
         if found is None:
             return _computing()
         shares = ",".join(f"{share:.6f}" for share in found.plane.shares)
-        headers = {"X-Points": str(len(found.numbers)), "X-Of": str(of), "X-Shares": shares}
+        headers = {"X-Points": str(len(found.numbers)), "X-Of": str(total), "X-Shares": shares}
         return Response(found.to_bytes(), 200, headers, Form.FLOAT32.value)
 
     @router.get("/page/colors")
@@ -104,7 +104,7 @@ def _computing() -> Response:
 
 
 class _Background(Generic[_T]):
-    """A value that is computed once, on a thread of its own, from when it is first wanted."""
+    """A value that is computed once, on a thread of its own, which starts when the value is first wanted."""
 
     def __init__(self, compute: Callable[[], _T], name: str) -> None:
         self._compute, self._name = compute, name
@@ -189,7 +189,7 @@ class _PageData:
     def documents(self, given: list[int], *, by_row: bool) -> list[dict[str, object]]:
         """Documents by the numbers of their vectors, or by their rows, with their place on the map once it is there."""
         index = self.index
-        numbers = self._of_rows(given) if by_row else np.array(given, np.int64)
+        numbers = self._numbers_of_rows(given) if by_row else np.array(given, np.int64)
         self._check_numbers(numbers)
         if not len(numbers):
             return []
@@ -219,8 +219,8 @@ class _PageData:
         if len(wrong):
             raise Problem(Kind.WRONG_VALUE, f"there is no vector {wrong[0]}", "numbers")
 
-    def _of_rows(self, rows: list[int]) -> NDArray[np.int64]:
-        """The numbers of the documents of rows; in an index of several sets, a row may have several."""
+    def _numbers_of_rows(self, rows: list[int]) -> NDArray[np.int64]:
+        """The numbers of the documents of corpus rows, at most 200; with several sets, a row may have several."""
         if not self.index.settings.per_document:
             raise Problem(Kind.WRONG_VALUE, "this index has words, which have no rows of their own", "rows")
         return np.flatnonzero(np.isin(self._rows, rows))[:_MOST_DOCUMENTS]
@@ -293,7 +293,7 @@ def _describe_recall(settings: IndexSettings) -> dict[str, object] | None:
 
 
 def _describe_words(features: FeatureSet) -> dict[str, object] | None:
-    """A feature set in which words can be looked up, or None: its columns, and the single layers that they contain."""
+    """Describe a feature set: its columns, and the single layers in them; None if no words can be looked up in it."""
     stored = [column for column in features.columns if not column.pooling.per_document]
     if not stored or "text" not in features.names:
         return None

@@ -1,4 +1,4 @@
-"""Errors as a client is told them, in the form that its library reads."""
+"""The errors that clients get, in the form that their libraries read: OpenAI's or text-embeddings-inference's."""
 
 import json
 from dataclasses import dataclass, field
@@ -85,13 +85,13 @@ class Problem(Exception):
         status, tei_name, openai_name = self.kind.value
         if not is_openai_path(path):  # as clients of text-embeddings-inference read it: never a list
             return status, {"error": message, "error_type": tei_name}
-        told = {"message": message, "type": openai_name, "param": self.param, "code": self.code}
+        content = {"message": message, "type": openai_name, "param": self.param, "code": self.code}
         # OpenAI knows wrong requests as 400 only
-        return 400 if self.kind in (Kind.WRONG_VALUE, Kind.TOO_LARGE) else status, {"error": told}
+        return 400 if self.kind in (Kind.WRONG_VALUE, Kind.TOO_LARGE) else status, {"error": content}
 
 
 def problem_of(error: Exception) -> Problem:
-    """Convert an error of ours to the problem that a client is told, without anything of the server's inside."""
+    """Convert an error to the problem that a client gets, without any internals of the server."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, QueueFullError):
@@ -100,12 +100,12 @@ def problem_of(error: Exception) -> Problem:
         return Problem(Kind.NOT_READY, str(error), headers={"Retry-After": "5"})
     if isinstance(error, UsageError):
         return Problem(Kind.WRONG_VALUE, str(error))
-    if isinstance(error, UnicodeEncodeError):  # of any string but a text, which is looked at before
+    if isinstance(error, UnicodeEncodeError):  # in any string but a text, which is checked before
         return Problem(Kind.WRONG_VALUE, "a string has half of a surrogate pair")
     if isinstance(error, BertfeatError):  # without its ``where``, which may be a folder
-        asked = error.exit_code == UsageError.exit_code
-        problem = f"{error.problem}; {error.remedy}" if asked and error.remedy else error.problem
-        return Problem(Kind.WRONG_VALUE if asked else Kind.MODEL_FAILED, problem)
+        is_usage = error.exit_code == UsageError.exit_code
+        problem = f"{error.problem}; {error.remedy}" if is_usage and error.remedy else error.problem
+        return Problem(Kind.WRONG_VALUE if is_usage else Kind.MODEL_FAILED, problem)
     if isinstance(error, EncoderError):
         return Problem(Kind.MODEL_FAILED, f"the model failed over these texts ({error})")
     return Problem(Kind.MODEL_FAILED, "the request failed; the server's log has more")

@@ -30,8 +30,8 @@ from bertfeat.words import count_words
 
 _T = TypeVar("_T")
 _SLICE = 2**18  # characters that are counted at a time
-_CHARACTERS_A_TOKEN = 8  # at the most: a word that is one [UNK] costs time by its length
-_MOST_SEARCHES = 256  # and other work on these threads, that may wait
+_CHARACTERS_A_TOKEN = 8  # at most, when texts are measured: a word that is one [UNK] takes time by its length
+_MOST_SEARCHES = 256  # searches and other work on their threads, waiting or running
 _WARM_UP = (
     "A text to warm up with.",
     "Another one, somewhat longer than the first, so that two lengths have been seen.",
@@ -62,7 +62,7 @@ class Service:
         return self.extractor.model.name
 
     async def warm_up(self) -> None:
-        """Load the model, and compute something, so that no client waits for what happens but once."""
+        """Load the model, and compute something, so that no client waits for work that is done only once."""
         documents = [Document(number, str(number), text) for number, text in enumerate(_WARM_UP)]
         request = self.batcher.submit(documents, self.wanted.read())
         await asyncio.wrap_future(request.future)
@@ -72,7 +72,7 @@ class Service:
         self.is_ready = True
 
     def encoder_of(self, features: FeatureSet) -> SharedEncoder:
-        """The encoder of sentences that are compared with the words of a set."""
+        """The encoder for sentences that are compared with the words of a set."""
         if features.folder not in self._encoders:
             header = features.header
             columns = [column for column in features.columns if not column.pooling.per_document]
@@ -96,7 +96,7 @@ class Service:
         ]
 
     async def close(self) -> None:
-        """Finish the rounds that are being computed; requests are over by then, or were told that the server ends."""
+        """Finish the rounds that are being computed; by then, requests are answered, or refused as it ends."""
         self.is_ready = False
         await asyncio.to_thread(self.batcher.close, self.settings.grace_seconds)
         self._searching.shutdown(wait=False, cancel_futures=True)
@@ -113,13 +113,13 @@ class Service:
         try:
             features = await _unless_gone(request, asyncio.wrap_future(waiting.future))
         except BaseException:
-            self.batcher.drop(waiting)  # what is not computed yet, is not
+            self.batcher.drop(waiting)  # texts of it that wait are never computed
             raise
         self.metrics.computed(features)
         return features
 
     async def run(self, work: Callable[[], _T], *, request: Request | None = None) -> _T:
-        """Do something that takes a while on a thread, unless the client of the request goes away before it begins.
+        """Run work that takes a while on a thread, unless the client of the request goes away before it begins.
 
         Raises:
             QueueFullError: too much waits already.
@@ -135,9 +135,9 @@ class Service:
             result.cancel()
 
     async def measure(self, texts: Sequence[str], most: int) -> int:
-        """The size of texts in tokens, without special ones; of more than ``most`` only that they are more.
+        """The size of texts in tokens, without special tokens; counting stops at a number above ``most``.
 
-        A text counts an eighth of its characters at least, since an endless word is one token and minutes of work.
+        A text counts as at least an eighth of its characters, since an endless word is one token and minutes of work.
         """
         least = sum(len(text) // _CHARACTERS_A_TOKEN for text in texts)
         return least if least > most else await self.run(lambda: self._measure(texts, most))
@@ -167,7 +167,7 @@ class Service:
             size = await self.measure(texts, limits.most_tokens)
             size += await self.measure([prompt], limits.most_tokens) * len(texts) if prompt else 0
             if size > limits.most_tokens:
-                # the words "maximum context length" have some clients send less
+                # some clients send less when they read the words "maximum context length"
                 problem = f"there are more tokens than the maximum context length of a request, {limits.most_tokens:,}"
                 raise Problem(Kind.TOO_LARGE, problem, param="input")
         if wanted is not None:
@@ -177,11 +177,11 @@ class Service:
         """Refuse a request whose answer would fill the memory: vectors of tokens are large."""
         limits = self.settings
         width = sum(column.width for column in wanted.columns if column.pooling.per_document)
-        of_piece = sum(column.width for column in wanted.columns) - width
-        values = len(texts) * width + most_pieces * of_piece
-        if of_piece and values > limits.most_values:
+        piece_width = sum(column.width for column in wanted.columns) - width
+        values = len(texts) * width + most_pieces * piece_width
+        if piece_width and values > limits.most_values:
             words = await self.run(lambda: sum(map(count_words, texts)))
-            values = len(texts) * width + max(await self.measure(texts, limits.most_tokens), words) * of_piece
+            values = len(texts) * width + max(await self.measure(texts, limits.most_tokens), words) * piece_width
         if values > limits.most_values:
             problem = f"{values:,} numbers are more than the {limits.most_values:,} of an answer; send fewer texts"
             raise Problem(Kind.TOO_LARGE, f"{problem}, or ask for fewer columns", param="input")
@@ -288,7 +288,7 @@ def _own_extractor(
     precision: str | None,
     device: str | None,
 ) -> Extractor:
-    """The extractor of requests that say nothing of layers and pooling."""
+    """The extractor of the server, whose columns are those of requests that name no layers and no pooling."""
     if recorded is None:
         return Extractor(
             model,
@@ -310,7 +310,7 @@ def _own_extractor(
         device=device,
         dtype="float32",
     )
-    if not layers and pooling is None:  # as recorded, and so named
+    if not layers and pooling is None:  # the recorded column, under its recorded name
         documents = [column for column in recorded.columns if column.pooling.per_document]
         extractor.columns = tuple(documents[:1]) or extractor.columns
     return extractor
@@ -321,9 +321,9 @@ _TOKENS = tuple(2**power for power in range(2, 20))
 
 
 class _Metrics:
-    """Counts and times of requests, under the names that text-embeddings-inference has given them.
+    """Counts and times of requests, under the names that text-embeddings-inference gives them.
 
-    Counts are gauges to prometheus_client, which else would have their names end in ``_total``.
+    Counts are gauges of prometheus_client, which would add ``_total`` to the names of its counters.
     """
 
     def __init__(self) -> None:

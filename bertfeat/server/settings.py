@@ -1,4 +1,4 @@
-"""The limits and the access that whoever starts the server decides on."""
+"""The settings of a server: its address, who has access, and its limits."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from bertfeat.errors import UsageError, parameter
 from bertfeat.options import Option, check_bounds
 
 ANY_HOST = "*"
-"""Among :attr:`ServerSettings.allowed_hosts`: whatever name a request is sent to."""
+"""The entry of :attr:`ServerSettings.allowed_hosts` that allows requests to any host name."""
 
 _PREFIX = r"(/(?!\.\.?(/|$))[A-Za-z0-9._~-]+)*"  # clients resolve /../ and /./ before they send a path
 _ORIGIN = r"[a-z][a-z0-9+.-]*://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
@@ -21,7 +21,7 @@ _MOST_SECONDS = 10 * 365 * 86400  # beyond which clocks of operating systems fai
 @checked
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """Limits and access. The limits are told at ``/info``.
+    """The address, the access and the limits of a server. ``/info`` shows some of the limits.
 
     Raises:
         UsageError: a limit below 1, a time that is not finite and above 0, or a prefix, key, origin or host name that
@@ -102,7 +102,7 @@ class ServerSettings:
                     where=parameter("allowed_hosts", name),
                     remedy="write search.example.org, or * for all",
                 )
-        if any(not re.fullmatch(_KEY, key) for key in self.api_keys):  # which is not quoted: it is a secret
+        if any(not re.fullmatch(_KEY, key) for key in self.api_keys):  # the key is not quoted: it is secret
             raise UsageError(
                 "a key is empty, begins or ends with a blank, or has other characters than printable ASCII",
                 where=parameter("api_keys"),

@@ -1,4 +1,4 @@
-"""The routes of text-embeddings-inference."""
+"""The routes of Hugging Face's text-embeddings-inference: vectors, similarities, tokens and ``/info``."""
 
 from typing import Annotated, Any, Literal
 
@@ -27,7 +27,7 @@ from bertfeat.server.wanted import Body, Name, TextInput, Texts, TokenIds, docum
 
 
 class TeiBody(Body):
-    """The fields that all of these routes have."""
+    """The fields that the routes with vectors share."""
 
     inputs: TextInput
     truncate: bool | None = Field(None, description="Cut long texts; by default they are read in windows.")
@@ -88,7 +88,7 @@ class SimilarityBody(Body):
 
 
 def tei_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> APIRouter:
-    """The routes."""
+    """The router of text-embeddings-inference's routes; ``errors`` describes their error answers."""
     router = APIRouter(tags=["text-embeddings-inference"], responses=errors)
 
     async def embed(body: EmbedBody, request: Request) -> Response:
@@ -146,7 +146,7 @@ def tei_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
 
 
 def _add_tokenizing(router: APIRouter, service: Service) -> None:
-    """The routes that compute no vectors."""
+    """Add the routes that compute no vectors: ``/tokenize``, ``/decode`` and ``/info``."""
 
     @router.post("/tokenize", summary="The tokens of texts")
     async def tokenize(body: TokenizeBody, request: Request) -> Response:
@@ -196,7 +196,7 @@ def _wanted(service: Service, body: TeiBody) -> Wanted:
 
 
 def _column_of_texts(wanted: Wanted, *, within: str = "") -> str:
-    """The one column of a vector a text that is wanted; ``within`` is where a request chooses another."""
+    """The name of the one wanted column, with one vector per text; ``within`` is where a request chooses another."""
     if len(wanted.columns) == 1 and not wanted.has_pieces:
         return wanted.columns[0].name
     names = ", ".join(column.name for column in wanted.columns)

@@ -1,6 +1,7 @@
-"""The JSON of requests → texts, the columns that are wanted of them, and a reading of long ones.
+"""Parsing of requests: JSON → texts, the columns that are wanted of them, and the treatment of long texts.
 
-Inputs that are token ids are refused, unless whoever started the server says that clients send this model's own.
+Inputs that are token ids are refused, unless the server was started with the setting that clients send this model's
+own.
 """
 
 from collections.abc import Sequence
@@ -20,10 +21,10 @@ from bertfeat.server.problems import Kind, Problem
 from bertfeat.tokens import LongTextPolicy
 
 Name = Annotated[str, Field(max_length=1000)]
-"""A string that is looked up or parsed, and no text."""
+"""A string that is looked up or parsed, rather than embedded."""
 
 Texts = Annotated[list[str], Field(fail_fast=True)]
-"""The first wrong one is told: there may be millions."""
+"""Several texts; only the first wrong one is reported, since there may be millions."""
 
 TokenIds = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(fail_fast=True)]
 TextInput = str | Texts | TokenIds | Annotated[list[TokenIds], Field(fail_fast=True)]
@@ -38,8 +39,8 @@ _Specs = Annotated[
 class Body(BaseModel):
     """The JSON of a request.
 
-    A field that it does not have is refused: to ignore it would answer another question. An option that is null is one
-    that is left out, as clients send it.
+    An unknown field is refused: to ignore it would answer another question. An option that is null counts as left out,
+    since clients send it so.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -57,10 +58,10 @@ class Body(BaseModel):
         shown = handler(schema)
         fields: dict[str, JsonSchemaValue] = handler.resolve_ref_schema(shown)["properties"]
         for name, field in cls.model_fields.items():
-            told = fields[name]
-            if not field.is_required() and _NULL not in told.get("anyOf", ()):
-                about = [key for key in ("title", "description", "default", "examples") if key in told]
-                fields[name] = {key: told.pop(key) for key in about} | {"anyOf": [told, _NULL]}
+            described = fields[name]
+            if not field.is_required() and _NULL not in described.get("anyOf", ()):
+                about = [key for key in ("title", "description", "default", "examples") if key in described]
+                fields[name] = {key: described.pop(key) for key in about} | {"anyOf": [described, _NULL]}
         return shown
 
 
@@ -79,7 +80,7 @@ class WantedBody(Body):
 
 
 class WantedReader:
-    """Reads what requests want of one model."""
+    """Reads the columns and token settings that requests want from one model."""
 
     def __init__(self, embedder: Embedder, *, accept_token_ids: bool = False) -> None:
         self._embedder, self._accept_token_ids = embedder, accept_token_ids
@@ -95,7 +96,7 @@ class WantedReader:
         prompt: str | None = None,
         prompt_name: str | None = None,
     ) -> Wanted:
-        """The columns and the reading; what is not given is as the server was started."""
+        """The wanted columns and token settings; for what is not given, those that the server was started with."""
         given = layers is not None or pooling is not None
         columns = self._columns(_key(layers), _key(pooling)) if given else self._embedder.columns
         settings = self._embedder.token_settings
@@ -113,7 +114,7 @@ class WantedReader:
         ).without_units()
 
     def read_body(self, body: WantedBody) -> Wanted:
-        """The same, of what a request says."""
+        """The same, from the body of a request."""
         return self.read(
             body.layers,
             body.pooling,
@@ -124,7 +125,7 @@ class WantedReader:
         )
 
     def read_texts(self, given: TextInput, param: str) -> list[str]:
-        """The texts of an input; it must have some, and no ids that are not taken, or not those of a text."""
+        """The texts of an input. Refused: no texts; token ids, unless they are accepted and are the ids of a text."""
         is_single = isinstance(given, str) or (given and isinstance(given[0], int))  # one text, or its ids
         items: list[str | list[int]] = [given] if is_single else list(given)  # type: ignore[list-item, arg-type]
         if not items:

@@ -1,7 +1,8 @@
 """Changes in the meaning of words over a kept column, measured by stored word vectors.
 
-APD and JSD over senses as in Giulianelli, Del Tredici and Fernández 2020 (arXiv:2004.14118), PRT as in Kutuzov and
-Giulianelli 2020 (arXiv:2005.00050), each with its interval.
+The measures are the average pairwise distance (APD) and the Jensen-Shannon divergence (JSD) over senses, both as in
+Giulianelli, Del Tredici and Fernández 2020 (arXiv:2004.14118), and the prototype distance (PRT) as in Kutuzov and
+Giulianelli 2020 (arXiv:2005.00050), each with its bootstrap interval.
 
 Shapes: n usages of a slice, W width of their vectors, K senses, R rows: the sample itself, then the resamples of it.
 """
@@ -45,10 +46,10 @@ class WordChange:
 
     word: str
     counts: Mapping[str, int]  # usages with a vector, by slice
-    compared: int  # of each slice
+    compared: int  # usages of each slice
     overall: SliceDistance  # first slice against last
     steps: tuple[SliceDistance, ...]  # each slice against the next one
-    senses: Mapping[str, tuple[int, ...]]  # of the compared usages those of each sense, by slice
+    senses: Mapping[str, tuple[int, ...]]  # number of compared usages of each sense, by slice
     before: tuple[Usage, ...]  # of the first slice, farthest from the last one's prototype; scores are cosines to it
     after: tuple[Usage, ...]  # of the last slice, farthest from the first one's prototype
 
@@ -75,7 +76,7 @@ class ChangeReport:
     features: str
     by: str
     column: str  # the feature column whose vectors were compared
-    measure: ChangeMeasure  # that ranks the words
+    measure: ChangeMeasure  # the one that ranks the words
     slices: tuple[Slice, ...]
     outside: int  # documents in no slice: their value lies outside, or they have none
     words: tuple[WordChange, ...]
@@ -94,8 +95,8 @@ def measure_change(
     """Measure how the meaning of words differs between slices of a kept column, such as years.
 
     ``words`` None means all with ``settings.least`` usages in every slice, as :func:`bertfeat.find_usages` finds
-    them, without case. Equally many usages of each slice are compared. Words that could not be measured are listed
-    in the report; memory grows only by one number a document and a few a word.
+    them, ignoring case. Equally many usages of each slice are compared. Words that could not be measured are listed
+    in the report; memory grows only by one number per document and a few per word.
 
     Raises:
         UsageError: impossible slices, or no word could be measured.
@@ -166,12 +167,12 @@ def _measure_word(sample: WordSample, slices: Sequence[Slice], settings: ChangeS
     )
 
 
-def _farthest(compared: EqualSample, of: int, to: int, number: int) -> tuple[Usage, ...]:
-    """The usages of one slice that are farthest from the prototype of another, with their cosines to it."""
-    prototype: NDArray[np.float32] = unit_vectors(compared.units[to].mean(axis=0))
-    scores = np.round((compared.units[of] @ prototype).astype(np.float64), 6)
+def _farthest(compared: EqualSample, one: int, other: int, number: int) -> tuple[Usage, ...]:
+    """The usages of one slice that are farthest from the prototype of the other, with their cosines to it."""
+    prototype: NDArray[np.float32] = unit_vectors(compared.units[other].mean(axis=0))
+    scores = np.round((compared.units[one] @ prototype).astype(np.float64), 6)
     order = np.argsort(scores, kind="stable")[:number].tolist()
-    return tuple(replace(compared.usages[of][at], score=float(scores[at])) for at in order)
+    return tuple(replace(compared.usages[one][at], score=float(scores[at])) for at in order)
 
 
 # ── the distance between two slices ─────────────────────────────────────────────────────────────────────────

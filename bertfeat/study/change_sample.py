@@ -17,11 +17,11 @@ from bertfeat.usages import Match, Site, Usage, fold_case, parse_word, scan_feat
 from bertfeat.where import Slice, slice_number
 
 MEMORY = 2**30
-"""Bytes that samples of the vocabulary take at once; of more words the feature set is read again."""
+"""Bytes that samples of the vocabulary take at once; for more words the feature set is read again."""
 
 _EVERY_WORD = parse_word("every", Match.ANY)
-_CHARACTER = 4  # bytes at most
-_USAGE = 1000  # bytes of a usage without its context and vector
+_CHARACTER = 4  # bytes of a character at most
+_USAGE = 1000  # bytes of a usage without its context and vector, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class EqualSample:
 
 
 class WordSample:
-    """Usages of a word: of every slice a random sample of at most ``settings.most`` (Vitter 1985, algorithm R)."""
+    """Usages of a word: a random sample of at most ``settings.most`` from every slice (Vitter 1985, algorithm R)."""
 
     def __init__(self, word: str, slices: Sequence[Slice], by: str, settings: ChangeSettings) -> None:
         self.word = word
@@ -45,7 +45,7 @@ class WordSample:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Usages that there are, by slice."""
+        """The number of usages that were added, by slice, whether they are in the sample or not."""
         return {one.name: seen for one, seen in zip(self._slices, self._seen, strict=True)}
 
     @property
@@ -54,7 +54,7 @@ class WordSample:
         return min(self._seen) >= self._settings.least
 
     def add(self, site: Site, unit: NDArray[np.float32]) -> None:
-        """Take a usage, or not; in random order, the ones before it may have to go."""
+        """Count a usage, and sample it or not; in a full sample it replaces a random earlier usage."""
         at = slice_number(self._slices, site.values[self._by])
         if at is None:
             return
@@ -68,7 +68,7 @@ class WordSample:
             self._usages[at][place : place + 1] = [site.usage(self._settings.context)]
 
     def equal(self) -> EqualSample:
-        """Draw as many usages of each slice as the smallest one has, of larger ones a random sample."""
+        """Draw as many usages of each slice as the smallest sample has, at random from larger ones."""
         number = min(map(len, self._usages))
         chosen = [np.sort(self.random.permutation(len(usages))[:number]).tolist() for usages in self._usages]
         pairs = list(zip(chosen, self._units, self._usages, strict=True))
@@ -110,7 +110,7 @@ class WordReader:
         return sorted(word for word, numbers in counts.items() if min(numbers) >= self.settings.least)
 
     def sample_vocabulary(self, words: Iterable[str]) -> Iterator[WordSample]:
-        """Draw the usages of many words, in a reading of the feature set for every :data:`MEMORY` bytes of samples.
+        """Draw the usages of many words, reading the feature set once for every :data:`MEMORY` bytes of samples.
 
         Words that have too few usages with a vector are left out.
         """
@@ -129,5 +129,5 @@ class WordReader:
 
 
 def _compared_form(site: Site) -> str:
-    """The word at a site, without case."""
+    """The word at a site, with case folded."""
     return fold_case(site.text[site.start : site.end])

@@ -33,22 +33,22 @@ class ComparedSet:
     layers: tuple[str, ...]  # the compared columns, without their pooling: layer3, concat4
     failed: int  # rows that failed here and are documents of the other set
     without_vector: int  # tokens of no characters, which are special ones and white space; words that were not embedded
-    unmatched: int  # tokens or words whose characters are none's of the other set
+    unmatched: int  # tokens or words whose characters none of the other set has
 
 
 @dataclass(frozen=True, slots=True)
 class LayerPair:
     """The similarity of two layers, one of each set; None where a measure is undefined.
 
-    CKA, RSA and neighbors are undefined where a layer has equal vectors everywhere, as has the embedding of ``[CLS]``,
-    and cosines where the layers differ in width.
+    CKA, RSA and neighbors are undefined where all vectors of a layer are equal, as the embeddings of ``[CLS]`` are, and
+    cosines where the layers differ in width.
     """
 
     first: str
     second: str
-    cka: float | None  # linear centerd kernel alignment, 0 to 1: Kornblith et al. 2019, section 3
+    cka: float | None  # linear centered kernel alignment, 0 to 1: Kornblith et al. 2019, section 3
     rsa: float | None  # Spearman correlation of the cosines within each set: Kriegeskorte et al. 2008
-    neighbors: float | None  # share of common ones among the k nearest by cosine
+    neighbors: float | None  # share of an item's k nearest by cosine that both sets have
     cosine: float | None  # mean over all items
     least_cosine: float | None
 
@@ -71,7 +71,10 @@ class ComparisonReport:
 
     @property
     def partners(self) -> tuple[LayerPair, ...]:
-        """For each layer of the first set a layer of the second: of the same place, or else the likest by CKA."""
+        """For each layer of the first set, its pair with one layer of the second.
+
+        It is the layer at the same place if both sets have equally many layers, otherwise the most similar by CKA.
+        """
         wide, high = len(self.second.layers), len(self.first.layers)
         rows = [self.pairs[at * wide : (at + 1) * wide] for at in range(high)]
         if wide == high:
@@ -208,8 +211,8 @@ def _compare_layers(
 ) -> Iterator[LayerPair]:
     """Compare columns of the first set with those of the second, in this order.
 
-    ``chosen`` are the numbers of the items whose similarities are taken. Both sets are read as often as the sums of CKA
-    need to fit into a GiB.
+    ``chosen`` are the numbers of the items whose similarities are taken. If the sums of CKA for all layers would take
+    more than a GiB, both sets are read several times, each time for some layers of the first.
     """
     widest = max(column.width for column in first)
     size = max(1, _MOST_BYTES // (8 * widest * sum(column.width for column in second)))

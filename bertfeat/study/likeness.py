@@ -1,6 +1,6 @@
-"""Likeness of layers: linear CKA and cosines of all items, and how alike the items of a sample are to one another.
+"""Similarity of layers: linear CKA and cosines over all items, and the similarities among the items of a sample.
 
-Sums of the first two are taken as vectors are streamed, in float64.
+CKA and cosines are summed in float64 as vectors are streamed.
 
 Shapes: n items; m items of the sample; W width of a layer; V width of all layers of a set side by side.
 """
@@ -16,14 +16,14 @@ from bertfeat.study.matched_items import Vectors
 
 Matrix64 = NDArray[np.float64]
 
-_LEAST_SPREAD = 1e-12  # share of the squares that is no rounding of float32: a deviation of a millionth of the length
+_LEAST_SPREAD = 1e-12  # share of the squares up to which spread is float32 rounding: (a millionth of the length)²
 
 
 class CkaSums:
     """Sums from which the linear CKA of every layer of one set with every layer of another follows.
 
-    Kornblith et al. 2019 (arXiv:1905.00414), section 3: ``‖YᵀX‖² / (‖XᵀX‖ ‖YᵀY‖)`` in Frobenius norms, of centerd X
-    and Y. They take 8 V₁ V₂ bytes, however many vectors there are.
+    Kornblith et al. 2019 (arXiv:1905.00414), section 3: ``‖YᵀX‖² / (‖XᵀX‖ ‖YᵀY‖)`` in Frobenius norms, of centered X
+    and Y. The products of the two sets take 8 V₁ V₂ bytes, however many vectors there are.
     """
 
     def __init__(self, first: Sequence[int], second: Sequence[int]) -> None:
@@ -34,16 +34,16 @@ class CkaSums:
 
     def add(self, first: Sequence[NDArray[np.floating]], second: Sequence[NDArray[np.floating]]) -> None:
         """Add the vectors of n items: ``[n, W]`` of each layer."""
-        centerd = [
+        centered = [
             [mean.deviations(chunk) for mean, chunk in zip(means, chunks, strict=True)]
             for means, chunks in zip(self._means, (first, second), strict=True)
         ]
-        for sums, matrices in zip(self._own, centerd, strict=True):
+        for sums, matrices in zip(self._own, centered, strict=True):
             for own, matrix in zip(sums, matrices, strict=True):
                 own += matrix.T @ matrix
-        beside = np.hstack(centerd[1])
-        for cross, matrix in zip(self._cross, centerd[0], strict=True):
-            cross += matrix.T @ beside
+        side_by_side = np.hstack(centered[1])
+        for cross, matrix in zip(self._cross, centered[0], strict=True):
+            cross += matrix.T @ side_by_side
 
     def matrix(self) -> Matrix64:
         """The CKA of every pair, ``[layers of the first, layers of the second]``; NaN where a layer does not vary."""
@@ -54,7 +54,7 @@ class CkaSums:
             np.array([_own_norm(own, mean) for own, mean in zip(sums, means, strict=True)])
             for sums, means in zip(self._own, self._means, strict=True)
         )
-        return np.minimum(squares / np.outer(ours, theirs), 1.0)  # by rounding it may be above
+        return np.minimum(squares / np.outer(ours, theirs), 1.0)  # rounding may put it above 1
 
 
 def _own_norm(own: Matrix64, mean: RunningMean) -> float:
@@ -97,7 +97,7 @@ class CosineSums:
 class SimilarityStructure:
     """The similarities among the items of a sample in one layer."""
 
-    ranks: Matrix64  # [m(m-1)/2] of the cosine of each two items, centerd and of length 1
+    ranks: Matrix64  # [m(m-1)/2] ranks of the cosines of all pairs of items, centered and scaled to length 1
     nearest: NDArray[np.bool_]  # [m, m] whether the second is one of the k nearest of the first
 
     def correlate(self, other: "SimilarityStructure") -> float:
@@ -115,7 +115,7 @@ def find_similarity_structure(vectors: Matrix64, k: int) -> SimilarityStructure:
     Where all cosines are equal, ranks are NaN.
     """
     units = _unit_rows(vectors)
-    cosines = (units @ units.T).astype(np.float32)  # what is beyond is rounding, which would order equal texts
+    cosines = (units @ units.T).astype(np.float32)  # further digits are rounding, which would order equal texts
     ranks = average_ranks(cosines[np.triu_indices(len(units), 1)])
     ranks -= ranks.mean()
     np.fill_diagonal(cosines, -np.inf)

@@ -38,7 +38,7 @@ class _MatchedRows:
     def __init__(self, first: FeatureSet, second: FeatureSet) -> None:
         self.sets = (first, second)
         self.failed = [0, 0]
-        """Documents of the other set that failed in this one, among the rows that were read last."""
+        """For each set, documents of the other one that failed in it, as far as rows were read in the last reading."""
         self._content = [name for name in _CONTENT if all(name in features.names for features in self.sets)]
         self._failures = [
             np.fromiter((failure.row for failure in features.failures()), np.int64) for features in self.sets
@@ -52,7 +52,7 @@ class _MatchedRows:
     def batches(self, first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[RecordBatch, RecordBatch]]:
         """The common rows in their order, with columns of the first and of the second set, a row group at a time.
 
-        The first row that is in one set only, or has another id or text there, is refused by its number.
+        The first row that only one set has, or whose id or text differs between them, is refused by its number.
         """
         self.failed = [0, 0]
         names = (list(dict.fromkeys(["row", *self._content, *wanted])) for wanted in (first, second))
@@ -221,7 +221,7 @@ class MatchedItems:
     def vectors(
         self, first: Sequence[ReadableColumn], second: Sequence[ReadableColumn]
     ) -> Iterator[tuple[Vectors, Vectors]]:
-        """The vectors of the matched items in their order, at most 1,024 at a time, under columns of both sets."""
+        """The vectors of the matched items in their order, at most 1,024 at a time, in the columns of each set."""
         columns = (first, second)
         names = [
             [*positions, *(name for column in wanted for name in column.derivation.columns)]
@@ -284,6 +284,6 @@ class MatchedItems:
 
 
 def _stored_columns(features: FeatureSet, columns: Sequence[ReadableColumn]) -> list[FeatureColumn]:
-    """The stored columns that these are read from."""
+    """The stored columns from which the given ones are derived."""
     needed = {name for column in columns for name in column.derivation.columns}
     return [column for column in features.columns if column.name in needed]

@@ -10,7 +10,7 @@ from bertfeat.options import Option, check_bounds
 from bertfeat.recipe import Pooling
 
 MOST_COMPARED = 10_000
-"""Usages of a slice that are compared at most, since resamples of them are held at once."""
+"""The most usages of a slice that are compared, since all resamples of them are held at once."""
 
 
 @checked
@@ -19,7 +19,7 @@ class ComparisonSettings:
     """The settings of a comparison of two feature sets.
 
     Raises:
-        UsageError: a number that cannot be right.
+        UsageError: a number outside of its bounds.
     """
 
     pooling: Annotated[
@@ -40,7 +40,7 @@ class ComparisonSettings:
         ),
     ] = ()
     k: Annotated[int, Option("Nearest neighbors, of which a share is common.", least=1, basic=True)] = 10
-    sample: Annotated[  # each pair has a number of 8 bytes in every layer
+    sample: Annotated[  # each pair of them takes 8 bytes in every layer
         int,
         Option(
             "Documents, tokens or words, at random, for RSA and neighbors; CKA takes all.",
@@ -58,7 +58,7 @@ class ComparisonSettings:
 class ChangeMeasure(StrEnum):
     """The measure of a word's change; greater is more change."""
 
-    PRT = "prt"  # prototype distance: inverted cosine similarity; it tells planted changes best
+    PRT = "prt"  # prototype distance: inverted cosine similarity; it detects planted changes best
     APD = "apd"  # average pairwise distance
     JSD = "jsd"  # Jensen-Shannon divergence over senses
 
@@ -69,7 +69,7 @@ class ChangeSettings:
     """The settings of a measurement of change.
 
     Raises:
-        UsageError: a number that cannot be right.
+        UsageError: a number outside of its bounds, or more senses than the compared usages can show.
     """
 
     slices: Annotated[

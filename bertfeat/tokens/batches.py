@@ -16,7 +16,7 @@ class TokenBatch:
     windows: Int64s  # [S] their numbers in the layout
     ids: NDArray[np.int32]  # [T]
     types: NDArray[np.int8]  # [T]
-    lengths: Int64s  # [S] not ascending
+    lengths: Int64s  # [S] the longest first
 
     @property
     def starts(self) -> Int64s:
@@ -26,8 +26,8 @@ class TokenBatch:
     def positions(self, first: int) -> NDArray[np.int64]:
         """Number of each token's position in its window, from ``first`` on. Shape: ``[T]``.
 
-        RoBERTa and its kin count from after the number of their padding token, over all tokens but that one, which a
-        text can spell out and whose position is its own number.
+        RoBERTa and its kin count from the number after the id of their padding token, and over all tokens but that one.
+        A text can spell out the padding token; the position of such a token is its id.
         """
         within = np.arange(len(self.ids)) - np.repeat(self.starts, self.lengths)
         if first == 0:
@@ -95,8 +95,8 @@ def _choose_tokens(groups: TokenGroups, chosen: NDArray[np.bool_]) -> TokenGroup
 
 
 def groups_in_batch(groups: TokenGroups, layout: Layout, batch: TokenBatch) -> BatchGroups:
-    """Find the tokens of the groups that fall into a batch's windows, one segment a result row and window."""
-    # of the same type: otherwise all positions would be copied for the comparison
+    """Find the tokens of the groups that fall into a batch's windows, one segment per result row and window."""
+    # bounds of the same type as the positions: otherwise all of these would be copied for the comparison
     begins, ends = (
         np.searchsorted(groups.tokens, layout.window_offsets[windows].astype(groups.tokens.dtype))
         for windows in (batch.windows, batch.windows + 1)

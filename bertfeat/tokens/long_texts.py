@@ -1,4 +1,4 @@
-"""Long texts → their pieces, a section at a time, because a tokenizer needs some hundred bytes of memory a piece.
+"""Long texts → their pieces, one section at a time, because a tokenizer needs some hundred bytes of memory per piece.
 
 Sections overlap. Where two neighbors have the same pieces for a while on either side of a place, the text before the
 section no longer matters there, and the two are joined at that place. Where they never agree (a word of many thousand
@@ -22,7 +22,7 @@ SECTION = 1 << 16
 
 _OVERLAP = 1 << 10  # characters that two neighbors share on either side of the cut between them
 _AGREEING = 12  # pieces that must agree on either side of the place where two sections are joined
-_TRIED = 200  # places that are tried, on either side
+_TRIED = 200  # places that are tried for a joint, on either side of the middle of the overlap
 _AT_ONCE = 16  # sections that a tokenizer is given at once, on all cores
 
 
@@ -57,7 +57,7 @@ def split_texts(
 
 
 def _group_texts(texts: Sequence[str], section: int) -> Iterator[Sequence[str]]:
-    """Texts in order, as many at once as make up some sections; a long one by itself."""
+    """Group texts in their order: each group has the characters of at most 16 sections, or is one long text."""
     first, characters = 0, 0
     for at, text in enumerate(texts):
         long = len(text) > section
@@ -127,7 +127,7 @@ def _read_sections(tokenizer: PieceReader, text: str, bounds: Sequence[tuple[int
 
 
 def _joint(left: _Section, right: _Section) -> tuple[int, int] | None:
-    """The number, in either, of a piece around which two sections agree, near the middle of what they share."""
+    """The number in each section of a piece around which the two agree, near the middle of their overlap, or None."""
     middle = int(np.searchsorted(left.spans.start, (right.start + left.stop) // 2))
     for distance in range(_TRIED):
         for here in {middle - distance, middle + distance}:

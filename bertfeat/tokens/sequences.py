@@ -28,7 +28,7 @@ class Subword(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:
-    """The settings that make windows of tokens from documents, and the features that they get."""
+    """The settings that decide how documents become windows of tokens, and which features these get."""
 
     max_length: int
     long: LongTextPolicy = LongTextPolicy.WINDOW
@@ -59,7 +59,7 @@ class TokenSequence:
 
     chunks: tuple[Chunk, ...] = ()
     windows: tuple[TextWindow, ...] = ()  # windows over the body
-    texts: tuple[CharSpans, ...] = ()  # pieces of each text, before anything was cut off
+    texts: tuple[CharSpans, ...] = ()  # spans of each text's pieces, before anything was cut off
     read: tuple[tuple[int, int], ...] = ()  # the range of each text's pieces that is read
     truncated: int = 0  # pieces cut off
     rejected: str = ""  # why the document cannot be embedded
@@ -75,9 +75,9 @@ class _Text:
     """A text's pieces, and where its own characters lie between a prompt or its neighbors."""
 
     pieces: TextPieces
-    lead: int = 0
-    stop: int | None = None  # None: nothing follows the own characters
-    length: int = 0
+    lead: int = 0  # characters before its own: of a prompt and of the neighbor before it
+    stop: int | None = None  # the end of its own characters; None: nothing follows them
+    length: int = 0  # its own characters
     prompt: int = 0  # characters of the prompt, with which the lead begins
     segment: int = 0
     kind: int = 0  # segment id of its tokens
@@ -177,7 +177,7 @@ def _single_sequence(text: _Text, template: Template, settings: TokenSettings, *
 
 
 def _left_sequence(document: Document, text: _Text, template: Template, settings: TokenSettings) -> TokenSequence:
-    """A text of which each word is read after the words before it, and before nothing."""
+    """Lay out a text in which each word is read with the words before it, and with none after it."""
     if document.pair is not None:
         return TokenSequence(rejected=f"it is a pair, and {shell_spelling('context')} is for single texts")
     if settings.prompt:
@@ -246,7 +246,7 @@ def _sequence(
     return TokenSequence(chunks, windows, spans, read, truncated)
 
 
-@lru_cache(maxsize=4096)  # few lengths make up most texts
+@lru_cache(maxsize=4096)  # most texts have one of a few lengths
 def _special(ids: tuple[int, ...], types: tuple[int, ...], at: int, segment: int) -> Chunk:
     """Special tokens, at one place in the text, of no width."""
     place = np.full(len(ids), at, np.int32)
@@ -254,6 +254,6 @@ def _special(ids: tuple[int, ...], types: tuple[int, ...], at: int, segment: int
 
 
 def too_long_reason(tokens: int, limit: int) -> str:
-    """Why a document is rejected that must not be cut."""
+    """The reason to reject a document that is too long and must not be cut."""
     remedy = f"use {shell_spelling('long', 'window')} or {shell_spelling('long', 'truncate')}"
     return f"it has {tokens} tokens and the model reads {limit}; {remedy}"

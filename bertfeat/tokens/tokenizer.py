@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _UNREADABLE = "transformers cannot load its tokenizer, so its files are damaged or others"
-_MOST_SPECIAL = 7  # less than the least length of a window
+_MOST_SPECIAL = 7  # special tokens around texts; fewer than the tokens of the shortest window
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Tokenizer:
         return [self._vocabulary.get(token, "") for token in ids.tolist()]
 
     def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str:
-        """Return a text that ids stand for, as far as the tokenizer can tell."""
+        """Return the text that ids stand for, as far as the tokenizer can restore it."""
         with wrap_library_errors(self._failure):
             text: str = self._fast.decode(list(ids), skip_special_tokens=skip_special)
         return text
@@ -157,7 +157,7 @@ class Tokenizer:
 
 
 def save_tokenizer(model: Model, folder: Path) -> None:
-    """Write a model's tokenizer into a folder, for a model that is made of it: its own files, as they are.
+    """Write a model's tokenizer into a folder, for a new model that is made from it: its own files, as they are.
 
     Where sentence-transformers has texts lowercased first, the tokenizer is written anew, so that transformers and all
     that read the new model lowercase them too.
@@ -198,7 +198,7 @@ def _lower_case(tokenizer: FastTokenizer) -> None:
     own = tokenizer.normalizer
     steps = [] if own is None else [own]
     if isinstance(own, normalizers.Sequence):
-        steps = [*cast(Iterable[normalizers.Normalizer], own)]  # which its stubs do not say
+        steps = [*cast(Iterable[normalizers.Normalizer], own)]  # the stubs do not say so
     if not any(isinstance(step, normalizers.Lowercase) for step in steps):
         tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
 
@@ -244,8 +244,8 @@ def _check_ids(model: Model, vocabulary: Iterable[int]) -> None:
 def _make_residue_tokenizer(loaded: "PreTrainedTokenizerBase") -> FastTokenizer:
     """Make the fast form of an ``EsmTokenizer``: a piece for each character but white space, between <cls> and <eos>.
 
-    transformers has this tokenizer of ESM's protein models in Python only, without offsets. Where it makes one unknown
-    token of neighboring characters that it does not know, each has its own here.
+    transformers has this tokenizer of ESM's protein models in Python only, without offsets. It makes one unknown token
+    of neighboring characters that it does not know; here each of them has its own.
     """
     vocabulary = loaded.get_vocab()
     fast = FastTokenizer(models.WordLevel(vocabulary, unk_token=loaded.unk_token))

@@ -1,4 +1,4 @@
-"""``tokenizer.json`` read without transformers, where that gives the tokenizer that transformers would build.
+"""Reading of ``tokenizer.json`` without transformers, where that gives the tokenizer that transformers would build.
 
 For most of its tokenizer classes transformers takes only the vocabulary from ``tokenizer.json``. It builds the other
 parts from the class and from ``tokenizer_config.json``. Here the file is taken as it is, but only where its parts are
@@ -82,7 +82,7 @@ def _read_supported(model: Model) -> LoadedTokenizer | None:
     if not path.is_file() or not settings.keys() <= _UNDERSTOOD or (model.folder / "added_tokens.json").exists():
         return None
     if "added_tokens_decoder" not in settings:
-        # without their flags, which are those that tokenizer.json gives them
+        # the tokens without their flags, which tokenizer.json then decides
         plain = {key: token["content"] if isinstance(token, Mapping) else token for key, token in names.items()}
         settings = {**settings, **plain}
     family = PACKED_FAMILIES.get(model.config.model_type)
@@ -125,7 +125,7 @@ def _more_special(settings: _Json) -> Iterator[str]:
 
 
 def _has_added_tokens(tokenizer: FastTokenizer, parts: _Parts, settings: _Json, special: list[str]) -> bool:
-    """Whether the file has all special tokens among its added tokens, which are those of the configuration."""
+    """Whether the file's added tokens are those of the configuration, and all special tokens are among them."""
     added = tokenizer.get_added_tokens_decoder()
     if {number: token.content for number, token in added.items()} != {at.id: at.content for at in parts.added_tokens}:
         return False
@@ -269,7 +269,7 @@ def _is_xlm_roberta(candidate: _TokenizerCandidate) -> bool:
 
 
 def _takes_the_file(candidate: _TokenizerCandidate) -> bool:
-    """Of the class without an architecture of its own, which reads the whole file."""
+    """Whether a class without an architecture of its own, which reads the whole file, finds a post-processor there."""
     return candidate.tokenizer.post_processor is not None
 
 

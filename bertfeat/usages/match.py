@@ -30,8 +30,8 @@ class WordQuery:
     """The word that is searched, in the form that is compared."""
 
     word: str  # as it was given
-    key: str  # without case; several words with one space between
-    needle: str  # a part of the key without white space, which a text must contain
+    key: str  # the word without case; several words have one space between them
+    needle: str  # the longest part of the key without white space; a text that lacks it has no match
     match: Match
 
     def may_occur_in(self, text: str) -> bool:
@@ -39,7 +39,7 @@ class WordQuery:
         return self.match is Match.ANY or self.needle in fold_case(text)
 
     def find(self, text: str, start: list[int], end: list[int]) -> list[tuple[int, int]]:
-        """The ranges of words that match, mostly of one word each; ``start`` and ``end`` are those of all words."""
+        """The ranges of words that match, mostly one word each; ``start`` and ``end`` are the offsets of all words."""
         if self.match is Match.ANY:
             return [(at, at + 1) for at, span in enumerate(zip(start, end, strict=True)) if is_word(text[slice(*span)])]
         ranges = ((at, self._matching_words(text, start[at], end[at:])) for at in range(len(start)))
@@ -60,13 +60,13 @@ class WordQuery:
 class VectorPicks:
     """The vectors of a document that make up one occurrence, and the weight of each."""
 
-    numbers: tuple[int, ...]  # of the tokens or words in the document; none: it has no vector
-    weights: tuple[float, ...]  # they add up to 1
+    numbers: tuple[int, ...]  # indices of the document's tokens or words; empty if the occurrence has no vector
+    weights: tuple[float, ...]  # one for each number; they add up to 1
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """The word in a document."""
+    """One occurrence of the word in a document."""
 
     in_pair: bool
     start: int  # character offsets in the text
@@ -99,24 +99,24 @@ def parse_word(word: str, match: Match | str = Match.EXACT) -> WordQuery:
 
 
 def fold_case(text: str) -> str:
-    """A text as it is compared: without case, composed (NFC), every run of white space one space."""
+    """A text in the form that is compared: without case, composed (NFC), each run of white space as one space."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
     return " ".join(text.lower().split())
 
 
 def is_word(text: str) -> bool:
-    """Whether it contains a letter or digit, so that it is not only punctuation."""
+    """Whether a text contains a letter or digit, so that it is not only punctuation."""
     return any(character.isalnum() for character in text)
 
 
 def find_occurrences(
     query: WordQuery, texts: Sequence[str], pieces: DocumentPieces, unit: Unit, subword: str
 ) -> Iterator[Occurrence]:
-    """Find the word in a document, in the first text first.
+    """Find the word in the texts of a document, in their order.
 
-    ``pieces`` are the document's words or, with ``unit`` token, its tokens; the words are then those of bertfeat's own
-    rule, and ``subword`` says which of a word's tokens represent it: ``first``, ``last`` or ``mean``.
+    ``pieces`` are the document's words or, with ``unit`` token, its tokens; then bertfeat's own rule splits the text
+    into words, and ``subword`` says which of a word's tokens represent it: ``first``, ``last`` or ``mean`` (all).
     """
     for segment, text in enumerate(texts):
         if not query.may_occur_in(text):
@@ -131,7 +131,7 @@ def find_occurrences(
 def combine_vectors(matrix: NDArray[np.float32], picks: Sequence[VectorPicks]) -> NDArray[np.float32]:
     """The vector of each occurrence, each of which has at least one pick: ``[n, width]``.
 
-    ``matrix`` has the vectors that the picks number, one pick after the other.
+    The rows of ``matrix`` are the vectors that the picks refer to, pick after pick.
     """
     weights = np.fromiter((weight for pick in picks for weight in pick.weights), np.float32, len(matrix))
     starts = np.cumsum([0, *(len(pick.numbers) for pick in picks)])[:-1]
@@ -142,7 +142,7 @@ def combine_vectors(matrix: NDArray[np.float32], picks: Sequence[VectorPicks]) -
 
 
 def _pieces_of_text(pieces: DocumentPieces, segment: int) -> NDArray[np.intp]:
-    """Numbers of the pieces that are in a text; special tokens are in none."""
+    """The indices of the pieces in a text; special tokens are in none."""
     inside = pieces.end > pieces.start
     if pieces.segment is not None:
         inside &= pieces.segment == segment
@@ -170,7 +170,7 @@ def _words_of_tokens(text: str, pieces: DocumentPieces, inside: NDArray[np.intp]
 
 
 def _mean_of_words(words: Sequence[tuple[int, ...]]) -> VectorPicks:
-    """The mean over the words that have vectors, each the mean of its own."""
+    """The picks of a mean over the words that have vectors, where each word counts as the mean of its own vectors."""
     with_vectors = [numbers for numbers in words if numbers]
     return VectorPicks(
         tuple(number for numbers in with_vectors for number in numbers),

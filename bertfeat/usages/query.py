@@ -25,9 +25,9 @@ _PIECE_POOLINGS = [pooling for pooling in Pooling if not pooling.per_document]
 
 
 def find_usage_column(features: FeatureSet, column: str | None, task: TaskName = "usages") -> ReadableColumn:
-    """The word column of that name or recipe, or the token column where there is none.
+    """The word column with the name or recipe ``column``, or the token column where there is no word column.
 
-    Without a name it is the one of the layers that are best for the task, or else the only one.
+    Without a name it is the column of the layers that are best for the task, or else the only one.
 
     Raises:
         FeatureSetError: the set has no texts, or no vectors of tokens or words; the message gives the remedy.
@@ -118,10 +118,10 @@ def check_numbers(k: int, context: int) -> None:
 
 
 def parse_condition_on(features: FeatureSet, where: str | None) -> Condition | None:
-    """A condition on the columns of a feature set.
+    """Parse a condition on the columns of a feature set; None without a condition.
 
     Raises:
-        UsageError: it cannot be read, or names a column that the set does not have.
+        UsageError: it cannot be parsed, or names a column that the set does not have.
     """
     if where is None:
         return None
@@ -132,7 +132,7 @@ def parse_condition_on(features: FeatureSet, where: str | None) -> Condition | N
 
 
 def _describe_extraction(features: FeatureSet) -> str:
-    """Describe how to extract a set with vectors of words from the same corpus."""
+    """Describe the extraction of a set with word vectors from the same corpus, for the remedy of an error."""
     sources = " ".join(map(shlex.quote, features.header.sources)) or "the corpus"
     options = (
         parameter("model", features.header.model.name),
@@ -147,9 +147,9 @@ def open_word_encoder(
 ) -> QueryEncoder:
     """Open the model that a feature set records, with the recipe, pooling, precision and subword rule of its column.
 
-    ``model`` says where the model is now, if not where it was.
+    ``model`` says where the model is now, if it was moved.
     """
-    from bertfeat.extraction import Extractor  # torch: seconds
+    from bertfeat.extraction import Extractor  # here, because it imports torch, which takes seconds
 
     stored = next(stored for stored in features.columns if stored.name in column.derivation.columns)
     computed = FeatureColumn(column.recipe, column.pooling, column.width, stored.dtype)
@@ -166,7 +166,7 @@ def embed_word(
     column: ReadableColumn | FeatureColumn,
     settings: FeatureSettings,
 ) -> NDArray[np.float32]:
-    """Embed a sentence and take the vector of the word in it: the one marked ``*so*``, else its first occurrence.
+    """Embed a sentence and take the vector of a word in it: the word between ``*stars*``, else the query's first match.
 
     Shape: ``[W]``, of length 1.
     """

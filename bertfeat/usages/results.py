@@ -1,4 +1,4 @@
-"""Results: usages in their contexts, and senses that group them."""
+"""The results of usage searches: usages in their contexts, and senses that group them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ class Usage:
     start: int  # character offsets in the text
     end: int
     in_pair: bool  # in the second text of a pair
-    score: float | None  # cosine to the meaning asked for, or to the middle of the sense; None in corpus order
+    score: float | None  # cosine to the meaning asked for, or to the mean of its sense; None in corpus order
     values: Mapping[str, Value]  # of the kept columns
 
     def cells(self) -> Cells:
-        """The row of a table that shows the usage: the word in its context, as a concordance has it."""
+        """The row of a table that shows the usage: the word between its contexts, as in a concordance."""
         left, right = ToTheRight(self.left[-_AROUND:]), self.right[:_AROUND]
         return {
             "left": left,
@@ -51,7 +51,7 @@ class Usages:
     like: str | None  # the sentence that they are compared with, as it was given
     column: str  # the feature column that says how near they are
     documents: int  # searched; with a condition, those that meet it
-    found: int  # usages that there are; with match "any", words that were compared
+    found: int  # usages in these documents; with match "any", words that were compared
     skipped: int  # of them, those without a vector, which cannot be compared
     usages: tuple[Usage, ...]  # nearest first, or in the order of the corpus
 
@@ -64,7 +64,7 @@ class SliceUsages:
     slice: Slice  # with its documents; with a condition, those that meet it
     found: int
     skipped: int  # of them, those without a vector
-    score: float | None  # mean cosine of all that were compared to the meaning asked for
+    score: float | None  # mean cosine of all compared usages to the meaning asked for; None if there is no such mean
     usages: tuple[Usage, ...]  # nearest first, or in the order of the corpus
 
 
@@ -106,7 +106,7 @@ class Senses:
     documents: int  # searched; with a condition, those that meet it
     found: int
     skipped: int  # of them, those without a vector
-    grouped: int  # of the others; fewer than all where there are very many, and a random sample stands for them
+    grouped: int  # usages with a vector that were grouped: all, one per document, or a random sample of very many
     senses: tuple[Sense, ...]  # the largest first
     by: str | None = None  # the kept column whose slices the senses were counted in
     slices: tuple[Slice, ...] = ()

@@ -1,4 +1,4 @@
-"""A feature set is read for a word: texts first, then the vectors of those row groups in which the word occurs.
+"""Scan of a feature set for a word: texts are read first, then the vectors of the row groups that contain the word.
 
 Shapes: n occurrences, W width of the feature column.
 """
@@ -25,7 +25,7 @@ from bertfeat.usages.match import VectorPicks, WordQuery, combine_vectors, find_
 from bertfeat.usages.results import Site
 from bertfeat.where import Condition, Slice, slice_number
 
-_WHOLE_GROUP = 1 << 40
+_WHOLE_GROUP = 1 << 40  # a batch size that no row group reaches, so that each batch is a whole row group
 _NO_VECTORS = np.empty((0, 0), np.float32)
 
 
@@ -33,7 +33,7 @@ _NO_VECTORS = np.empty((0, 0), np.float32)
 class ScannedGroup:
     """The occurrences of the word in a row group, in the order of the corpus."""
 
-    documents: int  # in the row group
+    documents: int  # in the row group; with a condition, those that meet it
     sites: Sequence[Site]  # [n]
     matrix: NDArray[np.float32]  # [n, W] of length 1; [0, 0] where vectors were not asked for
     skipped: Sequence[Site] = ()  # those without a vector, where vectors were asked for
@@ -44,7 +44,7 @@ class ScannedGroup:
         return np.fromiter((site.row for site in self.sites), np.int64, len(self.sites))
 
     def first_of_documents(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The first occurrence of each document among those of an order, by their numbers."""
+        """Keep the first occurrence of each document in ``order``, an array of indices of occurrences."""
         _, first = np.unique(self.rows[order], return_index=True)
         return order[np.sort(first)]
 
@@ -72,7 +72,7 @@ class ScanCounts:
     skipped: int = 0  # without a vector
 
     def count(self, groups: Iterable[ScannedGroup]) -> Iterator[ScannedGroup]:
-        """The same groups, counted as they pass."""
+        """Yield the same groups, and count each."""
         for group in groups:
             self.add(group)
             yield group
@@ -125,7 +125,7 @@ def _scan_documents(
     vectors: bool,
     searched: int,
 ) -> ScannedGroup:
-    """The occurrences in these documents of one row group."""
+    """The occurrences in some documents of one row group, in which ``searched`` documents were searched."""
     unit, kept = column.pooling.unit, [kept.name for kept in features.kept]
     stored = column.derivation.columns if vectors else ()
     names = ["row", *kept, *position_columns(unit, features.names), *stored]
@@ -163,12 +163,12 @@ def _scan_documents(
 
 
 def subword_rule(settings: FeatureSettings) -> str:
-    """The rule for the tokens that represent a word; where the set has no words, the default of an extraction."""
+    """The rule for which tokens represent a word; if the set has no word vectors, the default of an extraction."""
     return settings.subword or "first"
 
 
 def _kept_values(batch: RecordBatch, kept: Sequence[str], rows: Sequence[int]) -> Iterator[dict[str, Value]]:
-    """The kept values of those rows of a batch."""
+    """Yield the kept values of each of some rows of a batch, by column name."""
     columns = [batch.column(name).take(np.asarray(rows)).to_pylist() for name in kept]
     for at in range(len(rows)):
         yield {name: values[at] for name, values in zip(kept, columns, strict=True)}
@@ -181,7 +181,7 @@ def _occurrence_vectors(
     numbers: Sequence[int],
     picks: Sequence[VectorPicks],
 ) -> NDArray[np.float32]:
-    """The vector of each occurrence, ``[n, W]``, from the batch's tokens or words of those numbers."""
+    """The vector of each occurrence, ``[n, W]``, from the batch's tokens or words with the indices ``numbers``."""
     if not numbers:
         return np.empty((0, column.width), np.float32)
     stored = [stored for stored in features.columns if stored.name in column.derivation.columns]

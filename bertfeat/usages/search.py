@@ -1,4 +1,4 @@
-"""The usages of a word: in the order of the corpus, or nearest in meaning to a sentence; by a scan or by an index.
+"""Search for usages of a word, in corpus order or nearest in meaning to a sentence, by a scan or by an index.
 
 Shape: W width of the feature column.
 """
@@ -39,14 +39,14 @@ def find_usages(
 ) -> Usages:
     """Find the ``k`` usages of a word that are nearest in meaning to the word in the sentence ``like``.
 
-    Without ``like`` they are the first ones of the corpus. The sentence is embedded as the feature set was; where the
-    word is in it more than once, stars mark the one that is meant: ``a bank on the *bank* of the river``. With
+    Without ``like`` they are the first ones in the corpus. The sentence is embedded as the feature set was; if it
+    contains the word more than once, stars mark the one that is meant: ``a bank on the *bank* of the river``. With
     ``match="any"`` every word of the corpus is compared. ``column`` names a column of words or tokens, or a recipe that
     the stored ones contain; without one it is the last layer, where they contain it, else the only one. Only documents
-    that meet the condition ``where``, such as ``"year > 1900"``, are searched. ``context`` is how many characters are
-    kept on either side. ``model`` says where the set's model is now, if not where it was; ``encoder`` replaces it.
+    that meet the condition ``where``, such as ``"year > 1900"``, are searched. ``context`` is the number of characters
+    kept on either side. ``model`` says where the set's model is now, if it was moved; ``encoder`` replaces it.
 
-    All texts are read; of the vectors only those row groups in which the word occurs, one at a time.
+    All texts are read; vectors are read only from row groups in which the word occurs, one group at a time.
 
     Raises:
         UsageError: the word is not in the sentence, ``k`` is below 1, ``match="any"`` without a sentence, or a
@@ -84,12 +84,12 @@ def find_usages_by(
 ) -> SlicedUsages:
     """Find the ``k`` usages of a word in each slice of the kept column ``by``, such as years.
 
-    They are the first ones, or the nearest in meaning to the word in the sentence ``like``, with the mean cosine of all
-    usages of the slice. ``slices`` are ranges (``"1839-1895,1896-1937"``), values or a number of slices, as
-    :func:`bertfeat.measure_change` has them. See :func:`bertfeat.find_usages` for the rest.
+    They are the first ones, or those nearest in meaning to the word in the sentence ``like``; then each slice also has
+    the mean cosine of all its usages. ``slices`` are ranges (``"1839-1895,1896-1937"``), values or a number of slices,
+    as in :func:`bertfeat.measure_change`. See :func:`bertfeat.find_usages` for the rest.
 
     Raises:
-        UsageError: slices that cannot be; and see :func:`bertfeat.find_usages`.
+        UsageError: ``by`` or ``slices`` do not cut the set into slices; and see :func:`bertfeat.find_usages`.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set; or the model is another one.
         NotDerivableError: the column cannot be derived from the stored ones.
     """
@@ -114,7 +114,7 @@ def find_usages_by(
 
 
 class _UsageRanking:
-    """The ``k`` usages that come first, or that are nearest to ``vector`` ``[W]``, of groups in the corpus's order."""
+    """A ranking of the ``k`` first usages, or the ``k`` nearest to ``vector`` ``[W]``; groups come in corpus order."""
 
     def __init__(self, vector: NDArray[np.float32] | None, k: int, one_per_document: bool, context: int) -> None:
         self._vector, self._k, self._one_per_document, self._context = vector, k, one_per_document, context
@@ -132,7 +132,7 @@ class _UsageRanking:
         return round(self._sum / self._compared, 6) if self._compared else None
 
     def add(self, group: ScannedGroup) -> None:
-        """Take the usages of a group, or not."""
+        """Add the usages of a group, and keep the ``k`` best of all so far."""
         if not len(group.sites):
             return
         if self._vector is None:
@@ -145,7 +145,7 @@ class _UsageRanking:
         scores = group.matrix @ self._vector
         self._sum += float(scores.sum(dtype=np.float64))
         self._compared += len(scores)
-        order = np.argsort(-scores, kind="stable")  # of equal ones the earlier in the corpus
+        order = np.argsort(-scores, kind="stable")  # of equal scores, the earlier in the corpus comes first
         if self._one_per_document:
             order = group.first_of_documents(order)
         self._best.extend(
@@ -158,7 +158,7 @@ class _UsageRanking:
 # ── by an index ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_FETCH = 4  # hits asked for at first, for each usage wanted: punctuation is left out
+_FETCH = 4  # first 4 k hits are asked for, then 4 times as many in each round: punctuation among them is left out
 
 
 @checked
@@ -181,8 +181,8 @@ def find_usages_in_index(
     an index that is given as a folder; see :func:`find_usages` for the rest.
 
     Raises:
-        IndexFolderError: the index has one vector a document, or keeps no texts; or the model is another one.
-        UsageError: the word is not in the sentence, or a condition cannot be read.
+        IndexFolderError: the index has one vector per document, or keeps no texts; or the model is another one.
+        UsageError: the word is not in the sentence, ``k`` is below 1, or a condition cannot be read.
     """
     check_numbers(k, context)
     query, like = parse_word(word, Match.ANY), query_text(like, parameter("like"))

@@ -21,7 +21,7 @@ from bertfeat.usages.scan import ScanCounts, ScannedGroup, scan_features
 from bertfeat.where import cut_slices, slice_number
 
 MOST = 10_000
-"""Usages that are grouped; of more a random sample is taken, always the same one."""
+"""The most usages that are grouped; of more, a random sample is taken, always the same one."""
 
 _SEED = 0
 
@@ -41,17 +41,19 @@ def find_senses(
     by: str | None = None,
     slices: str | int | None = None,
 ) -> Senses:
-    """Group the usages of a word into so many senses, each shown by its ``k`` most central usages.
+    """Group the usages of a word into a number of ``senses``, each shown by its ``k`` most central usages.
 
     The groups are those of scikit-learn's k-means over vectors of length 1; the same set gives the same groups. Their
     number is your choice: nothing here says how many senses the word has. With ``by`` the usages of each sense are
-    counted in the slices of that kept column, such as years (Giulianelli, Del Tredici and Fernández 2020), and those
+    counted in each slice of that kept column, such as years (Giulianelli, Del Tredici and Fernández 2020), and usages
     outside of all slices are left out. See :func:`find_usages` and :func:`find_usages_by` for the rest.
 
     Raises:
-        UsageError: fewer usages than senses, slices that cannot be, or a condition that cannot be read.
+        UsageError: fewer than two senses, fewer usages or different vectors than senses, ``match="any"``, ``by`` or
+            ``slices`` that do not cut the set into slices, ``k`` below 1, or a condition that cannot be read.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set.
         NotDerivableError: the column cannot be derived from the stored ones.
+        MissingLibraryError: scikit-learn is not installed.
     """
     if not isinstance(features, FeatureSet):
         features = FeatureSet(features)
@@ -86,7 +88,7 @@ def find_senses(
 
 
 class _UsageSample:
-    """Usages that are grouped, in the order of the corpus; when there are too many, those with the smallest draws."""
+    """The usages to group, in the order of the corpus; of too many, those with the smallest random numbers stay."""
 
     def __init__(self, context: int) -> None:
         self._context = context
@@ -139,7 +141,7 @@ def _group_usages(
 
 
 def cluster_labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArray[np.integer]:
-    """The number of the sense that each usage of a word has, ``[n]``, from their vectors ``[n, W]`` of length 1.
+    """The sense number of each usage of a word, ``[n]``, from the usages' vectors ``[n, W]`` of length 1.
 
     Raises:
         UsageError: fewer different vectors than senses.
@@ -151,7 +153,7 @@ def cluster_labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArr
     different = len(np.unique(matrix, axis=0))
     if different < senses:
         raise UsageError(f"{word!r} has only {different} different vectors, which are too few for {senses} senses")
-    with threadpool_limits(1):  # the same sums on every machine; and on a busy one several threads are slower
+    with threadpool_limits(1):  # so that sums are the same on every machine; several threads are slower on a busy one
         labels: NDArray[np.integer] = KMeans(senses, n_init=10, random_state=_SEED).fit_predict(matrix)
     return labels
 
@@ -159,7 +161,7 @@ def cluster_labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArr
 def _most_central(
     usages: Sequence[Usage], matrix: NDArray[np.float32], places: NDArray[np.intp], k: int
 ) -> tuple[Usage, ...]:
-    # rounded before they are compared: equal vectors get unequal last digits in a matrix product
+    # rounded before they are compared: scores of equal vectors can differ in the last digits of a matrix product
     scores = np.round(matrix @ unit_vectors(matrix.mean(axis=0)), 6)
     order = np.argsort(-scores, kind="stable")[:k].tolist()
     return tuple(replace(usages[places[at]], score=float(scores[at])) for at in order)

@@ -1,11 +1,11 @@
-"""Conditions on the rows of a table: parsed from a text, and asked which rows meet them.
+"""Conditions on the rows of a table: parsed from a text, they select the rows that meet them.
 
-A row meets a condition that is true of it, neither false nor null. NaN counts as null. Where no row meets one, the
-range of the numbers is told.
+A row meets a condition if the condition is true for it, neither false nor null. NaN counts as null. If no row meets a
+condition, :func:`describe_ranges` says which numbers its columns hold.
 
-The text becomes a tree by recursive descent; its length and depth are limited. The parser is written by hand, as an
-error has to say at its very place what was meant. A generated one knows only which lexemes it would have taken, and has
-to be built first, which takes a hundred times as long as parsing.
+The text becomes a tree by recursive descent; its length and depth are limited. The parser is written by hand, because
+an error has to point at its place and say what was meant. A generated parser knows only which lexemes it would have
+accepted, and has to be built first, which takes a hundred times as long as parsing.
 """
 
 import math
@@ -39,7 +39,7 @@ _MAX_DEPTH = 50
 
 _SIGN_OF = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_TEXT_TESTS = {"like": "", "ilike": "", "contains": "", "starts": "with", "ends": "with"}
+_TEXT_TESTS = {"like": "", "ilike": "", "contains": "", "starts": "with", "ends": "with"}  # and the word that follows
 
 ReadColumn: TypeAlias = Callable[[str], Iterable[pa.Array]]
 """A function that gives the values of a column by its name, block by block."""
@@ -124,23 +124,23 @@ def _kind_of_type(type_: pa.DataType) -> str:
 
 
 def _normalize_numbers(array: pa.Array) -> pa.Array:
-    """Numbers as 64 bits, with null for NaN and 0 for -0."""
+    """Cast numbers to 64 bits, with null for NaN and 0 for -0; other arrays stay as they are."""
     if pa.types.is_integer(array.type):
         return array.cast(pa.int64())
     if pa.types.is_floating(array.type):
-        array = pc.add(array.cast(pa.float64()), 0.0)  # -0 becomes 0, as is_in tells the two apart
+        array = pc.add(array.cast(pa.float64()), 0.0)  # -0 becomes 0, because is_in distinguishes the two
         return pc.if_else(pc.is_nan(array), pa.scalar(None, pa.float64()), array)
     return array
 
 
 def describe_ranges(condition: Condition, read: ReadColumn) -> str:
     """The range of each column of numbers that a condition reads."""
-    told = []
+    ranges = []
     for name, kind in condition.kinds.items():
         low, high = number_range(read(name)) if kind in ("int64", "float64") else (None, None)
         if low is not None and high is not None:
-            told.append(f"{spell_column(name)} goes from {low} to {high}")
-    return ", ".join(told)
+            ranges.append(f"{spell_column(name)} goes from {low} to {high}")
+    return ", ".join(ranges)
 
 
 def number_range(blocks: Iterable[pa.Array]) -> tuple[float | None, float | None]:
@@ -155,9 +155,9 @@ def _finite(value: float | None) -> float | None:
 
 
 class _Parser:
-    """Reads lexemes from left to right; each method reads one kind of node and leaves what follows it.
+    """A recursive-descent parser: each method reads one kind of node and stops at the lexeme after it.
 
-    Whether the columns exist and fit is not its matter.
+    It does not check whether the columns exist and fit; :meth:`Node.check` does.
     """
 
     def __init__(self, lexemes: list[Lexeme]) -> None:
@@ -175,11 +175,11 @@ class _Parser:
         return lexeme
 
     def _take(self, *words: str) -> Lexeme | None:
-        """Step over the next lexeme if it is one of those."""
+        """Step over the next lexeme and return it if it is one of ``words``; else return None."""
         return self._step() if self._next.word in words else None
 
     def _expect(self, word: str, problem: str, place: Lexeme | None = None) -> Lexeme:
-        """Step over the next lexeme, which must be that one; else the problem lies there, or at another place."""
+        """Step over the next lexeme, which must be ``word``; else raise the problem, marked there or at ``place``."""
         if self._next.word != word:
             raise (place or self._next).span.refused(problem)
         return self._step()
@@ -213,7 +213,7 @@ class _Parser:
         return Negation(node) if negated else node
 
     def _predicate(self) -> Node:
-        """A comparison or a test; or what stands alone: a column of truth values, or a parenthesis."""
+        """A comparison or a test; or a side that stands alone: a column of truth values, or a parenthesis."""
         left = self._side()
         if self._next.word in _SIGN_OF:
             return self._chain(left)
@@ -308,7 +308,7 @@ class _Parser:
             raise opening.span.refused("in takes values in parentheses: lang in ('de', 'en')")
         self._step()
         closing = _CLOSING[opening.word]
-        stops = (closing, "")  # the end of a condition is written with nothing
+        stops = (closing, "")  # the lexeme at the end of a condition has an empty text
         values: list[Constant] = []
         while self._next.word not in stops:
             lexeme, value = self._next, self._side()

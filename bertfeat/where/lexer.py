@@ -42,7 +42,7 @@ _WRONG_SIGNS = {
     **dict.fromkeys("*/%^", "there is no arithmetic in conditions"),
 }
 _ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t"}
-_AROUND = 40  # characters that an error shows on either side of its place
+_AROUND = 40  # characters that an error shows before its place; from the start of the place on, it shows 80
 
 LiteralValue = str | int | float | bool | None
 """A value that can be written in a condition."""
@@ -83,11 +83,11 @@ class Lexeme:
 
     kind: str  # value, name, quoted (a name), keyword, sign, end
     span: SourceRange
-    value: LiteralValue = None  # of a value itself; of a name, the column that it names
+    value: LiteralValue = None  # for a value, the value itself; for a name, the column that it names
 
     @property
     def word(self) -> str:
-        """The lexeme in lower case, as words of the language are compared."""
+        """The lexeme in lower case, for comparison with the words and signs of the language."""
         return self.span.text.lower()
 
 
@@ -110,14 +110,14 @@ def read_lexemes(condition: str) -> list[Lexeme]:
 
 
 def spell_column(name: str) -> str:
-    """A column's name as a condition can say it: as it is, or ``col('any name')``."""
+    """A column's name as it is written in a condition: as it is, or ``col('any name')``."""
     if regex.fullmatch(_NAME, name) and name.lower() not in (*_VALUES, *_KEYWORDS):
         return name
     return "col('{}')".format(name.replace("\\", "\\\\").replace("'", "''"))
 
 
 def _read_lexeme(kind: str, span: SourceRange) -> Lexeme:
-    """The lexeme at a place, where the pattern found a number, text, quoted name, name or sign."""
+    """The lexeme in a range in which the pattern found a ``kind``: a number, text, quoted name, name or sign."""
     text = span.text
     if kind == "number":
         return Lexeme("value", span, _read_number(span))
@@ -136,7 +136,7 @@ def _read_lexeme(kind: str, span: SourceRange) -> Lexeme:
 
 def _read_number(span: SourceRange) -> int | float:
     if _WHOLE.fullmatch(span.text):
-        if len(span.text) > 40:  # more than any that could fit
+        if len(span.text) > 40:  # 64 bits need at most 19 digits, with underscores 37 characters
             raise span.refused("this number has too many digits")
         return int(span.text)
     if not _REAL.fullmatch(span.text):

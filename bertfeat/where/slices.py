@@ -14,16 +14,16 @@ from bertfeat.errors import UsageError, did_you_mean, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.where.condition import Condition
 
-_MOST_CATEGORIES = 50
-_MOST_VALUES = 100_000
-_SCAN = 8192
+_MOST_CATEGORIES = 50  # slices at most of a column of names
+_MOST_VALUES = 100_000  # different values at most of a column of names
+_SCAN = 8192  # rows that are read at a time
 _NUMBER = r"-?\d+(?:\.\d+)?"
-_RANGE = re.compile(rf"({_NUMBER})(?:\s*[-–]\s*({_NUMBER}))?")  # with a hyphen, or as it is printed
+_RANGE = re.compile(rf"({_NUMBER})(?:\s*[-–]\s*({_NUMBER}))?")  # with a hyphen, or a dash as in print
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The documents whose value lies between two ends, both included; of a category both ends are its value."""
+    """The documents whose value lies between two ends, both included; for a category, both ends are its value."""
 
     name: str
     first: str | float
@@ -31,7 +31,7 @@ class Slice:
     documents: int = 0
 
     def holds(self, value: Value) -> bool:
-        """Whether a document of that value is in the slice; null and NaN are in none."""
+        """Whether a document with that value is in the slice; null and NaN are in no slice."""
         return value is not None and self.first <= value <= self.last  # type: ignore[operator]  # a column has one type
 
 
@@ -40,14 +40,15 @@ def cut_slices(
 ) -> tuple[Slice, ...]:
     """Cut a feature set into two or more slices by a kept column.
 
-    ``spec`` are inclusive ranges of numbers (``1839-1895,1896-1937``) or single values, in the order in which they are
-    compared; or the number of slices, which then have about equally many tokens, and no value is in two. By default
-    numbers are cut into two, and every value of a column of texts, or of true and false, is a slice. With a
-    ``condition`` the documents of each slice that meet it are counted; the cuts are those of the whole set.
+    ``spec`` gives inclusive ranges of numbers (``1839-1895,1896-1937``) or single values, in the order in which they
+    are compared; or the number of slices of a column of numbers, which then have about the same number of tokens, and
+    no value is in two. By default numbers are cut into two slices, and each value of a column of texts, or of true and
+    false, is a slice. With a ``condition`` only documents that meet it are counted; the cuts are those of the whole
+    set.
 
     Raises:
-        UsageError: no such kept column, fewer than two slices, slices that overlap or that no document is in, or
-            ranges of what is no number.
+        UsageError: no such kept column, fewer than two slices or more than there are values, slices that overlap or
+            have no document, something that is no range of numbers, or too many or unknown names of categories.
     """
     types = {column.name: column.type for column in features.kept}
     if by not in types:
@@ -77,7 +78,7 @@ def cut_slices(
 def _count_documents(
     features: FeatureSet, by: str, slices: Sequence[Slice], condition: Condition | None = None
 ) -> tuple[Slice, ...]:
-    """The slices with the number of their documents, those that meet a condition."""
+    """The slices with the numbers of their documents; with a condition, of those that meet it."""
     counts: Counter[int | None] = Counter()
     names = list(dict.fromkeys([by, *(condition.names if condition else ())]))
     for batch in features.stream(names, batch_rows=_SCAN):
@@ -106,12 +107,12 @@ def _parse_ranges(by: str, spec: str) -> list[Slice]:
 
 
 def _number(text: str) -> int | float:
-    """The number that a text is; whole ones of 64 bits stay exact."""
+    """Convert a text to a number; whole numbers stay exact."""
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
 def _equal_slices(features: FeatureSet, by: str, number: int) -> list[Slice]:
-    """Cut between values so that each slice has as near to an equal share of the tokens as can be."""
+    """Cut between values into ``number`` slices, each cut as near as possible to an equal share of the tokens."""
     batches = [batch.drop_null() for batch in features.stream([by, "n_tokens"], batch_rows=_SCAN)]
     if not batches:
         raise UsageError("there are no documents in it, and so no slices", where=features.folder)
@@ -125,7 +126,7 @@ def _equal_slices(features: FeatureSet, by: str, number: int) -> list[Slice]:
             remedy=f"give a number from 2 to {len(different)}, or ranges: {_example(by)}" if len(different) > 1 else "",
         )
     until = np.cumsum(np.bincount(members, tokens[known]))
-    cuts = [0]  # numbers of the first value of each slice
+    cuts = [0]  # the index of the first value of each slice
     for at in range(1, number):
         nearest = int(np.abs(until - until[-1] * at / number).argmin()) + 1
         cuts.append(min(max(nearest, cuts[-1] + 1), len(different) - number + at))

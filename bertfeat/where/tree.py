@@ -1,6 +1,6 @@
-"""The tree of a condition: each node says whether it fits the columns, and in which rows it is true.
+"""The tree of a condition: each node checks that it fits the columns, and computes in which rows it is true.
 
-The logic is SQL's, of three values: true, false and null. A comparison with null is null, and so is its negation.
+The logic is SQL's, with three values: true, false and null. A comparison with null is null, and so is its negation.
 """
 
 import difflib
@@ -27,7 +27,7 @@ Arrays: TypeAlias = Mapping[str, pa.Array]
 
 _NUMBERS = ("int64", "float64")
 _NOUNS = {"string": "texts", "int64": "whole numbers", "float64": "numbers", "bool": "true or false"}
-_COMPARED = {"string": "= 'de'", "int64": "> 1900", "float64": "> 0.5"}  # how a column of that kind is, for example
+_COMPARED = {"string": "= 'de'", "int64": "> 1900", "float64": "> 0.5"}  # an example of a comparison, by kind
 _LITERALS = {"string": (str,), "bool": (bool,), "int64": (int, float), "float64": (int, float)}
 _INT64 = range(-(2**63), 2**63)
 _PAST_INT64 = 2.0**63
@@ -80,7 +80,7 @@ class Column:
             raise self.span.refused(f"{self.name} holds {_NOUNS[kind]}; compare it: {example}")
 
     def kind(self, columns: NamedColumns, *, beside_texts: bool = False) -> str:
-        """The kind of the column, which is read from now on; beside one of texts, its name may be meant as a text."""
+        """The kind of the column, which is added to those read; beside texts it may be a text without quotes."""
         if self.name in columns.kinds:
             return columns.read.setdefault(self.name, columns.kinds[self.name])
         names = list(columns.kinds)
@@ -126,7 +126,7 @@ class Constant:
         raise self.refused(f"{column.name} holds {_NOUNS[kind]}, and this is {noun}", columns, remedy)
 
     def refused(self, problem: str, columns: NamedColumns, remedy: str = "", *, with_help: bool = False) -> UsageError:
-        """An error about the value, with a remedy; a better one is known where it is the name of a column."""
+        """An error about the value, with a remedy; if the value is the name of a column, the remedy says so."""
         remedy = self.hint(columns) or remedy
         return self.span.refused(f"{problem}; {remedy}" if remedy else problem, with_help=with_help)
 
@@ -186,12 +186,13 @@ def _compare_int_and_float(sign: str, whole: Values, real: Values) -> pa.Boolean
     """Compare whole numbers with real ones exactly; a cast would round whole ones past 2⁵³."""
     if sign == "!=":
         return pc.invert(_compare_int_and_float("=", whole, real))
-    # a whole number is below a real one where it is below the next whole number above that, and so on
+    # whole < real exactly where whole < ceil(real), and whole <= real where whole <= floor(real); >=, > likewise
     near = pc.ceil(real) if sign in ("<", ">=") else pc.floor(real)
     fits = pc.and_(pc.greater_equal(near, -_PAST_INT64), pc.less(near, _PAST_INT64))
     result = _COMPARE[sign](whole, pc.if_else(fits, near, 0.0).cast(pa.int64()))
     if sign == "=":
         result = pc.and_(result, pc.equal(near, real))
+    # past 64 bits every whole number compares alike, so that 0 stands for all of them
     any_whole = pc.if_else(pc.is_valid(whole), 0.0, pa.scalar(None, pa.float64()))
     return pc.if_else(fits, result, _COMPARE[sign](any_whole, near))
 
@@ -204,13 +205,13 @@ class Membership:
     values: tuple[Constant, ...]
 
     def check(self, columns: NamedColumns) -> None:
-        """Check that values of a column's kind are looked for."""
+        """Check that a column is tested, and that the values are of its kind."""
         column = _tested_column(self.operand, columns)
         for value in self.values:
             value.check_beside(column, columns)
 
     def compute(self, arrays: Arrays) -> pa.BooleanArray:
-        """Test whether a value is equal in each row; else null where the column is null, or the list holds a null."""
+        """Test in each row whether a value is equal; if none is, null where the column or one of the values is null."""
         column = self.operand.compute(arrays)
         values = [value.value for value in self.values]
         allowed = [value for value in values if value is not None]
@@ -226,7 +227,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class TextTest:
-    """``operand like 'D%'`` and its kin."""
+    """``operand like 'D%'``, and the same with ``ilike``, ``contains``, ``starts with`` and ``ends with``."""
 
     test: str  # like, ilike, contains, starts, ends
     operand: Operand
@@ -245,7 +246,7 @@ class TextTest:
             raise self.pattern.span.refused(f"{self.test} takes at most {_MAX_PATTERN:,} characters")
 
     def compute(self, arrays: Arrays) -> pa.BooleanArray:
-        """Test whether the text has the pattern in each row; null where either is null."""
+        """Test in each row whether the text matches the pattern; null where either is null."""
         column, pattern = self.operand.compute(arrays), self.pattern.compute(arrays).as_py()
         if pattern is None:
             return pa.nulls(len(column), pa.bool_())
@@ -282,7 +283,7 @@ class NullTest:
 
 
 def _tested_column(operand: Operand, columns: NamedColumns) -> Column:
-    """The column that a test asks something of, which must exist."""
+    """The column that is tested; refuse a constant, and a column that does not exist."""
     if isinstance(operand, Constant):
         raise operand.refused("a column must stand here", columns)
     operand.kind(columns)

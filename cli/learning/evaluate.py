@@ -1,4 +1,4 @@
-"""``bertfeat classify evaluate``, and the same of other heads: predictions against what is right."""
+"""``bertfeat classify evaluate``, and the same command for other heads: score predictions against gold labels."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
     from bertfeat.learning import HeadScores, LabelScores, TagScores
 
-MOST_COLUMNS = 12  # labels that a confusion table is printed of
-MOST_MISTAKES = 20  # printed where there are more
+MOST_COLUMNS = 12  # labels at most in a confusion table, and in the list of labels that a head never learned
+MOST_MISTAKES = 20  # confusions that are listed where there are more labels than that
 
 _ARGUMENTS: tuple[Decorator, ...] = (
     click.argument("folder", metavar="HEAD", type=click.Path(path_type=Path)),
@@ -64,7 +64,7 @@ bertfeat {kind} evaluate train.head {test} --json
 
 
 def evaluate_command(kind: str) -> click.Command:
-    """The command of a kind of head."""
+    """The ``evaluate`` command for a kind of head."""
     if kind == "tag":
         return head_command(kind, "evaluate", _run_evaluation, (*_TAG_ARGUMENTS, *_OPTIONS), _TAG_HELP)
     return head_command(kind, "evaluate", _run_evaluation, (*_ARGUMENTS, *_OPTIONS), _HELP)
@@ -118,7 +118,7 @@ def _score_file(predictions: Path, others: tuple[object, ...], reading: "CorpusS
 
 
 def _head_score_lines(scores: "HeadScores") -> Iterator[str]:
-    """Scores for people: single numbers, then one line a label; of tags what was taken for what, too."""
+    """Scores for people: single numbers, then one line per label; for tags also which tags were confused."""
     from bertfeat.learning import TagScores
 
     if isinstance(scores, TagScores):
@@ -137,7 +137,7 @@ def _head_score_lines(scores: "HeadScores") -> Iterator[str]:
 
 
 def _score_text(value: object) -> str:
-    """A single number, or a score at its threshold; an empty text for everything else."""
+    """Format a single number, or a score at its threshold; None and other dictionaries give an empty text."""
     if value is None:
         return ""
     if isinstance(value, dict):
@@ -149,7 +149,7 @@ def _score_text(value: object) -> str:
 
 
 def _tag_score_lines(scores: "TagScores") -> Iterator[str]:
-    """Scores of tags for people: by label, over all, and what was taken for what."""
+    """Scores of tags for people: by label, over all, and which tags were confused."""
     yield from _label_lines(scores)
     yield ""
     words = f"{pluralize(scores.words, 'word')} in {pluralize(scores.sentences, 'sentence')}"

@@ -1,4 +1,4 @@
-"""Options that the commands of heads share, and those that a kind of head has no use for."""
+"""Options that the commands of heads share, and the lists of those that a kind of head does not use."""
 
 import functools
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings
     from bertfeat.learning import ExtractorArguments, LearningArguments
 
+# options for heads over words, and options for heads over texts
 _WORDS = ("word_column", "tag_column", "pretokenized", "document_context", "crf", "scheme", "predictions", "to")
 _TEXTS = ("label", "choices", "pair_column", "embed_pairs", "pooling", "weight_decay", "max_answer")
 _UNUSED = {
@@ -34,9 +35,9 @@ _HIDDEN = {
     "answer": ("128, a BiLSTM", None),
     "choose": ("none, 256, or the mean of both, as is best on dev", None),
 }
-"""The width that ``--hidden`` stands for if it is not given, by kind, and its help."""
+"""The default that the help of ``--hidden`` shows, by kind, and a help text that replaces its own, or None."""
 _FURTHER = {"tag": ("task", "hidden", "fine_tune", "text_columns"), "classify": ()}
-"""Options of a kind that come after those that matter more; of kinds that are not here, only ``task``."""
+"""Options that the help of a kind lists last; for kinds that are not here, only ``task``."""
 
 EXAMPLES = {
     "tag": ("--train train.conll --dev dev.conll", "test.conll"),
@@ -44,16 +45,16 @@ EXAMPLES = {
     "answer": ("--train train.json --dev dev.json", "test.json"),
     "choose": ("--train train.csv --dev dev.csv --text-column context --choices a,b,c,d --label right", "test.csv"),
 }
-"""The examples in the help of a kind: the options of ``train``, and the file that is predicted."""
+"""The examples in the help, by kind: the options of ``train``, and the file to predict."""
 
 
 def head_command(
     kind: str, name: str, run: Callback, options: Sequence[Decorator], help_text: str, *further: str
 ) -> click.Command:
-    """The command of a kind of head: ``run`` gets the kind and the values of the options.
+    """Make the command ``name`` for a kind of head: ``run`` gets the kind and the values of the options.
 
-    In the help ``{kind}``, ``{train}`` and ``{test}`` stand for what the kind has; options named in ``further`` come
-    after those that matter more.
+    In the help text ``{kind}``, ``{train}`` and ``{test}`` are replaced by the kind and its examples; options named in
+    ``further`` are listed last.
     """
     decorated: Callback = functools.partial(run, kind)
     for add in reversed(options):  # click lists the option that was added last first
@@ -76,7 +77,7 @@ def source_option(name: str, help_text: str, *, required: bool = False) -> Decor
 
 
 def folder_option(default: str, help_text: str) -> Decorator:
-    """Declare ``--output``, the folder of what is learned, whose default is shown as such."""
+    """Declare ``--output``, the folder of the result; the help shows ``default`` as its default."""
     path = click.Path(path_type=Path)
     return option("-o", "--output", type=path, metavar="DIR", show_default=default, help=help_text)
 
@@ -87,7 +88,7 @@ def grid_option(metavar: str, default: str, help_text: str) -> Decorator:
 
 
 def column_options(function: Callback) -> Callback:
-    """Declare the columns of what is to be predicted; they reach the command as ``label`` and ``choices``."""
+    """Declare the columns of the labels and the choices; they reach the command as ``label`` and ``choices``."""
     label = option(
         "--label",
         metavar="COL[,COL]",
@@ -121,9 +122,9 @@ def pair_options(function: Callback) -> Callback:
 
 
 def learning_options(*between: Decorator) -> Decorator:
-    """Declare what is to be predicted, and how examples are read and learned from: the command gets ``examples``.
+    """Declare the columns to predict, and how examples are read and learned from; the command gets ``examples``.
 
-    Options ``between`` come after the columns and before the others.
+    The options ``between`` come after the columns and before the others.
     """
     names = ("label", "choices", "pooling", "embed_pairs", "settings", "model", "reading")
     training = settings_options("settings", HeadSettings)

@@ -1,4 +1,7 @@
-"""``bertfeat classify predict``, and the same of other heads: labels, answers or choices, a JSON object a line."""
+"""``bertfeat classify predict``, and the same command for other heads: write predictions for texts.
+
+Labels, answers and choices are written as one JSON object per line, tags also as CoNLL or as texts with marks.
+"""
 
 import sys
 from pathlib import Path
@@ -66,7 +69,7 @@ bertfeat {kind} predict train.head {test} > predictions.jsonl
 
 
 def predict_command(kind: str) -> click.Command:
-    """The command of a kind of head."""
+    """The ``predict`` command for a kind of head."""
     command = head_command(kind, "predict", _predict_head, _OPTIONS, _TAG_HELP if kind == "tag" else _HELP)
     if kind == "tag":
         leave_out(command, "tag_column")
@@ -116,6 +119,6 @@ def _predict_head(
 
 
 def _color_span(text: str, label: str) -> str:
-    """A span in the color of its label."""
+    """A span of text and its label, in the color of the label."""
     color = COLORS[sum(map(ord, label)) % len(COLORS)]
     return click.style(text, fg=color, bold=True) + click.style(f" {label}", fg=color, dim=True)

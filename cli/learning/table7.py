@@ -1,4 +1,7 @@
-"""``bertfeat classify table7``, and the same of other heads: which layers make the best features for the task."""
+"""``bertfeat classify table7``, and the same command for other heads: compare layers as features for the task.
+
+It is named after Table 7 of the BERT paper, which compares layers as features for tagging.
+"""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -58,7 +61,7 @@ bertfeat {kind} table7 {train} --test {test}
 
 
 def table7_command(kind: str) -> click.Command:
-    """The command of a kind of head."""
+    """The ``table7`` command for a kind of head."""
     return head_command(
         kind, "table7", _compare, _OPTIONS, _HELP, "seed", "task", "precision", "text_columns", "choices"
     )
@@ -81,11 +84,11 @@ def _compare(
     from bertfeat.learning import GridPoint, HeadSettings, estimate_head_table7, format_head_table, train_head_table7
 
     first = (examples["settings"] or HeadSettings()).seed
-    asked, trained = rows or ("paper",), range(first, first + seeds)
+    asked, seed_range = rows or ("paper",), range(first, first + seeds)
     points = tuple(GridPoint(*point) for point in grid or ())
     if dry_run:
         estimate = estimate_head_table7(
-            kind, train, dev, test, rows=asked, seeds=trained, fine_tune=fine_tune, grid=points, **examples
+            kind, train, dev, test, rows=asked, seeds=seed_range, fine_tune=fine_tune, grid=points, **examples
         )
         console.result(estimate, _estimate_lines(estimate, seeds))
         return
@@ -98,7 +101,7 @@ def _compare(
             test,
             folder,
             rows=asked,
-            seeds=trained,
+            seeds=seed_range,
             fine_tune=fine_tune,
             grid=points,
             progress=show,
@@ -133,7 +136,7 @@ def _estimate_lines(estimate: "HeadTableEstimate", seeds: int) -> Iterator[str]:
 
 
 def _cheaper_ways(estimate: "HeadTableEstimate", seeds: int) -> str:
-    """The options that make a table cheaper, with the time of training that is left."""
+    """The options that make a table cheaper, with the training time that each leaves."""
     ways = []
     if seeds > 1:
         ways.append(f"--seeds 1 (training about {format_duration(estimate.training / seeds)})")

@@ -1,6 +1,6 @@
-"""``bertfeat classify train``, and the same of other heads: labeled examples become a head.
+"""``bertfeat classify train``, and the same command for other heads: train a head on labeled examples.
 
-The display of a training and its exit code, which ``table7`` shares, stand here too.
+The display of a training and its exit code, which ``table7`` shares, are here too.
 """
 
 from collections.abc import Callable, Iterator
@@ -68,7 +68,7 @@ bertfeat {kind} train {train}
 
 
 def train_command(kind: str) -> click.Command:
-    """The command of a kind of head."""
+    """The ``train`` command for a kind of head."""
     help_text = _TAG_HELP if kind == "tag" else _HELP
     return head_command(kind, "train", _learn_head, _OPTIONS, help_text, "precision")
 
@@ -96,7 +96,7 @@ def _learn_head(
 
 
 def _grid_point(fine_tune: bool, grid: tuple[tuple[int, float, int], ...] | None) -> "GridPoint | None":
-    """The one point of settings that a model is fine-tuned with."""
+    """The batch size, learning rate and epochs of fine-tuning; None without ``--fine-tune``."""
     from bertfeat.learning import GridPoint
 
     if not fine_tune:
@@ -140,7 +140,7 @@ def _print_head(report: "HeadReport", console: Console) -> None:
 
 @contextmanager
 def training_display(console: Console) -> Iterator[Callable[[AnyProgress], None]]:
-    """Yield a function to call with the progress of a training, which warns of rows that could not be extracted."""
+    """Yield a function that shows the progress of a training, and warns about rows that could not be extracted."""
     from bertfeat.learning import DatasetReport
 
     with progress_display(console) as show:
@@ -155,7 +155,7 @@ def training_display(console: Console) -> Iterator[Callable[[AnyProgress], None]
 
 
 def exit_for_failed_rows(failed: int, console: Console) -> None:
-    """End a training with its exit code where rows of its corpora failed; everything else is printed already."""
+    """End a training with the exit code for failed rows, if there were any; everything else is printed already."""
     if failed:
         console.warn(f"{pluralize(failed, 'row')} of the corpora failed, and nothing was learned of them")
         raise click.exceptions.Exit(ROWS_FAILED)

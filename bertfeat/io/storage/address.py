@@ -1,4 +1,4 @@
-"""Addresses of folders and files in object storage, which stand wherever a path does: ``s3://bucket/corpus.features``."""
+"""Addresses of folders and files in object storage, such as ``s3://bucket/corpus.features``, usable like paths."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Address:
-    """A folder or file in a bucket. Has those properties of ``pathlib.Path`` that bertfeat asks for."""
+    """The address of a folder or file in a bucket, with the properties of ``pathlib.Path`` that bertfeat uses."""
 
     scheme: str
     bucket: str
@@ -91,7 +91,7 @@ Location = Path | Address
 
 
 def is_address(text: object) -> bool:
-    """Whether a text is written as an address, such as ``s3://bucket/key``."""
+    """Whether a value is an :class:`Address`, or a text with a scheme, such as ``s3://bucket/key``."""
     return isinstance(text, Address) or (isinstance(text, str) and _SCHEME.match(text) is not None)
 
 

@@ -1,7 +1,8 @@
-"""A bucket of object storage as a store: S3 and what speaks like it, Google Cloud Storage, Azure, memory.
+"""A bucket of object storage as a store: S3 and compatible storage, Google Cloud Storage, Azure, memory.
 
-All of it is obstore's (the Rust crate object_store): signatures, repeated requests, conditional ones. An object is
-written by one conditional request, never in pieces, so there are no half-written ones to clean up.
+obstore (the Rust crate object_store) signs, repeats and makes the requests, conditional ones too. An object of up to
+:data:`MOST_OBJECT` bytes is written by one request, a larger one by a multipart upload. In both cases it appears whole,
+so there are no half-written objects to clean up.
 """
 
 import hashlib
@@ -26,21 +27,21 @@ if TYPE_CHECKING:
     from obstore import Bytes, GetOptions, ObjectMeta, PutMode, UpdateVersion
 
 MOST_OBJECT = 5 * 10**9
-"""Bytes of the largest object that is brought in one request: S3 takes no more."""
+"""Bytes of the largest object that is uploaded in one request: S3 takes no more."""
 
-_PIECE = 64 << 20  # bytes of a request that brings a piece of a larger object
-_MOST_PIECES = 9_000  # of the 10,000 that an object may be made of
-_TAIL = 1 << 16  # bytes at the end of a file that come with its size: most footers fit into them
-_LARGE = 1 << 20  # bytes from which on an upload is waited for as long as a request is tried
+_PIECE = 64 << 20  # bytes of each piece of a multipart upload
+_MOST_PIECES = 9_000  # pieces of an upload at most; S3 allows 10,000
+_TAIL = 1 << 16  # bytes at the end of a file that are fetched with its size: most footers fit into them
+_LARGE = 1 << 20  # bytes; the upload of a larger file gets the whole time that a request is tried for
 _COMPARED = 1 << 23  # bytes of two files that are compared at once
-_ATTEMPTS = 8  # to write a file that others write and remove at the same time
+_ATTEMPTS = 8  # attempts to write a file that others write and remove at the same time
 _REFUSED = (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError)
 
 T = TypeVar("T")
 
 
 class Bucket:
-    """One bucket; names are keys."""
+    """One bucket as a :class:`~bertfeat.io.storage.store.Store`; names are keys."""
 
     def __init__(self, clients: Clients, address: str, seconds: float) -> None:
         self._clients, self._address, self._seconds = clients, address, seconds
@@ -57,7 +58,7 @@ class Bucket:
             raise explain_error(error, address) from error
 
     def open(self, name: str) -> BufferedReader:
-        """Open an object; its end is fetched."""
+        """Open an object; its end is fetched at once, with its size."""
         meta, tail = self._fetch_tail(name)
         changed = StorageError("was replaced while it was read", where=self._place(name), remedy="run it again")
         options: GetOptions = {"if_match": meta["e_tag"]} if meta["e_tag"] else {}
@@ -95,13 +96,13 @@ class Bucket:
         return _stamp_of(self._ask(name, lambda: obstore.head(self._clients.quick, name)))
 
     def list(self, folder: str, prefix: str = "") -> Iterator[StoredFile]:
-        """The objects below a folder, a thousand a request."""
+        """The objects below a folder, a thousand per request."""
         head = prefix.rpartition("/")[0]
         above = f"{folder}/" if folder else ""
         former: StoredFile | None = None
         for meta in self._list_objects(f"{above}{head}".rstrip("/")):
             name = meta["path"].removeprefix(above)
-            # an object without bytes that stands for a folder, as consoles make them, is no file
+            # an empty object whose name is that of a folder, as web consoles make them, is not a file
             if former and (former.stamp.size or not name.startswith(f"{former.name}/")):
                 yield former
             former = StoredFile(name, _stamp_of(meta)) if name.startswith(prefix) and meta["path"] != folder else None
@@ -116,15 +117,15 @@ class Bucket:
             raise StorageError(problem, where=self._place(name), remedy="write smaller parts, or fewer layers")
         for _ in range(_ATTEMPTS):
             stamp = self._put(name, content, size, "create" if if_absent else "overwrite")
-            with suppress(FileNotFoundError):  # the other one was removed since
+            with suppress(FileNotFoundError):  # the existing object was removed since
                 return stamp or self._stamp_if_equal(name, content, size)
         return None
 
     def replace(self, name: str, content: bytes, stamp: Stamp) -> Stamp | None:
-        """Write an object in the place of that one."""
+        """Replace an object if it still has that stamp; see :meth:`Store.replace`."""
         try:
             if self._address.startswith("gs:") and not stamp.version:
-                there = self.stamp(name)  # its number, which listings do not have
+                there = self.stamp(name)  # has the version, which listings lack
                 stamp = there if there == stamp else stamp
             version: UpdateVersion = {"version": stamp.version} if stamp.version else {}
             written = self._put(name, content, len(content), {**version, "e_tag": stamp.tag})
@@ -145,7 +146,7 @@ class Bucket:
         self._ask(name, removed)
 
     def _put(self, name: str, content: bytes | Path, size: int, mode: "PutMode") -> Stamp | None:
-        """Write an object; None where the mode forbids it, even because of an earlier attempt without an answer."""
+        """Write an object; None if the mode forbids it, which an earlier attempt without an answer may have caused."""
         client = self._clients.upload if size > _LARGE else self._clients.quick
         piece = max(_PIECE, -(-size // _MOST_PIECES))
 
@@ -167,7 +168,7 @@ class Bucket:
         return self._ask(name, written)
 
     def _stamp_if_equal(self, name: str, content: bytes | Path, size: int) -> Stamp | None:
-        """The stamp of the object that is there, if its content is that one: by its size, its MD5, or its bytes."""
+        """The stamp of the existing object if its content is equal: by its size, and its MD5 or its bytes."""
         there = self.stamp(name)
         if there.size != size:
             return None
@@ -205,7 +206,7 @@ class Bucket:
                     stream = iter(obstore.list(self._clients.quick, folder or None, offset=last, chunk_size=1000))
                 return next(stream, None)
             except BaseException:
-                stream = None  # the next attempt goes on behind what is known
+                stream = None  # the next attempt continues after the last object that was listed
                 raise
 
         while objects := self._ask(folder, page):
@@ -220,7 +221,7 @@ class Bucket:
 
 
 class _TooLargeError(Exception):
-    """An object that is not to be read into memory."""
+    """An object is too large to be read into memory."""
 
 
 def _blocks(content: bytes | Path) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Files at any place: the store that each belongs to; read, written whole or not at all, listed, removed."""
+"""Files on this machine or in object storage: find the store of each, and read, write, list or remove it."""
 
 import fcntl
 import os
@@ -19,9 +19,9 @@ from bertfeat.io.storage.store import Stamp, Store, StoredFile
 from bertfeat.io.threads import ContextPool
 
 _LOCAL = LocalStore()
-_SETTINGS = ("AWS_", "AZURE_", "BERTFEAT_STORAGE_", "GOOGLE_")  # what variables that stores read begin with
+_SETTINGS = ("AWS_", "AZURE_", "BERTFEAT_STORAGE_", "GOOGLE_")  # beginnings of environment variables of stores
 _AT_ONCE = 16  # files that are opened at the same time
-_TEMPORARY = "bertfeat-upload-"  # how names of files begin that are written to be brought to object storage
+_TEMPORARY = "bertfeat-upload-"  # beginning of the names of temporary files that are uploaded to object storage
 
 
 def store_of(place: Location) -> tuple[Store, str]:
@@ -34,7 +34,7 @@ def store_of(place: Location) -> tuple[Store, str]:
 
 @lru_cache(maxsize=64)
 def _bucket(scheme: str, bucket: str, settings: tuple[tuple[str, str], ...]) -> Store:
-    del settings  # other ones make another store: who corrects a key in a notebook need not start anew
+    del settings  # only a key of the cache: a corrected credential in a notebook opens another store, without a restart
     with errors_within(f"{scheme}://{bucket}"), needed_library("object storage needs obstore", "bertfeat[cloud]"):
         from bertfeat.io.storage.bucket import Bucket  # here, because obstore is an extra
     return Bucket.open_bucket(scheme, bucket)
@@ -44,17 +44,17 @@ class NewFile:
     """A file that is being written."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path  # where to write it
-        self.stamp: Stamp | None = None  # once it is in its place; None where another one was there first
+        self.path = path  # local path to write to
+        self.stamp: Stamp | None = None  # set once it is in its place; stays None if a different file was there first
 
 
 def open_file(place: Location) -> BufferedReader:
-    """Open a file for reading; it can be sought in.
+    """Open a file for reading; the stream can seek.
 
-    Of an object the last 64 KiB are fetched at once, with its size, and the rest by ranges as it is read.
+    The last 64 KiB of an object are fetched at once, with its size, and the rest by ranges as it is read.
 
     Raises:
-        OSError: there is none, or it is no regular file.
+        OSError: there is no such file, or it is not a regular one.
         StorageError: object storage that cannot be reached.
     """
     store, name = store_of(place)
@@ -62,7 +62,7 @@ def open_file(place: Location) -> BufferedReader:
 
 
 def file_identity(file: IOBase) -> tuple[object, ...]:
-    """Identify an open file among others in its place: by device, inode, size and time of change, or by an e-tag."""
+    """The identity of an open file, to detect a replacement: device, inode, size and time of change, or an e-tag."""
     raw = file.raw if isinstance(file, BufferedReader) else file
     if isinstance(raw, ObjectFile):
         return (raw.tag,)
@@ -71,12 +71,13 @@ def file_identity(file: IOBase) -> tuple[object, ...]:
 
 
 def open_each(places: Iterable[Location]) -> Iterator[BufferedReader | None]:
-    """Open files in their order, several ahead of the one that is asked for; None for each that there is not.
+    """Open files in their order, several ahead of the consumer; None for each that does not exist.
 
-    For ends of files, such as the footers of Parquet: in object storage each is one request, and 16 are under way.
+    It is meant for reading the ends of files, such as the footers of Parquet: in object storage each takes one request,
+    and 16 are made at the same time.
 
     Raises:
-        OSError: one is no regular file.
+        OSError: one is not a regular file.
         StorageError: object storage that cannot be reached.
     """
     rest = iter(places)
@@ -116,7 +117,7 @@ def file_stamp(place: Location) -> Stamp | None:
 def list_files(folder: Location, prefix: str = "") -> list[StoredFile]:
     """The files at any depth below a folder whose names, below it, begin with ``prefix``, sorted by name.
 
-    ``prefix`` may contain slashes. Hidden files are listed too. Of a folder that there is not, nothing is listed.
+    ``prefix`` may contain slashes. Hidden files are listed too. For a missing folder, nothing is listed.
 
     Raises:
         OSError: a folder that cannot be read.
@@ -127,9 +128,9 @@ def list_files(folder: Location, prefix: str = "") -> list[StoredFile]:
 
 
 def put_file(place: Location, content: bytes | Path, *, if_absent: bool = False) -> Stamp | None:
-    """Write a file, whole or not at all, and its folder if need be; its content is given, or copied from a local file.
+    """Write a file, whole or not at all, and make its folder if need be; ``content`` is bytes or a local file to copy.
 
-    With ``if_absent`` a file that is there stays, and None is returned if its content is another one.
+    With ``if_absent`` an existing file stays, and None is returned if its content differs.
 
     Raises:
         StorageError: the place cannot be written.
@@ -139,7 +140,7 @@ def put_file(place: Location, content: bytes | Path, *, if_absent: bool = False)
 
 
 def replace_file(place: Location, content: bytes, stamp: Stamp) -> Stamp | None:
-    """Write a small file only if the one that is there still has that stamp, or has this content already; else None.
+    """Replace a small file only if it still has that stamp, or already has this content; else return None.
 
     Raises:
         StorageError: the place cannot be written.
@@ -176,8 +177,8 @@ def remove_stored_folder(folder: Location) -> None:
 def create_file(place: Location, *, if_absent: bool = False) -> Iterator[NewFile]:
     """Yield a local path to write to; at the end of the block the file is at its place, whole.
 
-    With ``if_absent`` a file that is there already stays, and ``NewFile.stamp`` is None if its content is another
-    one. When the block fails, nothing is changed.
+    With ``if_absent`` an existing file stays, and ``NewFile.stamp`` is None if its content differs. When the block
+    fails, nothing is changed.
 
     Raises:
         StorageError: the place cannot be written.
@@ -206,14 +207,14 @@ def create_file(place: Location, *, if_absent: bool = False) -> Iterator[NewFile
 
 @contextmanager
 def _upload_file() -> Iterator[Path]:
-    """A temporary file. It is locked as long as it is used, so those that killed runs left are recognized."""
+    """Yield a temporary file that is locked while it is used, so that files left by killed runs can be recognized."""
     folder = Path(tempfile.gettempdir())
     with storage_errors(folder):
         _remove_abandoned(folder)
         while True:
             handle, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
             fcntl.flock(handle, fcntl.LOCK_EX)
-            if os.path.exists(name):  # else another run took it for an abandoned one, before it was locked
+            if os.path.exists(name):  # else another run removed it as abandoned before it was locked
                 break
             os.close(handle)
         try:

@@ -1,9 +1,9 @@
-"""Claims with a lease: who works on what, among processes that share nothing but storage.
+"""Claims with a lease, by which processes that share nothing but storage agree which of them works on what.
 
-A claim is a small file, and who writes it first holds it. The holder writes it anew every third of its lease, which
-changes its tag. Who sees the same tag for a whole lease, on a clock of its own, takes the claim over by a write on
-condition of that tag, so that one of several succeeds. No clocks of two machines are compared, and of no clock the
-time of day is read.
+A claim is a small file, and the process that writes it first holds it. The holder rewrites it every third of its lease,
+which changes its tag. A process that sees the same tag for a whole lease, by its own monotonic clock, takes the claim
+over by a write that is conditional on that tag, so that only one of several processes succeeds. Clocks of different
+machines are never compared.
 """
 
 import logging
@@ -23,7 +23,7 @@ from bertfeat.io.storage.files import file_stamp, list_files, put_file, read_fil
 from bertfeat.io.storage.store import Stamp
 
 LEASE_VARIABLE = "BERTFEAT_LEASE"
-"""In the environment: the seconds of a lease, 60 if it is not set."""
+"""The environment variable with the seconds of a lease; 60 if it is not set."""
 
 _log = logging.getLogger("bertfeat")
 
@@ -33,9 +33,9 @@ class Claim:
     """The content of a claim."""
 
     owner: LockOwner
-    token: str  # random: another one each time that something is claimed
-    seconds: float  # the lease
-    renewals: int = 0  # a claim that is written anew must differ: the tags of some stores are digests
+    token: str  # random and new for each claim
+    seconds: float  # length of the lease
+    renewals: int = 0  # counted so that each renewal changes the content: the tags of some stores are digests of it
     released: bool = False  # its holder is about to remove it
 
 
@@ -56,7 +56,7 @@ def lease_seconds() -> float:
 
 
 def read_claim(place: Location) -> tuple[Claim | None, Stamp] | None:
-    """A claim and its stamp; None where there is none, and None for a claim that cannot be read.
+    """A claim and its stamp, with None in place of a claim whose content cannot be decoded; None if there is no claim.
 
     Raises:
         StorageError: the storage cannot be reached.
@@ -73,13 +73,13 @@ def read_claim(place: Location) -> tuple[Claim | None, Stamp] | None:
 
 
 class Lease:
-    """A claim that this process holds, renewed on a thread of its own until it is released or lost.
+    """A claim that this process holds; a thread renews it until it is released, left, or lost.
 
-    As a context it is released at the end of the block.
+    Used as a context manager, it is released at the end of the block.
     """
 
     def __init__(self, place: Location, claim: Claim, stamp: Stamp, since: float) -> None:
-        """A claim that was just written; ``since`` is the time before that was asked for."""
+        """Hold a claim that was just written; ``since`` is the monotonic time just before that request."""
         self.place = place
         self._claim, self._stamp, self._since = claim, stamp, since
         self._lost = False
@@ -89,7 +89,7 @@ class Lease:
 
     @classmethod
     def take(cls, place: Location, seconds: float, owner: LockOwner | None = None) -> "Lease | None":
-        """Claim what nobody claims; None where there is a claim, whoever holds it.
+        """Write a claim where there is none; None if there is one, whoever holds it.
 
         Raises:
             StorageError: the storage cannot be written.
@@ -110,10 +110,10 @@ class Lease:
         return self._lost
 
     def renew(self) -> bool:
-        """Write the claim anew; False where it is another's by now.
+        """Rewrite the claim; False if another process has taken it over.
 
         Raises:
-            StorageError: the storage cannot be reached; the claim may be held still.
+            StorageError: the storage cannot be reached; the claim may still be held.
         """
         with self._writing:
             if not self._lost and not self._ended.is_set():
@@ -121,19 +121,19 @@ class Lease:
             return not self._lost
 
     def leave(self) -> None:
-        """Renew the claim no more, and let it stand: as where what was claimed is done, and claims do not matter."""
+        """Stop renewing the claim and leave it in storage, for example when the claimed work is done."""
         self._ended.set()
 
     def release(self) -> None:
-        """Give the claim up. One that is another's by now stays."""
+        """Give up and remove the claim; a claim that another process has taken over stays."""
         self._ended.set()
-        # a renewal that waits for the storage is not waited for: the lease runs out by itself
+        # a renewal that is still waiting for the storage is not waited for longer: the lease runs out by itself
         if self._lost or not self._writing.acquire(timeout=self._claim.seconds / 3):
             return
         try:
             started = time.monotonic()
             held = self._rewrite(released=True)
-            # nobody takes over what was just written before a lease has passed, so it is no other's that is removed
+            # no process takes over a claim within a lease of its last write, so no other process's claim is removed
             if held and time.monotonic() - started < self._claim.seconds / 3:
                 remove_stored(self.place)
         except StorageError as error:
@@ -148,7 +148,7 @@ class Lease:
         self.release()
 
     def _rewrite(self, *, released: bool) -> bool:
-        # counted before the attempt: one without an answer may have been done all the same
+        # counted before the attempt, which may succeed without an answer
         self._claim = replace(self._claim, renewals=self._claim.renewals + 1, released=released)
         content, started = canonical_json(self._claim), time.monotonic()
         stamp = replace_file(self.place, content, self._stamp)
@@ -175,7 +175,7 @@ class Lease:
 
 
 class LeaseWatch:
-    """A process's view of the claims of others: the last state that it saw of each, and since when."""
+    """A process's view of the claims of others: the last stamp that it saw of each, and since when."""
 
     def __init__(self, seconds: float, owner: LockOwner | None = None) -> None:
         self.seconds = seconds
@@ -183,7 +183,7 @@ class LeaseWatch:
         self._seen: dict[Location, tuple[Stamp, float]] = {}
 
     def look(self, folder: Location) -> set[str]:
-        """Look at all claims of a folder; the names of those that are held, as far as is known.
+        """Look at all claims in a folder, and return the names of those that have not run out, as far as is known.
 
         Raises:
             StorageError: the storage cannot be reached.
@@ -204,11 +204,11 @@ class LeaseWatch:
             self._seen[place] = stamp, time.monotonic()
 
     def is_over(self, place: Location) -> bool:
-        """Whether a claim has been the same for a lease of ours."""
+        """Whether a claim has not changed for the length of this process's own lease."""
         return self._unchanged(place) >= self.seconds
 
     def take(self, place: Location) -> Lease | None:
-        """Claim something, or take a claim over that ran out; None where another process holds it.
+        """Write a claim, or take over one that ran out; None if another process holds it.
 
         A claim of a process that has ended on this machine is taken over at once.
 
@@ -223,7 +223,7 @@ class LeaseWatch:
         found = read_claim(place)
         self.see(place, found[1] if found else None)
         if found is None:
-            return None  # given up at this moment: it is to be had at the next attempt
+            return None  # its holder has just released it: the next attempt can get it
         claim, stamp = found
         over = self._unchanged(place) >= max(self.seconds, claim.seconds if claim else 0.0)
         if not over and not (claim and claim.owner.is_surely_gone):

@@ -1,6 +1,6 @@
-"""Files of this machine, opened only if they are regular ones, and its folders as a store.
+"""The file system of this machine as a store; only regular files are opened.
 
-Reading a pipe in the place of a regular file could wait for ever.
+Reading from a pipe in the place of a regular file could block forever.
 """
 
 import filecmp
@@ -41,7 +41,7 @@ class LocalStore:
         yield from _walk(os.path.join(folder, head) if head else folder, head + slash, start)
 
     def put(self, name: str, content: bytes | Path, *, if_absent: bool = False) -> Stamp | None:
-        """Write a file beside its place, bring it onto the disk, and give it its name."""
+        """Write a temporary file beside the place, sync it to disk, and rename it."""
         path = Path(name)
         temporary = unique_sibling(path)
         with storage_errors(path.parent):
@@ -59,17 +59,17 @@ class LocalStore:
                     temporary.unlink(missing_ok=True)
 
     def take(self, temporary: Path, path: Path, *, if_absent: bool) -> Stamp | None:
-        """Give a finished file of the same folder its name, whole or not at all; see :meth:`put`."""
+        """Rename a finished temporary file of the same folder to ``path``; ``if_absent`` as in :meth:`put`."""
         if put_in_place(temporary, path, if_absent=if_absent) or _is_equal(temporary, path):
             return self.stamp(str(path))
         return None
 
     def replace(self, name: str, content: bytes, stamp: Stamp) -> Stamp | None:
-        """Exchange a file's content, holding the file against all others who do so."""
+        """Replace a file's content while holding a lock on it against others who do the same."""
         path = Path(name)
         with storage_errors(path.parent):
             try:
-                # for writing, since NFS locks nothing else
+                # opened for writing, since NFS locks no other files
                 handle = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             except (FileNotFoundError, NotADirectoryError):
                 return None
@@ -94,7 +94,7 @@ class LocalStore:
 
 
 def real_path(path: str | Path) -> Path:
-    """The absolute path without links; where links lead in a circle, as far as they lead.
+    """The absolute path with all links resolved; if links lead in a circle, they are left in the path.
 
     ``Path.resolve`` raises an error in that case.
     """
@@ -121,7 +121,7 @@ def read_regular(path: Path) -> bytes:
     """Read a whole regular file.
 
     Raises:
-        OSError: it cannot be opened, is no regular file, or is larger than any that is read whole.
+        OSError: it cannot be opened, is no regular file, or has more than :data:`MOST_BYTES` bytes.
     """
     with open_regular(path) as file:
         data = file.read(MOST_BYTES + 1)

@@ -1,4 +1,4 @@
-"""An object as a file that is read by ranges, with its end fetched first."""
+"""An object in a bucket as a Python file that is read by ranges; its end is already fetched when it is opened."""
 
 import os
 from collections.abc import Callable
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 READ_AHEAD = 1 << 20
 """Bytes that a small read fetches."""
 
-_MOST_AHEAD = 1 << 23  # that are fetched at once of a file that is read from place to place
+_MOST_AHEAD = 1 << 23  # bytes up to which the fetches of consecutive small reads grow
 
 
 class ObjectFile(RawIOBase):
     """An object as a file.
 
-    ``fetch(start, stop)`` gives bytes of it; ``tag`` is its e-tag. Reading on where the last fetch ended doubles what
-    is fetched at once.
+    ``fetch(start, stop)`` returns the bytes of that range; ``tag`` is the e-tag of the object. Each fetch that goes on
+    where the last one ended doubles the number of bytes that are fetched at once.
     """
 
     def __init__(self, size: int, tail: "Buffer", fetch: "Callable[[int, int], Buffer]", tag: str = "") -> None:
@@ -52,7 +52,7 @@ class ObjectFile(RawIOBase):
         return at
 
     def readinto(self, buffer: "Buffer") -> int:
-        """Read some of the next bytes: those at hand, or those of one request."""
+        """Read some of the next bytes: those that are already fetched, or those of one request."""
         view = memoryview(buffer).cast("B")
         if not len(view) or self._at >= self._size:
             return 0
@@ -63,7 +63,7 @@ class ObjectFile(RawIOBase):
         return len(some)
 
     def _bytes_at(self, at: int, wanted: int) -> tuple[int, memoryview]:
-        """Bytes with the one at that position among them, and where they begin."""
+        """The position at which a fetched range that includes the byte ``at`` begins, and its bytes."""
         if at >= self._tail_start:
             return self._tail_start, self._tail
         if not self._piece_start <= at < self._piece_start + len(self._piece):

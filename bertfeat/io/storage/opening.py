@@ -1,4 +1,4 @@
-"""Opening buckets, each kind with the credentials of its usual places: environment, machine, web identity, profiles."""
+"""Opening of buckets, with credentials from the usual places: environment, machine, web identity, profiles of AWS."""
 
 import os
 import re
@@ -29,20 +29,20 @@ _AWS_KEYS = (
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_QUIET_SECONDS = 20.0  # without a byte, after which a request is made again
-_RETRIED_SECONDS = 10.0  # for which obstore repeats a request by itself, before it is said that the storage fails
+_QUIET_SECONDS = 20.0  # seconds without a byte after which a request is made again
+_RETRIED_SECONDS = 10.0  # seconds for which obstore itself repeats a request, before ask_storage() repeats and warns
 
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """A bucket, twice."""
+    """Two clients of one bucket, with different time limits."""
 
-    quick: "store.ObjectStore"  # for all that is read, and small files: gives up on a silent connection soon
-    upload: "store.ObjectStore"  # for large files: the answer comes when all is sent
+    quick: "store.ObjectStore"  # for all reading, and for small files: soon gives up on a silent connection
+    upload: "store.ObjectStore"  # for writing large files: the answer comes only when all bytes are sent
 
 
 def open_clients(scheme: str, bucket: str, seconds: float) -> Clients:
-    """Open a bucket; nothing is asked of it yet. A request is tried for so many seconds."""
+    """Open a bucket, without a request yet; ``seconds`` is the time for which a request is tried."""
     if scheme == "memory":
         memory = _open_memory(bucket)
         return Clients(memory, memory)
@@ -53,7 +53,7 @@ def open_clients(scheme: str, bucket: str, seconds: float) -> Clients:
         "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
     }
     quick = _client(seconds)
-    quick["timeout"] = timedelta(hours=1)  # of a whole download; the next one is between two pieces of it
+    quick["timeout"] = timedelta(hours=1)  # for a whole download; read_timeout is the limit between two pieces of it
     quick["read_timeout"] = timedelta(seconds=min(_QUIET_SECONDS, seconds))
     upload = _client(seconds)
     upload["timeout"] = timedelta(seconds=seconds)
@@ -62,7 +62,7 @@ def open_clients(scheme: str, bucket: str, seconds: float) -> Clients:
 
 
 def _check_environment(prefix: str) -> None:
-    """Refuse settings over which obstore would panic: endpoints without a host, keys that no request can carry.
+    """Refuse settings that would make obstore panic: endpoints without a host, and keys that no request can carry.
 
     The error names the variable, and does not show the value of a key.
     """
@@ -86,7 +86,7 @@ def _is_endpoint(value: str) -> bool:
 
 
 def needs_boto3() -> bool:
-    """Whether there are profiles of AWS, which only boto3 reads, but no boto3."""
+    """Whether there are profiles of AWS, but boto3, which alone can read them, is not installed."""
     return _has_profile() and not find_spec("boto3")
 
 
@@ -107,12 +107,12 @@ def _open_s3(bucket: str, client: "ClientConfig", retry: "RetryConfig") -> "stor
         client_options=client,
         retry_config=retry,
         credential_provider=_profile_credentials(),
-        disable_bulk_delete=True,  # which not all that speak like S3 know
+        disable_bulk_delete=True,  # not all S3-compatible storage supports it
     )
 
 
 def _profile_credentials() -> "S3CredentialProvider | None":
-    """Return the provider of a profile's credentials, of single sign-on for example, if there are any."""
+    """Return the provider of a profile's credentials (of single sign-on, for example); None if there are none."""
     if not _has_profile() or not find_spec("boto3"):
         return None
     from botocore.exceptions import BotoCoreError
@@ -127,7 +127,7 @@ def _profile_credentials() -> "S3CredentialProvider | None":
 
 
 def _has_profile() -> bool:
-    """Whether credentials are to be had from a file of profiles, which obstore itself does not read."""
+    """Whether credentials may be in a file of AWS profiles, which obstore itself does not read."""
     if any(os.environ.get(name) for name in _AWS_KEYS):
         return False
     files = {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials", "AWS_CONFIG_FILE": "~/.aws/config"}

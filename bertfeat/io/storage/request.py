@@ -1,10 +1,10 @@
-"""A request to object storage: asked again while only the network fails, and a failure is an error of one line.
+"""Requests to object storage: repeated while only the network fails, with failures turned into errors of one line.
 
-Each runs on a thread of its own, so that signals end the wait at once. A request that waited inside of native code
+Each request runs on a thread of its own, so that signals end the wait at once. A request that waited in native code
 could not be interrupted: Ctrl-C would take effect when the last retry is over, minutes later. obstore's asynchronous
-calls are no way out: their answers are brought by threads of Rust that call into Python, and may still be inside of
-such a call when the interpreter ends, which then unwinds them through Rust's frames and aborts the process (exit code
-134). A blocking call brings its answer back on the thread that made it.
+calls do not solve this: threads of Rust deliver their answers by calling into Python, and may still be inside such a
+call when the interpreter ends, which then unwinds them through Rust's frames and aborts the process (exit code 134).
+A blocking call returns its answer on the thread that made it.
 """
 
 import errno
@@ -23,10 +23,10 @@ from obstore import exceptions
 from bertfeat.errors import BertfeatError, StorageError, UsageError
 
 _TIMEOUT_VARIABLE = "BERTFEAT_STORAGE_TIMEOUT"
-"""In the environment: for how many seconds a request is tried, 180 if it is not set."""
+"""The environment variable with the number of seconds for which a request is tried; 180 if it is not set."""
 
 ANSWERS = (exceptions.BaseError, OSError, ValueError)
-"""All that obstore raises."""
+"""The errors that obstore raises."""
 
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -46,15 +46,19 @@ _CAUSE = re.compile(r'(?:message|error): "([^"]+)"')
 _ENDED = ("IncompleteMessage", "IncompleteBody", "ConnectionReset", "BrokenPipe", "UnexpectedEof")
 
 _log = logging.getLogger("bertfeat")
-_process = 0  # the first one that asked; 0 before
-_MOST_PAUSE = 15.0  # seconds between two attempts
-_SILENT = 5.0  # seconds without an answer of which nothing is said
+_process = 0  # id of the process that made the first request; 0 before that
+_MOST_PAUSE = 15.0  # seconds between two attempts, at most
+_SILENT = 5.0  # seconds without an answer before a warning is logged
 
 T = TypeVar("T")
 
 
 def patience() -> float:
-    """For how many seconds a request is tried, by the variable of the environment."""
+    """The number of seconds for which a request is tried, from the environment variable.
+
+    Raises:
+        UsageError: the variable is no positive number.
+    """
     text = os.environ.get(_TIMEOUT_VARIABLE) or "180"
     try:
         seconds = float(text)
@@ -66,9 +70,9 @@ def patience() -> float:
 
 
 def ask_storage(place: str, seconds: float, request: Callable[[], T], *, profile: bool = False) -> T:
-    """The answer to a request, which is asked again for so many seconds as long as only the network fails.
+    """Make a request and return its answer; it is repeated for ``seconds`` while only the network fails.
 
-    Asking twice must do no harm. A missing object is a ``FileNotFoundError``.
+    The request must be safe to repeat. A missing object is a ``FileNotFoundError``.
     """
     start, pause, told = time.monotonic(), 0.1, False
     while True:
@@ -93,7 +97,7 @@ def _wait(request: Callable[[], T]) -> T:
         try:
             answer.set_result(request())
         except BaseException as error:
-            # a panic of obstore's Rust is no Exception; those that settings cause are refused before
+            # a panic in obstore's Rust code is not an Exception; settings that cause one are refused earlier
             is_panic = type(error).__name__ == "PanicException"
             answer.set_exception(StorageError(f"obstore failed: {error}") if is_panic else error)
 
@@ -102,7 +106,7 @@ def _wait(request: Callable[[], T]) -> T:
 
 
 def _refuse_fork() -> None:
-    """Refuse processes in which obstore's threads stayed behind, where a request would wait for ever."""
+    """Refuse a forked process, which lacks obstore's threads, so that a request would wait forever."""
     global _process
     _process = _process or os.getpid()
     if _process != os.getpid():
@@ -116,7 +120,7 @@ def _refuse_fork() -> None:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether an error may be over when the same is asked again: the network's, or 5xx and 429 of the storage."""
+    """Whether an error may be gone when the request is repeated: one of the network, or status 5xx, 408 or 429."""
     text = str(error)
     if isinstance(error, OSError | ValueError) or any(host in text for host in _MACHINE_CREDENTIALS):
         return False
@@ -127,11 +131,11 @@ def is_passing(error: BaseException) -> bool:
 
 
 def explain_error(error: BaseException, place: str, *, profile: bool = False) -> BertfeatError | FileNotFoundError:
-    """The error to be raised for an answer; ``profile``: credentials may be in a file that only boto3 reads."""
+    """The error to raise for obstore's; ``profile``: credentials may be in a file of AWS that only boto3 reads."""
     text = str(error)
     if any(word in text for word in _NO_BUCKET):
         return StorageError("there is no such bucket", where=place, remedy="create it, or correct its name")
-    # the second kind: it was removed while it was read, and the rest was asked for again
+    # _GONE: the object was removed while it was read, before the rest of it was requested again
     if isinstance(error, exceptions.NotFoundError | FileNotFoundError) or _GONE.search(text):
         return FileNotFoundError(errno.ENOENT, "there is no such object", place)
     if any(host in text for host in _MACHINE_CREDENTIALS) or "MissingAccount" in text:

@@ -1,4 +1,4 @@
-"""The operations that storage must support."""
+"""The interface of a store: the operations that a file system or bucket must support, and the stamps of files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Protocol
 
 MOST_BYTES = 1 << 28
-"""Bytes of the largest file that is read whole: the size of a manifest of 500,000 parts."""
+"""Bytes of the largest file that is read whole (256 MiB): enough for a manifest of 500,000 parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Values that change when a file does: size, and the store's own tag (an e-tag; locally the time of its change)."""
+    """Values that change when a file does: size, and the store's tag (an e-tag; locally, time of change and inode)."""
 
     size: int
     tag: str
-    version: str = field(default="", compare=False)  # what some stores ask for beside the tag, and do not list
+    version: str = field(default="", compare=False)  # needed by some stores besides the tag, but not in their listings
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as a listing has it."""
+    """A file in a listing."""
 
     name: str  # below the folder that was listed
     stamp: Stamp
@@ -31,12 +31,12 @@ class Store(Protocol):
     """Storage of whole files by name: a local file system, or a bucket.
 
     Names of a local store are paths. A file appears whole or not at all. Errors are
-    :class:`bertfeat.errors.StorageError`; what is said of one local file for reading is an ``OSError``, and of a
-    missing file anywhere ``FileNotFoundError``.
+    :class:`bertfeat.errors.StorageError`, except that reading a single local file raises ``OSError``, and a missing
+    file in any store is a ``FileNotFoundError``.
     """
 
     def open(self, name: str) -> BufferedReader:
-        """Open a file for reading; it can be sought in."""
+        """Open a file for reading; the stream can seek."""
 
     def read(self, name: str) -> bytes:
         """Read a whole file, of no more than :data:`MOST_BYTES`."""
@@ -48,16 +48,16 @@ class Store(Protocol):
         """The files at any depth below a folder whose names, below it, begin with ``prefix``; in no order."""
 
     def put(self, name: str, content: bytes | Path, *, if_absent: bool = False) -> Stamp | None:
-        """Write a file, its content given or copied from a local file; replace one of that name.
+        """Write a file, replacing an existing one; ``content`` is bytes, or a local file to copy.
 
-        With ``if_absent`` a file of that name stays, and None is returned if its content is another one: of several
-        writers the first one wins, and those who wrote the same as it do no harm and need not know.
+        With ``if_absent`` an existing file stays, and None is returned if its content differs: the first of several
+        writers wins, and the others succeed if they write the same content.
         """
 
     def replace(self, name: str, content: bytes, stamp: Stamp) -> Stamp | None:
-        """Write a file only if the one that is there still has that stamp; else None.
+        """Replace a file only if it still has that stamp; else return None.
 
-        As with :meth:`put`, one that has this very content by now counts as written.
+        As with :meth:`put`, a file that already has this content counts as written.
         """
 
     def remove(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""An estimate of the time that a head's Table 7 takes."""
+"""The estimate of the time that a comparison of layers for a head, such as the paper's Table 7, takes."""
 
 import time
 from collections.abc import Sequence
@@ -30,12 +30,12 @@ from bertfeat.learning.table7.results import TableRow, parse_rows
 from bertfeat.learning.table7.training import Tuning, open_table_request
 from bertfeat.learning.task import HeadTexts, Task
 
-_EPOCHS = 16  # that a training is taken to last, if it may: so many they were on real data
-_SOLVING_STEPS = 200  # that the linear heads of one group of inputs take together: so many they were on real data
-_SOLVED_ON = 4096  # vectors that a step is timed on
-_STEPS = 3  # that are timed
-_TIMED = 12  # batches that a network is timed on, after half as many to warm up
-_TUNED = 48  # examples that fine-tuning is timed on
+_EPOCHS = 16  # assumed epochs of a training, if the settings allow as many: as measured on real data
+_SOLVING_STEPS = 200  # assumed solver steps for all linear heads of one group of inputs: as measured on real data
+_SOLVED_ON = 4096  # vectors on which a solver step is timed
+_STEPS = 3  # solver steps that are timed; the fastest counts
+_TIMED = 12  # batches on which a network is timed, after half as many for warming up
+_TUNED = 48  # examples on which fine-tuning is timed
 
 
 @displayed
@@ -75,7 +75,7 @@ def estimate_head_table7(
     The model, a few batches of every row, one step of its linear heads and some steps of fine-tuning are timed.
 
     Raises:
-        CorpusError, HeadError: a file cannot be read, or says not what is right.
+        CorpusError, HeadError: a file cannot be read, or has no gold values.
     """
     request = open_table_request(kind, {"train": train, "dev": dev, "test": test}, rows, fine_tune, grid, examples)
     options = replace(request.options, layers=ALL_LAYERS)
@@ -94,7 +94,7 @@ def estimate_head_table7(
         layers = parse_input(row.name, made.model.num_layers)
         shape = task.shape(layers, made.model.hidden_size, settings, apart=options.pair_form is PairForm.APART)
         if task.has_epochs(settings, mixed=layers.mixed):
-            speed = _examples_a_second(shape, task.vectors_per_example(texts), settings.batch_size, device)
+            speed = _examples_per_second(shape, task.vectors_per_example(texts), settings.batch_size, device)
             training += count / speed * epochs * len(seeds)
         if task.solves(settings, mixed=layers.mixed):
             solving += _solving_seconds(shape, count * task.vectors_per_example(texts), device)
@@ -102,8 +102,8 @@ def estimate_head_table7(
     return HeadTableEstimate(count, len(chosen), epochs, extraction, training, solving, tuning)
 
 
-def _examples_a_second(shape: HeadShape, vectors: int, size: int, device: str | None) -> float:
-    """Examples a second of a training on a device, on batches of ``size`` examples with so many ``vectors`` each."""
+def _examples_per_second(shape: HeadShape, vectors: int, size: int, device: str | None) -> float:
+    """The training speed on a device, in batches of ``size`` examples with ``vectors`` vectors each."""
     where = resolve_device(device)
     network = HeadNetwork(shape).to(where)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True)
@@ -121,7 +121,7 @@ def _examples_a_second(shape: HeadShape, vectors: int, size: int, device: str | 
 
 
 def _solving_seconds(shape: HeadShape, vectors: int, device: str | None) -> float:
-    """The seconds of solving a row's linear heads, by how long a step takes on some vectors of each group of inputs."""
+    """The seconds for solving a row's linear heads, by the time of a step on some vectors for each group of inputs."""
     where, seconds = resolve_device(device), 0.0
     for width in shape.input_groups.values():
         inputs = torch.zeros(min(vectors, _SOLVED_ON), width, device=where)
@@ -136,7 +136,7 @@ def _solving_seconds(shape: HeadShape, vectors: int, device: str | None) -> floa
 
 
 def _tuning_seconds(tuning: Tuning, task: Task, texts: HeadTexts, options: HeadOptions, seeds: int) -> float:
-    """The seconds of fine-tuning with every point of the grid, and with all seeds, by an epoch over some examples."""
+    """The seconds for fine-tuning at every point of the grid, then with all seeds, from one epoch on some examples."""
     some, points = slice(0, _TUNED), tuning.points
     sample = HeadTexts(texts.ids[some], texts.texts[some], texts.others[some], texts.gold[some])
     point, device = GridPoint(min(16, len(sample.ids)), 1e-6, 1), options.extractor.get("device")

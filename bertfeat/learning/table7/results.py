@@ -64,14 +64,14 @@ FINE_TUNED_ROW = TableRow(FINE_TUNING, "Fine-tuned", 96.4)
 
 
 MOST_FREQUENT, COSINE = "most-frequent", "cosine"
-"""Baselines, which have rows and no files of their own."""
+"""The names of the baselines, which have rows in the table but no files of runs."""
 
 
 def parse_rows(rows: Iterable[str | TableRow], num_layers: int) -> tuple[TableRow, ...]:
-    """The rows that are meant: ``paper`` for the paper's six, ``all`` for every single layer, or specifications.
+    """Parse the names of rows: ``paper`` for the paper's six, ``all`` for every single layer, or layer specifications.
 
     Raises:
-        RecipeError: a name that is neither.
+        RecipeError: a name that is none of these.
     """
     known = {row.name: row for row in PAPER_ROWS}
     parsed: dict[str, TableRow] = {}
@@ -105,7 +105,7 @@ class HeadRun:
     seed: Annotated[int, Meta(ge=0)]
     dev: float
     test: float | None
-    scores: Mapping[str, float]  # further ones, of the test set, or else of the development set
+    scores: Mapping[str, float]  # further scores, on the test set, or without one on the development set
     epochs: int = 0
     seconds: Annotated[float, Meta(ge=0)] = 0.0  # of learning
     grid: GridPoint | None = None  # of fine-tuning
@@ -123,11 +123,11 @@ class HeadRun:
 
 @dataclass(frozen=True, slots=True)
 class TableRun(Milestone):
-    """A run of a table that is done."""
+    """The progress of a table: one run is done."""
 
     title: str  # of its row
     run: HeadRun
-    stored: bool  # it was there already
+    stored: bool  # an earlier call did the run
     done: int  # runs of the table, this one included
     total: int
 
@@ -146,7 +146,7 @@ class TableRun(Milestone):
 
 @dataclass(frozen=True, slots=True)
 class _HeadRunFile:
-    """A run as it lies on disk, with the digest of its table's identity."""
+    """The content of a run's file, with the digest of its table's identity."""
 
     format_version: int
     table: str
@@ -163,7 +163,7 @@ class TableIdentity:
     pairs: PairForm | None
     label: str | None
     extraction: Extraction
-    training: HeadSettings  # whose seed says nothing
+    training: HeadSettings  # with the default seed: seeds belong to runs
     data: Mapping[str, str]  # digest of the train, dev and test examples
 
     @property
@@ -218,7 +218,7 @@ class HeadRuns:
         return file.run
 
     def _problem(self, file: "_HeadRunFile", place: str) -> str | None:
-        """The contradiction between a run and its place or table, if there is one: it may have been copied there."""
+        """The contradiction between a run and its place or table, if there is one: the file may have been copied."""
         if file.table != self.digest:
             return "this run is of another table"
         if file.run.place != place:
@@ -265,8 +265,8 @@ class HeadRow:
     title: str
     runs: tuple[HeadRun, ...]
     dev: tuple[float, ...]  # the score of each run on the development set
-    test: tuple[float, ...]  # and on the test set; empty where there is none
-    paper: float | None = None  # span F1 in the paper, 0 to 100; it has numbers for tags alone
+    test: tuple[float, ...]  # the score of each run on the test set; empty where there is none
+    paper: float | None = None  # span F1 in the paper, 0 to 100; None where it has none, as for all other tasks
 
     @classmethod
     def of(cls, name: str, title: str, runs: Sequence[HeadRun], paper: float | None = None) -> "HeadRow":
@@ -276,14 +276,14 @@ class HeadRow:
 
     @property
     def seconds(self) -> float:
-        """The mean time of learning of a run."""
+        """The mean time that a run took to learn, in seconds."""
         return sum(run.seconds for run in self.runs) / max(1, len(self.runs))
 
 
 @displayed
 @dataclass(frozen=True, slots=True)
 class HeadTable:
-    """The rows that were trained, in order."""
+    """A finished table: its rows, in order, and what they were trained for."""
 
     kind: HeadKind
     task: str
@@ -294,7 +294,7 @@ class HeadTable:
 
     @property
     def purpose(self) -> str:
-        """The purpose that the layers are compared for."""
+        """The purpose for which layers are compared: the kind of head."""
         return str(self.kind)
 
 
@@ -382,10 +382,10 @@ class Table7VerifyReport:
 
 @checked
 def verify_head_table7(folder: str | Path) -> Table7VerifyReport:
-    """Read every run of a head's table against its digest, and compare the table with them and with its Markdown.
+    """Check that every run belongs to the head's table, and compare the table with the runs and with its Markdown.
 
     Raises:
-        HeadError: there is no table, or something of it does not hold.
+        HeadError: there is no table, or a file of it is damaged or contradicts another.
     """
     folder = Path(folder)
     settings = _read_table_settings(folder)

@@ -1,4 +1,4 @@
-"""The call that compares layers, as the paper's Table 7 does: its rows, seeds, fine-tuning and baselines."""
+"""The comparison of layers as features for a head, as in the paper's Table 7: rows, seeds, fine-tuning, baselines."""
 
 import logging
 import shutil
@@ -64,8 +64,8 @@ from bertfeat.tokens import Tokenizer
 # ── capitals ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_SAMPLE = 2000  # sentences
-_MANY_CAPITALS = 0.01  # share of the words, above which a model that lower-cases them is warned of
+_SAMPLE = 2000  # sentences that are searched for capitals
+_MANY_CAPITALS = 0.01  # share of words with capitals above which a model that lower-cases them causes a warning
 
 _log = logging.getLogger("bertfeat")
 
@@ -98,12 +98,12 @@ def _share_of_capitals(features: FeatureSet) -> float:
     return sum(1 for word in words if word != word.lower()) / max(1, len(words))
 
 
-# ── what is asked ─────────────────────────────────────────────────────────────────────────────────────────
+# ── requests ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The fine-tuning beside a table's rows."""
+    """The fine-tuning that a table compares with its rows."""
 
     model: Model
     points: tuple[GridPoint, ...]
@@ -112,7 +112,7 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class TableRequest:
-    """The table that is asked for: checked, and its sources open."""
+    """A request for a table that was checked, with its sources open."""
 
     sources: dict[str, OpenSets]  # train, dev and perhaps test
     options: HeadOptions
@@ -127,7 +127,7 @@ def open_table_request(
     grid: Sequence[GridPoint],
     arguments: LearningArguments,
 ) -> TableRequest:
-    """Check what is asked for before anything is extracted; taggers have no CRF by default, as in the paper."""
+    """Check the request for a table before anything is extracted; taggers have no CRF by default, as in the paper."""
     opened, options = open_request(kind, sources, None, arguments)
     if options.task.reads is Pooling.WORD:
         options = replace(options, settings=replace(options.settings, crf=bool(options.settings.crf)))
@@ -158,12 +158,12 @@ class HeadTableTraining:
         self, sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOptions, last: OpenSources, runs: HeadRuns
     ) -> None:
         self._sets, self._options, self._settings, self._runs = sets, options, options.settings, runs
-        self._task, self._last = last.task, last.examples  # what is not of layers is as the last layer's row reads it
+        self._task, self._last = last.task, last.examples  # texts and gold values are the same for every layer
         self._done = self._total = 0
-        self._paced = False  # further trainings take much the same time
+        self._paced = False  # the pace is reported once: further trainings take much the same time
 
     def run(self, rows: Sequence[TableRow], seeds: Sequence[int], tuning: Tuning | None) -> HeadTable:
-        """Do the missing runs of those rows and seeds, and give the table."""
+        """Do the missing runs of the rows and seeds, and return the table."""
         tried = len(tuning.points) if tuning is not None and len(tuning.points) > 1 else 0
         self._total = (len(rows) + (tuning is not None)) * len(seeds) + tried
         results = [*self._baselines(), *(self._row(row, seeds) for row in rows)]
@@ -175,14 +175,14 @@ class HeadTableTraining:
     # ── frozen features ─────────────────────────────────────────────────────────────────────────────────────
 
     def _row(self, row: TableRow, seeds: Sequence[int]) -> HeadRow:
-        """One row with every seed; its features are read, and linear heads solved, once, if any seed is missing."""
+        """Train one row with every seed; if any run is missing, its features are read and linear heads solved once."""
         opened = cache(lambda: open_sources(self._sets, replace(self._options, layers=row.name)))
         solved: list[SolvedHeads] = []
         runs = [self._train(row, seed, opened, solved) for seed in seeds]
         return HeadRow.of(row.name, row.title, runs, self._paper(row))
 
     def _train(self, row: TableRow, seed: int, opened: Callable[[], OpenSources], solved: list[SolvedHeads]) -> HeadRun:
-        """One row with one seed; a training that was killed goes on."""
+        """Train one row with one seed; a training that was interrupted continues."""
         place = HeadRun(row.name, seed, 0.0, None, {}).place
         stored = self._runs.read(place)
         folder = self._runs.path(place).with_suffix(".head")
@@ -192,7 +192,7 @@ class HeadTableTraining:
                 begun = (folder / STATE_NAME).exists()
                 try:
                     run = learn()
-                except TrainingError:  # what a killed run left does not fit: it is of no other use
+                except TrainingError:  # the checkpoint of an interrupted run does not fit, so it is of no use
                     if not begun:
                         raise
                     remove_checkpoint(folder)
@@ -204,7 +204,7 @@ class HeadTableTraining:
         return self._report(row.title, stored or run, stored is not None)
 
     def _learn(self, row: TableRow, seed: int, folder: Path, opened: OpenSources, solved: list[SolvedHeads]) -> HeadRun:
-        """A training; ``solved`` holds the linear heads of one before it, or gets those of this one."""
+        """Train once; ``solved`` holds the linear heads of an earlier seed, or receives those of this one."""
         settings = replace(self._settings, seed=seed)
         loop = HeadLoop(folder, settings, self._options.extractor.get("device"), opened, *solved)
         loop.learn(self._tell_pace)
@@ -216,7 +216,7 @@ class HeadTableTraining:
     # ── fine-tuning ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _fine_tune(self, tuning: Tuning, seeds: Sequence[int]) -> HeadRow:
-        """The best point of the grid for the first seed, with every seed."""
+        """Fine-tune with every seed at the point of the grid that is best for the first seed."""
         texts = {name: self._task.read_texts(examples.table, examples.gold) for name, examples in self._last.items()}
         tune = partial(self._fine_tune_point, tuning, texts)
         point, points = tuning.points[0], tuning.points
@@ -259,7 +259,7 @@ class HeadTableTraining:
     def _scores(
         self, examples: Mapping[str, HeadExamples], guesses: Callable[[str], Sequence[Guess]]
     ) -> dict[str, HeadScores]:
-        """The scores on the development set, and on the test set by the threshold that is best on the former."""
+        """The scores on the development set with the best threshold, and on the test set with that same threshold."""
         dev, test = examples["dev"], examples.get("test")
         found, threshold = self._task.best_scores(dev.gold, guesses("dev"), dev.passages)
         if test is None:
@@ -315,7 +315,7 @@ class HeadTableReport:
     folder: Path
     table: HeadTable
     warnings: tuple[str, ...]
-    failed: int = 0  # rows of the corpora, of which nothing could be learned
+    failed: int = 0  # rows of the corpora that could not be read or embedded
 
 
 @checked
@@ -336,10 +336,11 @@ def train_head_table7(
 ) -> HeadTableReport:
     """Compare layers as features for a head, as Table 7 of the BERT paper does for tagging, on your own data.
 
-    Corpora are extracted into the folder with every layer. Every row is trained with every seed; beside them stand the
-    most frequent answer, of numbers of pairs the cosine of their vectors, and with ``fine_tune`` the model fine-tuned:
-    the first seed chooses the best point of the ``grid`` (default: the paper's) on ``dev``, and all seeds are run with
-    it. What is done is kept, and not done again. ``progress`` hears of extraction and of each run.
+    Corpora are extracted into the folder with every layer. Every row is trained with every seed. For comparison, the
+    table also has the most frequent answer, for numbers of pairs embedded apart the cosine of their vectors, and with
+    ``fine_tune`` the fine-tuned model: the first seed chooses the best point of the ``grid`` (default: the paper's) on
+    ``dev``, and all seeds are run with it. Finished runs are kept and not done again. ``progress`` is called during
+    extraction and after each run.
 
     Raises:
         HeadError: the folder holds a table of other data or settings; or see :func:`train_head`.

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 Places = Sequence[int] | NDArray[np.integer]
-"""Character offsets of the starts, or of the ends, of a passage's tokens; [N]."""
+"""Character offsets of the starts, or of the ends, of a passage's tokens: ``[N]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class ScoredAnswer:
 def find_answer_tokens(
     passage: str, token_starts: Places, token_ends: Places, text: str, start: int
 ) -> AnswerTokens | NoAnswerTokens:
-    """Find the tokens that have any character of an answer, which stands at ``start`` in the passage.
+    """Find the tokens that share any character with an answer, which stands at ``start`` in the passage.
 
-    They may have characters before and after it, where it begins or ends inside of a word.
+    The first and the last one may reach beyond the answer, where it begins or ends inside a word.
     """
     stop = start + len(text)
     if not text.strip():
@@ -101,10 +101,10 @@ def best_answers(
     count: int = 1,
     most_tokens: int = 30,
 ) -> list[ScoredAnswer]:
-    """Find the ``count`` answers of at most so many tokens with the highest sums of scores, the best first.
+    """Find the ``count`` answers of at most ``most_tokens`` tokens with the highest sums of scores, the best first.
 
-    A token of score -inf begins or ends none. Of equal sums the one that begins first comes first, then the shorter.
-    There are fewer where the passage is short. (Devlin et al. 2019, section 4.2.)
+    A token with the score -inf begins (or ends) no answer. Of equal sums, the answer that begins first comes first,
+    then the shorter one. There are fewer answers if the passage is short. (Devlin et al. 2019, section 4.2.)
     """
     tokens = len(start_scores)
     width = min(most_tokens, tokens)
@@ -121,12 +121,12 @@ def best_answers(
 
 
 def answer_text(passage: str, token_starts: Places, token_ends: Places, tokens: AnswerTokens) -> str:
-    """The part of a passage from a token to another, without white space at its ends."""
+    """The part of a passage from the first to the last token of an answer, without white space at its ends."""
     return passage[int(token_starts[tokens.first]) : int(token_ends[tokens.last])].strip()
 
 
 def _highest(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    """The places of the highest values, the highest first, and of equal ones the first."""
+    """The places of the ``count`` highest values, the highest first; equal ones stay in their order."""
     if count < len(values):
         least = np.partition(values, -count)[-count]
         places = np.flatnonzero(values >= least)
@@ -141,13 +141,13 @@ def _highest(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:
 NEVER = 1e30
 """The no-answer score of a passage without tokens."""
 
-_NO_ANSWER = (0, 0)  # [CLS] stands for it
+_NO_ANSWER = (0, 0)  # first and last token: both are [CLS]
 
 _Answers = Sequence[tuple[GoldAnswer, ...]]
 
 
 class Answers(Task):
-    """The span of a passage with the highest sum of a start's and an end's score; [CLS] stands for no answer."""
+    """The task of finding the span of a passage with the highest start score plus end score; [CLS] means no answer."""
 
     name = "answers"
     kind = HeadKind.ANSWER
@@ -205,8 +205,8 @@ class Answers(Task):
     def batch_loss(self, network: HeadNetwork, batch: ExampleBatch, targets: Tensor, allowed: Tensor | None) -> Tensor:
         """Mean negative log probability of the first and of the last token of the answer.
 
-        Softmax goes over the tokens of each example that are ``allowed [N]``: those of the passage, and [CLS]. Shape:
-        ``[N, 2]``, numbers of tokens in their examples ``[B, 2]``.
+        The softmax is over the tokens of each example that are ``allowed [N]``: those of the passage, and [CLS].
+        Shapes: scores ``[N, 2]``; ``targets [B, 2]``, the numbers of the first and last token in their example.
         """
         assert allowed is not None
         scores = network(batch).masked_fill(~allowed[:, None], float("-inf"))
@@ -239,7 +239,7 @@ class Answers(Task):
     def score(
         self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str], at: Threshold
     ) -> SpanScores:
-        """Exact match and F1 of words; a question counts as one without an answer where its score is above ``at``."""
+        """Exact match and F1 of words; where the no-answer score is above ``at``, no answer is predicted."""
         answers = [[answer.text for answer in given] for given in cast("_Answers", gold)]
         texts = [passage[guess.start : guess.end] for passage, guess in zip(passages, guesses, strict=True)]
         best = score_answers(answers, texts, [guess.no_answer for guess in guesses])
@@ -254,13 +254,13 @@ class Answers(Task):
         return None if best is None else best.threshold
 
     def frequent(self, gold: Sequence[Gold]) -> Guess:
-        """No answer if some question has none, else an empty one."""
+        """An empty answer, with the highest no-answer score if some question of the training set has no answer."""
         return Guess("", no_answer=0.0 if all(cast("_Answers", gold)) else NEVER)
 
     def prediction(
         self, owner: str, guess: Guess, passage: str, threshold: Threshold, gold: Gold | None
     ) -> HeadPrediction:
-        """The guessed span, or no answer above the threshold."""
+        """The guessed span, or no answer where the no-answer score is above the threshold."""
         if isinstance(threshold, float) and guess.no_answer > threshold:
             return HeadPrediction(owner, "", no_answer=guess.no_answer, gold=gold)
         text = passage[guess.start : guess.end]
@@ -277,7 +277,7 @@ class Answers(Task):
         return sequencer.read_passages(texts)
 
     def with_targets(self, train: HeadTexts, read: "HeadSequences") -> list[Example]:
-        """The windows with the first and the last token of the answer, or those of [CLS]."""
+        """The windows with the first and last token of the answer, both [CLS] where a window does not hold it."""
         spans = _window_spans(train, read.windows)
         return [
             {**example, "start_positions": np.array(first), "end_positions": np.array(last)}
@@ -297,9 +297,9 @@ class Answers(Task):
     ) -> list[Guess]:
         """The best span of each passage over all its windows, ``[T, 2]`` each.
 
-        As BERT's ``run_squad.py`` answers SQuAD 2.0: a span begins at a token that no other window
-        reads with more context, the score of no answer is the least of [CLS] over all windows, minus the best span's
-        score. (There only the 20 best starts and ends are tried, here all.)
+        As BERT's ``run_squad.py`` answers SQuAD 2.0: a span begins at a token that no other window reads with more
+        context; the no-answer score is the least score of [CLS] over all windows, minus the best span's score. (There
+        only the 20 best starts and ends are tried, here all.)
         """
         kept = [row[: len(example["input_ids"])] for row, example in zip(scores, read.examples, strict=True)]
         pairs = groupby(zip(read.windows, kept, strict=True), key=lambda pair: pair[0].example)
@@ -336,7 +336,7 @@ def _parse_answers(value: object) -> tuple[GoldAnswer, ...]:
 def _locate(
     passage: str, starts: NDArray[np.int32], ends: NDArray[np.int32], answer: GoldAnswer, where: str, row: str = ""
 ) -> AnswerTokens:
-    """The tokens of a passage that an answer has."""
+    """The tokens of an answer in its passage; an answer that no tokens match is refused."""
     found = find_answer_tokens(passage, starts, ends, answer.text, answer.start)
     if isinstance(found, AnswerTokens):
         return found
@@ -351,7 +351,7 @@ def _locate(
 
 
 def _window_spans(train: HeadTexts, windows: Sequence["PassageWindow"]) -> Iterator[tuple[int, int]]:
-    """The first and last token, in each window, of the answer, or those of [CLS]."""
+    """The first and last token of the answer in each window, both [CLS] where the window does not hold all of it."""
     answers = cast("_Answers", train.gold)
     for window in windows:
         given, span = answers[window.example], None
@@ -384,7 +384,7 @@ def _passage_guess(read: Sequence[tuple["PassageWindow", NDArray[np.float32]]], 
 
 
 def _best_span(window: "PassageWindow", scores: NDArray[np.float32], max_answer: int) -> Iterator[_ScoredSpan]:
-    """The best span that begins at a token of a window's own, if there is one."""
+    """The best span of a window that begins at one of its own tokens; none if there is no such span."""
     starts, ends = window.spans.start[window.begin : window.stop], window.spans.end[window.begin : window.stop]
     kept = np.flatnonzero(ends > starts)
     places = window.place + kept

@@ -1,4 +1,4 @@
-"""Choices: one of several continuations of a question is the right one (section 4.4 of the paper)."""
+"""The task of multiple choice: find the right one of several continuations (section 4.4 of the paper)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Choices(OneOfSeveral):
-    """The right one of a question's choices, by softmax over them; each choice is a row."""
+    """The task of finding the right one of a question's choices, by softmax over them; each choice is a row."""
 
     name = "choices"
     kind = HeadKind.CHOOSE
@@ -42,7 +42,7 @@ class Choices(OneOfSeveral):
     hidden = 256
 
     def has_gold(self, table: ExampleTable, label: str | None) -> bool:
-        """Whether it is kept which choices are right."""
+        """Whether a table has the column that says which choices are right."""
         return RIGHT in table.kept
 
     def read_gold(self, table: ExampleTable, label: str | None) -> tuple[Gold, ...]:
@@ -68,11 +68,14 @@ class Choices(OneOfSeveral):
         return right
 
     def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """Mean negative log probability of the right choices, a softmax over each question's: ``[B·C, 1]``, ``[B]``."""
+        """Mean negative log probability of the right choices, by softmax over the C choices of each of B questions.
+
+        Shape: ``[B·C, 1]``, targets ``[B]``.
+        """
         return cross_entropy(scores.view(len(targets), -1), targets)
 
     def batch_loss(self, network: HeadNetwork, batch: ExampleBatch, targets: Tensor, allowed: Tensor | None) -> Tensor:
-        """The same of a batch, where the first choices of all questions come first."""
+        """The same loss for a packed batch, in which the first choices of all questions come first."""
         return cross_entropy(network(batch).view(-1, batch.count).T, targets)
 
     def guesses(self, scores: Scores, offsets: Offsets, spans: PassageSpans | None) -> list[Guess]:
@@ -103,7 +106,7 @@ class Choices(OneOfSeveral):
         return _read_choices(table).questions
 
     def sequences(self, sequencer: "Sequencer", texts: HeadTexts) -> "HeadSequences":
-        """A stack of sequences a question: question and choice."""
+        """One stack of sequences per question, each of the question with one choice."""
         return sequencer.read_choices(texts)
 
     def with_targets(self, train: HeadTexts, read: "HeadSequences") -> list[Example]:
@@ -120,7 +123,7 @@ class Choices(OneOfSeveral):
         scores: Sequence[NDArray[np.float32]],
         max_answer: int,
     ) -> list[Guess]:
-        """The most probable choice of each question, whose stack has a score a choice."""
+        """The most probable choice of each question, from one score per choice of its stack."""
         kept = [row[: len(others)] for row, others in zip(scores, texts.others, strict=True)]
         offsets = np.cumsum([0, *map(len, kept)])
         return self.guesses(np.concatenate(kept)[:, None], offsets, None)
@@ -138,7 +141,7 @@ class _ChoiceRows:
 
 
 def _read_choices(table: ExampleTable) -> _ChoiceRows:
-    """The questions of a table that has a row for each choice, those of a question one after the other."""
+    """Read the questions of a table with one row per choice, in which the choices of a question are consecutive."""
     if QUESTION not in table.kept:
         raise HeadError(
             f"it has no column {QUESTION!r} that says which rows are choices of one question; kept are "

@@ -1,4 +1,4 @@
-"""Labels of texts and pairs."""
+"""The task of classification: one label per text or pair; and the spelling of labels in files and feature sets."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,17 +20,17 @@ from bertfeat.learning.settings import HeadSettings
 from bertfeat.learning.tables import ExampleTable, Gold, gold_values
 from bertfeat.learning.task import GoldExamples, Guess, HeadPrediction, Offsets, PassageSpans, Scores, Task, Threshold
 
-# ── labels as texts and as values ─────────────────────────────────────────────────────────────────────────
+# ── spelling of labels ────────────────────────────────────────────────────────────────────────────────────
 
 
 class StoredLabel(str):
-    """The spelling of a label that is stored as a number or a truth value; texts that stand for the value fit it."""
+    """The spelling of a label that is stored as a number or a truth value; it matches any text for the same value."""
 
     __slots__ = ()
 
 
 def spell_label(value: object) -> str:
-    """A label as it is read: a text as it is, a truth value as CSV and JSON have it, a whole number without a point."""
+    """Spell a label: texts unchanged, truth values as ``true`` or ``false``, whole numbers without a point."""
     if isinstance(value, str):
         return value
     whole = isinstance(value, float) and value.is_integer()  # 1.0 in one file and 1 in another are one label
@@ -38,10 +38,10 @@ def spell_label(value: object) -> str:
 
 
 def align_labels(labels: Iterable[str], outputs: Outputs, *, where: str, column: str) -> Iterator[str]:
-    """The labels of a column as a head spells them, of which ``outputs`` says what it predicts.
+    """The labels of a column, respelled as in the ``outputs`` of a head.
 
-    Where only one side is stored as values, labels of one value are one label; texts on both sides are compared as they
-    are. What fits nothing stays as it is.
+    Where only one side is stored as values (numbers or truth values), labels with the same value are the same label;
+    else spellings are compared as they are. A label that matches none of the head's is unchanged.
     """
     spellings: dict[object, list[str]] = {}
     for known in outputs.labels:
@@ -63,10 +63,9 @@ def align_labels(labels: Iterable[str], outputs: Outputs, *, where: str, column:
 def merged_labels_warnings(
     task: Task, sources: Iterable[tuple[FeatureSet, ...] | Path], column: str | None
 ) -> tuple[str, ...]:
-    """Warnings of feature sets in which texts of a CSV file that were different labels may have become one number.
+    """Warnings about feature sets in which different labels of a CSV file may have become the same number.
 
-    The type of a column is decided by the first rows of its file, and how the number of a later row was spelled is not
-    kept.
+    The first rows of a file decide the type of a column; the spelling of the numbers in later rows is not stored.
     """
     if not isinstance(task, Labels):
         return ()
@@ -78,7 +77,7 @@ def merged_labels_warnings(
 
 
 def _stores_numbers(features: FeatureSet, column: str | None) -> bool:
-    """Whether a column has numbers with a point, read of texts."""
+    """Whether a column is stored as float64 and was read from a format whose cells are texts, such as CSV."""
     types = {kept.name: kept.type for kept in features.kept}
     return types.get(column or "") == "float64" and any(format_of(source).cells for source in features.sources)
 
@@ -93,14 +92,14 @@ def _value_of(label: str) -> object:
 
 
 class OneOfSeveral(Task):
-    """A task with exactly one right answer of several, by softmax over them."""
+    """A task in which exactly one of several answers is right, by softmax over them."""
 
     measure = "accuracy"
 
     def score(
         self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str], at: Threshold
     ) -> ClassScores:
-        """Accuracy and the scores beside it."""
+        """Accuracy and the other scores of classes."""
         return score_classes([str(value) for value in gold], [str(guess.value) for guess in guesses])
 
     def frequent(self, gold: Sequence[Gold]) -> Guess:
@@ -109,7 +108,7 @@ class OneOfSeveral(Task):
 
 
 class Labels(OneOfSeveral):
-    """Exactly one label a text or pair."""
+    """The task of predicting exactly one label per text or pair."""
 
     name = "labels"
     problem_type = "single_label_classification"
@@ -139,7 +138,7 @@ class Labels(OneOfSeveral):
         return np.array(found, np.int64)
 
     def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """Mean negative log probability of the labels: ``[B, K]``, numbers ``[B]``."""
+        """Mean negative log probability of the right labels: scores ``[B, K]``, label numbers ``[B]``."""
         return cross_entropy(scores, targets)
 
     def guesses(self, scores: Scores, offsets: Offsets, spans: PassageSpans | None) -> list[Guess]:
@@ -147,7 +146,7 @@ class Labels(OneOfSeveral):
         return [Guess(self.outputs.labels[row.argmax()], tuple(row.tolist())) for row in shares_of(scores)]
 
     def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess]) -> float | None:
-        """Mean negative log probability of the right labels; examples whose label no guess can be do not count."""
+        """Mean negative log probability of the right labels; examples whose label the head lacks do not count."""
         numbers = {label: number for number, label in enumerate(self.outputs.labels)}
         return label_loss([numbers.get(str(right), -1) for right in gold], guesses)
 

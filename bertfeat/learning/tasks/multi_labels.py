@@ -1,4 +1,4 @@
-"""Labels, any number of them a text: each is a yes or no of its own, decided by its own threshold."""
+"""The task of multi-label classification: any number of labels per text or pair, each with its own threshold."""
 
 import json
 from collections.abc import Collection, Iterator, Sequence
@@ -20,11 +20,14 @@ from bertfeat.learning.task import GoldExamples, Guess, HeadPrediction, Offsets,
 
 _YES_OR_NO = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 _EVEN = 0.5
-"""The threshold of a label that no example of the development set has."""
+"""The threshold of a label that no example of the development set has, and of all labels where none were chosen."""
 
 
 class MultiLabels(Task):
-    """Any number of labels a text or pair: the gold labels are a column of lists, or several columns of yes and no."""
+    """The task of predicting any number of labels per text or pair.
+
+    The gold labels are a column of lists, or several columns of yes and no.
+    """
 
     name = "multi-labels"
     measure = "micro F1"
@@ -36,7 +39,7 @@ class MultiLabels(Task):
         return () if label is None else label_columns(label, known)
 
     def read_gold(self, table: ExampleTable, label: str | None) -> tuple[Gold, ...]:
-        """The labels of each row, each once, in the order of the alphabet."""
+        """The labels of each row, each once, sorted."""
         assert label is not None
         columns = label_columns(label, table.kept)
         if len(columns) == 1:
@@ -46,7 +49,7 @@ class MultiLabels(Task):
         return tuple(tuple(sorted(name for name, yes in zip(columns, row, strict=True) if yes)) for row in rows)
 
     def learn_outputs(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Outputs:
-        """The labels that some example has and another has not, sorted."""
+        """All labels of the examples, sorted; refused if every example has the same ones."""
         sets = [set(labels) for labels in cast("Sequence[tuple[str, ...]]", gold)]
         labels = tuple(sorted(set().union(*sets)))
         if all(len(each) == len(labels) for each in sets):
@@ -59,7 +62,7 @@ class MultiLabels(Task):
         return self._memberships(gold.values).astype(np.float32)
 
     def mean_loss(self, scores: Tensor, targets: Tensor) -> Tensor:
-        """Mean over examples of the negative log probability of all their labels' presence or absence: ``[B, K]``."""
+        """Mean over examples of the negative log probability that each label is present or absent: ``[B, K]`` both."""
         return binary_cross_entropy_with_logits(scores, targets, reduction="sum") / len(targets)
 
     def guesses(self, scores: Scores, offsets: Offsets, spans: PassageSpans | None) -> list[Guess]:
@@ -67,7 +70,7 @@ class MultiLabels(Task):
         return [Guess("", tuple(row.tolist())) for row in torch.from_numpy(scores).sigmoid().numpy()]
 
     def guess_loss(self, gold: Sequence[Gold], guesses: Sequence[Guess]) -> float | None:
-        """The loss of :meth:`mean_loss`; labels that no guess can be do not count."""
+        """The loss of :meth:`mean_loss`; labels that the head lacks do not count."""
         right = self._memberships(gold)
         shares = np.array([guess.scores for guess in guesses])
         certain = np.where(right, shares, 1.0 - shares)
@@ -81,13 +84,13 @@ class MultiLabels(Task):
         return score_multi_labels(cast("Sequence[tuple[str, ...]]", gold), predicted)
 
     def best_threshold(self, gold: Sequence[Gold], guesses: Sequence[Guess], passages: Sequence[str]) -> Threshold:
-        """For each label the least probability, among those guessed, that has the best F1."""
+        """The threshold of each label with the best F1, see :func:`_best_cut`."""
         right = self._memberships(gold)
         shares = np.array([guess.scores for guess in guesses]).reshape(right.shape)
         return tuple(_best_cut(right[:, number], shares[:, number]) for number in range(len(self.outputs.labels)))
 
     def frequent(self, gold: Sequence[Gold]) -> Guess:
-        """The share of the examples that have each label."""
+        """The share of the examples that have each label, as its probability."""
         return Guess("", tuple(self._memberships(gold).mean(0).tolist()))
 
     def prediction(
@@ -117,9 +120,9 @@ class MultiLabels(Task):
 
 
 def _best_cut(right: NDArray[np.bool_], shares: NDArray[np.float64]) -> float:
-    """The probability from which on a label is predicted with the best F1 ``[E]``; of equal F1 the highest.
+    """The threshold of a label's probabilities ``[E]`` with the best F1; of equal F1 the highest.
 
-    It lies halfway between two guessed ones, so that the last bits of a probability decide nothing.
+    It is halfway between two of the probabilities (or the lowest one and 0), so that rounding decides nothing.
     """
     if not right.any():
         return _EVEN

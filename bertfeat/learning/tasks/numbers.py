@@ -1,4 +1,4 @@
-"""Numbers: each text or pair has one, such as how alike two sentences are (STS-B in section 4.1 of the paper)."""
+"""The task of regression: one number per text or pair, such as a similarity (STS-B in section 4.1 of the paper)."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from bertfeat.learning.task import GoldExamples, Guess, Offsets, PassageSpans, S
 
 
 class Numbers(Task):
-    """A number a text or pair, learned at mean 0 and spread 1."""
+    """The task of predicting one number per text or pair, learned at mean 0 and standard deviation 1."""
 
     name = "numbers"
     measure = "Spearman"
@@ -31,7 +31,7 @@ class Numbers(Task):
         return tuple(_read_numbers(table, label))
 
     def learn_outputs(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Outputs:
-        """Mean and spread of the numbers."""
+        """Mean and standard deviation of the numbers."""
         numbers = _as_array(gold)
         if not numbers.std() > 0:
             raise HeadError(f"every number is {numbers[0]:g}: there is nothing to learn", where=origin)
@@ -64,7 +64,7 @@ class Numbers(Task):
         return score_numbers(_as_array(gold), _as_array(_values(guesses)))
 
     def frequent(self, gold: Sequence[Gold]) -> Guess:
-        """The mean."""
+        """The mean of the training set's numbers, as a baseline."""
         return Guess(float(np.mean(_as_array(gold))))
 
 

@@ -1,4 +1,6 @@
-"""Tags: each word of a sentence has one, by itself or as a part of a span (section 5.3 of the paper)."""
+"""The task of tagging: one tag per word of a sentence, for the word itself or as part of a span (the paper's
+section 5.3).
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +48,7 @@ _TagLists = Sequence[tuple[str, ...]]
 
 
 class Tags(Task):
-    """A tag of each word, by a two-layer BiLSTM over the words, and of spans a CRF on top of it."""
+    """The task of predicting one tag per word, by a two-layer BiLSTM over the words; for spans with a CRF on top."""
 
     name = "tags"
     kind = HeadKind.TAG
@@ -81,7 +83,7 @@ class Tags(Task):
         return tuple(tags for tags in table.tags() if tags)
 
     def learn_outputs(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Outputs:
-        """The labels of the tags; spans become those of the scheme that they are learned in."""
+        """The labels of the tags; tags of spans are rewritten in the scheme that the settings name."""
         tags = cast("_TagLists", gold)
         try:
             labels = LabelSet.of(tags, inside=Scheme(settings.scheme))
@@ -91,7 +93,7 @@ class Tags(Task):
         return Outputs(labels.names, scheme=str(labels.scheme), usual=counts.most_common(1)[0][0])
 
     def unknown(self, gold: Sequence[Gold]) -> tuple[str, ...]:
-        """The tags (of spans: in the scheme that is learned) that no label stands for."""
+        """The tags, rewritten in the scheme of the labels, that the head never learned."""
         return tuple(self.labels.unknown(cast("_TagLists", gold)))
 
     def check_dev(self, gold: Sequence[Gold], origin: str) -> None:
@@ -112,12 +114,12 @@ class Tags(Task):
     # ── features, network ───────────────────────────────────────────────────────────────────────────────────
 
     def settle(self, settings: HeadSettings, examples: int) -> HeadSettings:
-        """A CRF where tags stand for spans, unless the settings say it."""
+        """Complete the settings: by default there is a CRF where tags stand for spans."""
         crf = self.labels.has_spans if settings.crf is None else settings.crf
         return super().settle(replace(settings, crf=crf), examples)
 
     def lay_out(self, sets: Sequence[FeatureRows], table: ExampleTable, rows: NDArray[np.int64]) -> ExampleLayout:
-        """The words of each sentence that has some."""
+        """The words of each sentence that has any."""
         first, lengths = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
         for batch in sets[0].stream(["row", "word_start"], batch_rows=8192):
             counts = np.diff(list_offsets(batch, "word_start"))
@@ -131,7 +133,7 @@ class Tags(Task):
         return max(1, round(float(np.mean([len(words) for words in texts.others]))))
 
     def make_network(self, shape: HeadShape) -> HeadNetwork:
-        """A network whose CRF allows what the scheme of spans does."""
+        """An untrained network, whose CRF allows only the transitions that the scheme of spans allows."""
         allowed = allowed_transitions(self.labels.names) if self.labels.has_spans else None
         return HeadNetwork(shape, allowed)
 
@@ -147,7 +149,7 @@ class Tags(Task):
         return cross_entropy(scores, targets)
 
     def batch_loss(self, network: HeadNetwork, batch: ExampleBatch, targets: Tensor, allowed: Tensor | None) -> Tensor:
-        """The same, or by the CRF the negative log probability of whole sentences, divided by the words."""
+        """The same, or with a CRF the negative log probability of the tags of whole sentences, divided by the words."""
         scores = network(batch)
         if network.crf is None:
             return self.mean_loss(scores, targets)
@@ -221,7 +223,10 @@ class Tags(Task):
         scores: Sequence[NDArray[np.float32]],
         max_answer: int,
     ) -> list[Guess]:
-        """The best label at each word's first piece, ``[T, K]`` a window; a word without pieces has the usual one."""
+        """The tags by the best label at each word's first piece, from scores ``[T, K]`` for each window.
+
+        A word without pieces gets the most frequent label of the training set.
+        """
         numbers = [[self.outputs.usual] * len(words) for words in texts.others]
         for window, row in zip(read.words, scores, strict=True):
             for word, place in zip(window.words.tolist(), window.places.tolist(), strict=True):

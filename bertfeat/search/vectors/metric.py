@@ -1,7 +1,7 @@
 """The metric by which an index compares vectors, and the whitening that may come before the comparison.
 
 An index prepares its copy of the vectors: under cosine each is scaled to length 1. Feature sets keep vectors as the
-model gives them. Of a whitening this module knows the name; ``faiss_transforms.py`` computes it.
+model gives them. Whitenings are only named here; ``faiss_transforms.py`` computes them.
 
 Shapes: n vectors, W values in each.
 """
@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, shorten
 
-if TYPE_CHECKING:  # the shell makes an option of the metrics, and its help imports no NumPy
+if TYPE_CHECKING:  # the shell offers the metrics as an option, and its help imports no NumPy
     import numpy as np
     from numpy.typing import NDArray
 
 NONE = "none"  # the name of no whitening
-_VECTORS_PER_VALUE = 4  # that full whitening needs at least
-_MOST_SQUARE = (2 - 2**-23) * 2.0**127 / 4  # of the largest float32, so that no distance between two vectors overflows
+_VECTORS_PER_VALUE = 4  # at least, for full whitening: vectors per value of the whitened width
+_MOST_SQUARE = (2 - 2**-23) * 2.0**127 / 4  # a quarter of the largest float32: no squared distance overflows
 
 
 class Metric(StrEnum):
     """The meaning of a score."""
 
-    COSINE = "cosine"  # of the angle, -1..1, larger is nearer; a zero vector scores 0 with everything
+    COSINE = "cosine"  # cosine of the angle, -1..1, larger is nearer; a zero vector scores 0 with everything
     IP = "ip"  # inner product, larger is nearer
     L2 = "l2"  # Euclidean distance (not its square), smaller is nearer
 
@@ -110,16 +110,16 @@ class Whitening:
         return self.kind.power
 
     def is_wide_for(self, count: int) -> bool:
-        """Whether so few vectors say too little of so many directions, and full whitening makes noise of the last."""
+        """Whether the width is too large for ``count`` vectors: full whitening makes noise of the last directions."""
         return self.kind is WhiteningKind.WHITEN and (self.width or 0) * _VECTORS_PER_VALUE > count
 
 
 @checked
 def as_whitening(name: Whitening | str | None) -> Whitening | None:
-    """The whitening of a name: ``whiten``, ``half-whiten``, ``whiten:128``, ``half-whiten:128``; ``none`` is None.
+    """Parse a whitening's name: ``whiten``, ``half-whiten``, ``whiten:128``, ``half-whiten:128``; ``none`` is None.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: the name is none of these.
     """
     if name is None or isinstance(name, Whitening):
         return name

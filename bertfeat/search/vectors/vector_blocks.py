@@ -1,6 +1,6 @@
-"""The vectors that an index is built of, block by block, and the sample of them that is read before it is filled.
+"""The vectors that an index is built from, block by block, and the sample of them that is read before it is filled.
 
-The sample is to train on, and some of it are queries that judge the index.
+The index is trained on the sample, and some vectors of the sample are queries that tune and evaluate it.
 
 Shapes: n vectors of a block or a sample, Q queries, W values in a vector.
 """
@@ -24,7 +24,7 @@ from bertfeat.search.vectors.metric import Metric
 
 BLOCK_BYTES = 48 << 20  # large enough for FAISS to work at full speed
 QUERIES = 1000  # half of them tune, the other half measures recall
-_BLOCKS_ALIVE = 3  # one in work, one waiting, one being read
+_BLOCKS_ALIVE = 3  # one in use, one waiting, one being read
 _SAMPLE_WITHOUT_CLUSTERS = 65_536  # vectors to train codes on
 _SEED = 4171
 
@@ -46,7 +46,7 @@ class VectorBlock:
 
     vectors: NDArray[np.float32]  # [n, W] the consumer may change them
     documents: tuple[pa.Table, ...] = ()  # columns that the document store keeps
-    pieces: PieceColumns | None = None  # None where there is one vector a document
+    pieces: PieceColumns | None = None  # None where there is one vector per document
 
 
 class VectorSource(Protocol):
@@ -106,7 +106,7 @@ class BlockBuilder:
         return block
 
     def _array(self, count: int) -> NDArray[np.float32]:
-        """An array for so many vectors: the one used longest ago, if it is large enough."""
+        """An array for ``count`` vectors: the one used longest ago, if it is large enough."""
         oldest = self._arrays.popleft() if len(self._arrays) == _BLOCKS_ALIVE else None
         if oldest is None or len(oldest) < count:
             oldest = np.empty((count + count // 4, self._width), np.float32)
@@ -121,11 +121,11 @@ def block_rows(width: int) -> int:
 
 @dataclass(slots=True)
 class TrainingSample:
-    """Vectors of a first pass, ready for FAISS."""
+    """The sampled vectors that a first pass has read, prepared for FAISS."""
 
     training: NDArray[np.float32]  # [n, W]
     queries: NDArray[np.float32]  # [Q, W] for exact search; none where the index itself can do it
-    own: NDArray[np.int64]  # [Q] their numbers
+    own: NDArray[np.int64]  # [Q] the queries' numbers in the source
 
 
 def sample_vectors(
@@ -137,9 +137,9 @@ def sample_vectors(
     *,
     judged: bool,
 ) -> TrainingSample:
-    """Read the vectors that must be known before the index is filled, in one pass; no pass where none must.
+    """Read the vectors that are needed before the index is filled, in one pass; none are read where none are needed.
 
-    Where it is ``judged`` by its own vectors, some are queries, unless the index itself has them all.
+    If the index is ``judged`` by its own vectors, some of them are queries, unless it stores them all uncompressed.
     """
     training_size = 0 if index.is_trained else choice.clusters * POINTS_PER_CLUSTER or _SAMPLE_WITHOUT_CLUSTERS
     judged = judged and flat_storage(index) is None
@@ -175,7 +175,7 @@ def raw_vectors(source: VectorSource, done: Callable[[int], None]) -> Iterator[N
 
 
 def sample_numbers(count: int, size: int) -> NDArray[np.int64]:
-    """Numbers of a random sample, ascending; all of them where there are no more."""
+    """Draw the numbers of a random sample of ``size``, ascending; all ``count`` numbers if there are no more."""
     if size >= count:
         return np.arange(count)
     return np.sort(np.random.default_rng(_SEED).choice(count, size, replace=False, shuffle=False))
@@ -186,7 +186,7 @@ def prepare_vectors(
 ) -> NDArray[np.bool_]:
     """Prepare vectors ``[n, W]`` for FAISS in place, and say which are zero vectors, ``[n]``; each must be finite.
 
-    ``numbers`` are theirs, or that of the first one.
+    ``numbers`` are the numbers of the vectors, or the number of the first one.
     """
     try:
         return metric.prepare(vectors)
@@ -200,7 +200,7 @@ def prepare_vectors(
 
 
 def _drop_rows(vectors: NDArray[np.float32], dropped: NDArray[np.int64]) -> NDArray[np.float32]:
-    """All other rows, in place: rows from the end fill the gaps."""
+    """Drop rows in place, and return the others: rows from the end fill the gaps."""
     rest = len(vectors) - len(dropped)
     tail = np.setdiff1d(np.arange(rest, len(vectors)), dropped)
     vectors[dropped[dropped < rest]] = vectors[tail]
