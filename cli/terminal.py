@@ -11,7 +11,7 @@ WIDTH = 100
 MIN_TEXT_WIDTH = 24
 """Columns for a text, however narrow the terminal."""
 
-_FORMAT = r"(?![\u200c\u200d])\p{Cf}+"  # but not the joiners of emoji and of Persian and Hindi words
+_FORMAT = r"(?:(?![\u200c\u200d])\p{Cf})+"  # but not the joiners of emoji and of Persian and Hindi words
 _SPACE = r"[\s\p{Z}\p{Cc}\p{Cn}\p{Co}\p{Cs}]+"
 
 

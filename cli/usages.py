@@ -284,7 +284,7 @@ def _print_sliced_usages(result: "SlicedUsages", form: _UsageFormat, match: str)
         _say_nothing_found(result, form, match)
         return
     form.console.say(
-        f"{result.word}: {found:,} {_usage_noun(match)} in {result.documents:,} documents by {result.by}, "
+        f"{result.word}: {found:,} {_usage_noun(match)} in {pluralize(result.documents, 'document')} by {result.by}, "
         f"{_order(result)} ({result.column})"
     )
     _say_outside(result, form.console)
@@ -303,12 +303,12 @@ def _print_senses(result: "Senses", form: _UsageFormat, match: str) -> None:
         _say_nothing_found(result, form, match)
         return
     form.console.say(
-        f"{result.word}: {result.found:,} usages in {result.documents:,} documents ({result.column}); "
-        f"the most central ones of each sense"
+        f"{result.word}: {pluralize(result.found, 'usage')} in {pluralize(result.documents, 'document')} "
+        f"({result.column}); the most central ones of each sense"
     )
     _say_outside(result, form.console)
     if result.grouped < result.found - result.skipped:
-        form.console.say(f"grouped are {result.grouped:,} of them")
+        form.console.say(f"{result.grouped:,} of them are grouped")
     _warn_of_skipped(result.skipped, form.console)
 
 

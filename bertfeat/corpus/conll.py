@@ -308,9 +308,9 @@ def _counts(cells: Iterable[str]) -> bool:
 
 
 def _require_document_starts(file: CorpusFile) -> None:
-    start = _DOCUMENT_START.encode(file.encoding.name)
-    tail = b""
-    for block in read_blocks(file.source, Meter()):
+    start = f"\n{_DOCUMENT_START}".encode(file.encoding.name)
+    tail = file.encoding.newline
+    for block in read_blocks(file.source, Meter(), file.encoding.mark):
         tail += block
         if start in tail:
             return

@@ -207,8 +207,7 @@ class Embedder:
     @cached_property
     def identity(self) -> ModelIdentity:
         """Name, revision, size and fingerprint of the model, as feature sets record them."""
-        model = self.model
-        return ModelIdentity(model.name, model.fingerprint, model.revision, model.num_layers, model.hidden_size)
+        return ModelIdentity.of(self.model)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

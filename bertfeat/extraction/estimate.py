@@ -110,7 +110,7 @@ def _estimate_bytes(embedder: Embedder, documents: int, tokens: float, words: fl
 def _measure_rate(embedder: Embedder, sample: list[Document], *, pairs: bool) -> float:
     """Measure the tokens per second, from text to feature matrices."""
     # about four characters per token
-    per_document = max(1, sum(len(document.text) for document in sample) // len(sample) // 4)
+    per_document = max(1, sum(len(row.text) + len(row.pair or "") for row in sample) // len(sample) // 4)
     timed = sample[: max(1, _TIMED_TOKENS // per_document)]
     embedder.compute_rows(embedder.tokenize_rows(timed[: max(1, len(timed) // 8)]), pairs=pairs)  # warm-up
     begin = time.perf_counter()

@@ -141,8 +141,9 @@ class RunProgress:
 
     def add_batch(self, tokens: int, documents: int, planned: PlannedPart, share: float) -> None:
         """Add a batch of a part of ``documents``, of which a ``share`` is done with it."""
-        self._computed += tokens
-        self._notify(int(documents * share), min(1.0, self._fraction + planned.share * share))
+        with self._lock:
+            self._computed += tokens
+            self._notify(int(documents * share), min(1.0, self._fraction + planned.share * share))
 
     def time_waiting(self, items: Iterable[T]) -> Iterator[T]:
         """Count the time in which the encoder has nothing to do."""

@@ -32,7 +32,7 @@ class ExtractionOptions:
             least=1,
         ),
     ] = None
-    max_failures: Annotated[int | None, Option("Stop after N failed rows.", least=0)] = None
+    max_failures: Annotated[int | None, Option("Stop when more than N rows have failed.", least=0)] = None
     strict: Annotated[bool, Option("Stop at the first row that fails.")] = False
     keep_text: Annotated[
         bool, Option("Whether texts, tokens and words are stored beside the features.", default="they are")

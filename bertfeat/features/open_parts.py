@@ -200,7 +200,7 @@ class OpenParts:
         self._first: PartFooter | None = None
         self.open = lru_cache(maxsize=64)(self.open_anew)  # at most 64 footers are kept in memory
         """Open a listed part, or take it from the cache."""
-        self._recent: tuple[tuple[int, int], pa.Table] | None = None  # (part, row group) and its content
+        self._recent: tuple[tuple[tuple[int, int], tuple[str, ...]], pa.Table] | None = None  # of find_row
         self.first: PartFooter = self.open(entries[0]).footer
         """The footer of the first part."""
         self._first = self.first
@@ -243,12 +243,12 @@ class OpenParts:
         place = self._find_place(row)
         if place is None:
             return None
-        recent = self._recent  # read once, since another thread may replace it
-        if recent is not None and recent[0] == place:
+        wanted, recent = (place, tuple(names)), self._recent  # read once, since another thread may replace it
+        if recent is not None and recent[0] == wanted:
             table = recent[1]
         else:
             table = self.open(self.entries[place[0]]).read_group(place[1], names)
-            self._recent = (place, table) if table.nbytes <= 64 << 20 else None  # larger ones are not kept
+            self._recent = (wanted, table) if table.nbytes <= 64 << 20 else None  # larger ones are not kept
         index = pc.index_in(pa.scalar(row, pa.int64()), table.column("row")).as_py()
         if index is None:
             return None

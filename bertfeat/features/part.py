@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +41,9 @@ from bertfeat.io import (
 )
 from bertfeat.recipe import FeatureColumn
 
+if TYPE_CHECKING:
+    from bertfeat.models import Model
+
 FORMAT_VERSION = 1
 """Version of the storage format that this bertfeat writes; newer ones are refused."""
 HEADER_KEY = b"bertfeat"
@@ -60,6 +63,11 @@ class ModelIdentity:
     revision: str | None  # hub commit, where the model came from the hub
     num_layers: Annotated[int, Meta(ge=0)]
     hidden_size: Annotated[int, Meta(ge=1)]
+
+    @classmethod
+    def of(cls, model: "Model") -> "ModelIdentity":
+        """The identity of a model; its weights are hashed."""
+        return cls(model.name, model.fingerprint, model.revision, model.num_layers, model.hidden_size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def _load_json(text: bytes | str) -> object:
 def from_plain(raw: object, kind: type[T]) -> T:
     """Build a dataclass (or another type) from parsed JSON; errors as in :func:`decode_json`."""
     try:
-        return _convert(raw, kind)
+        return _convert_to_type(raw, kind)
     except (msgspec.ValidationError, BertfeatError) as error:  # settings check themselves when they are built
         raise JsonError(str(error).replace("`", "'")) from None
     except UnicodeEncodeError:  # where msgspec has to encode a string
@@ -83,7 +83,7 @@ def from_plain(raw: object, kind: type[T]) -> T:
         raise JsonError("nested too deeply") from None
 
 
-def _convert(raw: object, kind: type[T]) -> T:
+def _convert_to_type(raw: object, kind: type[T]) -> T:
     if kind in _analyzed_types:
         return msgspec.convert(raw, kind, from_attributes=True)
     with _analysis_lock:  # msgspec 0.22 crashes the process if two threads have it analyze a type at the same time

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from bertfeat.errors import HeadError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Location
-from bertfeat.learning.datasets import HeadOptions, OpenSets, extract_sets, head_extractor
+from bertfeat.learning.datasets import HeadOptions, OpenSets, extract_sets, head_extractor, stored_pair_form
 from bertfeat.learning.example_store import ExampleStore, describe_source
 from bertfeat.learning.inputs import check_same_features, choose_input, derive_input, extraction_of, join_digests
-from bertfeat.learning.kinds import PairForm
 from bertfeat.learning.record import HeadInput
 from bertfeat.learning.tables import FeatureRows, FeatureTable, Gold
 from bertfeat.learning.task import ExampleLayout, GoldExamples, Task
@@ -152,6 +151,4 @@ def _head_input(sets: tuple[FeatureSet, ...], options: HeadOptions) -> HeadInput
     model = features.header.model
     layers = choose_input(options.layers, features.columns, model.num_layers, usable[0])
     derive_input(layers, features, usable[0])  # refuses a set without these layers
-    together = "pair" in features.names
-    pairs = PairForm.APART if len(sets) == 2 else PairForm.TOGETHER if together else None
-    return HeadInput(model, extraction_of(features, usable[0]), usable[0], layers, pairs)
+    return HeadInput(model, extraction_of(features, usable[0]), usable[0], layers, stored_pair_form(sets))

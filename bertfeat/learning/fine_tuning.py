@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import HeadError, parameter, pluralize
-from bertfeat.extraction import Embedder
 from bertfeat.features import ModelIdentity
 from bertfeat.io import canonical_json, installed_versions, to_plain
-from bertfeat.learning.datasets import HeadOptions, OpenSets, head_corpora
+from bertfeat.learning.datasets import HeadOptions, OpenSets, head_corpora, recorded_model, stored_pair_form
 from bertfeat.learning.head_files import (
     FORMAT_VERSION,
     HeadReport,
@@ -36,7 +35,14 @@ from bertfeat.learning.sequences import Sequencer
 from bertfeat.learning.settings import GridPoint, HeadSettings
 from bertfeat.learning.tables import CorpusTable, ExampleTable, FeatureTable
 from bertfeat.learning.task import Guess, HeadTexts, Task
-from bertfeat.learning.trainer import FineTuned, fine_tuned, load_fine_tuned, model_outputs, tuning_precision
+from bertfeat.learning.trainer import (
+    FineTuned,
+    find_tuned_model,
+    fine_tuned,
+    load_fine_tuned,
+    model_outputs,
+    tuning_precision,
+)
 from bertfeat.models import Model
 from bertfeat.progress import OnStep, ignore_progress
 
@@ -122,15 +128,18 @@ def tune_head(
     dev = known_texts(task, tables["dev"], options.label)
     task.check_dev(dev.gold, tables["dev"].where)
     failed = sum(len(tables[name].failures) for name, source in sources.items() if isinstance(source, Path))
-    model, identity = _model_to_tune(sources["train"], options)
+    given, pairs = options.extractor, options.pair_form
+    if not isinstance(sources["train"], Path):
+        pairs = stored_pair_form(sources["train"])
+    model = find_tuned_model(given.get("model"), given.get("revision"), recorded_model(sources))
     device, asked = options.extractor.get("device"), options.extractor.get("precision", "auto")
     precision = tuning_precision(asked, resolve_device(device))
     record = HeadRecord(
         format_version=FORMAT_VERSION,
         kind=task.kind,
         approach="fine-tuned",
-        model=identity,
-        pairs=options.pair_form and PairForm.TOGETHER,
+        model=ModelIdentity.of(model),
+        pairs=pairs and PairForm.TOGETHER,
         outputs=task.outputs,
         training=options.settings,
         columns=ExampleColumns.of(options.reading, options.label, options.choices),
@@ -175,16 +184,6 @@ def known_texts(task: Task, table: ExampleTable, label: str | None) -> HeadTexts
     if not gold:
         raise HeadError("there is no example in it", where=table.where)
     return task.read_texts(table, gold)
-
-
-def _model_to_tune(source: OpenSets, options: HeadOptions) -> tuple[Model, ModelIdentity]:
-    """The model that is named; else the one that made the training set's features; for a corpus the default one."""
-    name, revision = options.extractor.get("model"), options.extractor.get("revision")
-    if not isinstance(source, Path) and name is None:
-        recorded = source[0].header.model
-        name, revision = recorded.name, recorded.revision
-    embedder = Embedder(name, revision=revision)
-    return embedder.model, embedder.identity
 
 
 def _same_record(folder: Path, asked: HeadRecord) -> HeadRecord:

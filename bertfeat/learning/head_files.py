@@ -11,6 +11,7 @@ from typing import Annotated
 
 import torch
 from msgspec import Meta
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
@@ -106,12 +107,20 @@ def read_head_weights(folder: Path, record: HeadRecord) -> dict[str, Tensor]:
     assert record.weights is not None
     problem = f"these are not the weights of {_RECORD_NAME}"
     _FORMAT.check_files(folder, {_WEIGHTS_NAME: record.weights}, problem)
-    tensors = load((folder / _WEIGHTS_NAME).read_bytes())
+    try:
+        tensors = load((folder / _WEIGHTS_NAME).read_bytes())
+    except SafetensorError as error:
+        raise HeadError(f"{problem}: {error}", where=folder, remedy=_copy_head_remedy()) from error
     with torch.device("meta"):  # takes no memory, however large the recorded shape is
         network = HeadNetwork(record.network).state_dict()
-    if {name: each.shape for name, each in tensors.items()} != {name: each.shape for name, each in network.items()}:
+    if _kinds(tensors) != _kinds(network):
         raise HeadError(f"{problem}: they do not fit its network", where=folder, remedy=_copy_head_remedy())
     return tensors
+
+
+def _kinds(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    """The shape and the format of each tensor."""
+    return {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
 
 
 def save_tuned_model(folder: Path, model: Model, tuned: FineTuned) -> dict[str, FileDigest]:

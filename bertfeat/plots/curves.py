@@ -71,12 +71,12 @@ def _paint_curves(sheet: Sheet, settings: _LearningHistory) -> None:
     measure = settings.measure
     note = f"Best: {measure} {settings.score:.4f} on the development set, in epoch {settings.best_epoch}"
     note += f" of {len(settings.history)} (dotted)."
-    sheet.header(f"A tagger learns from {settings.input.name} of {settings.model.name.rsplit('/', 1)[-1]}", note)
+    sheet.header(f"A head learns from {settings.input.name} of {settings.model.name.rsplit('/', 1)[-1]}", note)
     losses, scores = sheet.panels(2, sharex=True)
     epochs = range(1, len(settings.history) + 1)
     values = [epoch["loss"] for epoch in settings.history]
     losses.plot(epochs, values, "o-", markersize=3, color=NAMED[0])
-    losses.set(ylabel="training loss of a word")
+    losses.set(ylabel="mean training loss")
     if min(values, default=0) > 0:
         losses.set_yscale("log")
         losses.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

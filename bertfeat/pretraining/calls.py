@@ -116,7 +116,6 @@ class PretrainingEstimate:
     steps: int
     tokens_per_second: float
     seconds: float  # of all steps
-    warnings: tuple[str, ...]
 
 
 @checked
@@ -159,7 +158,6 @@ def estimate_pretraining(
         steps=steps,
         tokens_per_second=tokens / seconds,
         seconds=steps * seconds,
-        warnings=(),
     )
 
 

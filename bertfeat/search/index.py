@@ -56,9 +56,9 @@ class Hit:
     rank: int  # from 1
     score: float  # cosine or inner product, larger is nearer; or Euclidean distance, smaller is nearer; or see MaxSim
     id: str
-    row: int  # of its corpus
+    row: int  # in its corpus
     text: str | None  # None where the index keeps no texts
-    pair: str | None
+    pair: str | None  # the second text, if the document is a pair
     values: Mapping[str, Value]  # of the kept columns
     source: str  # the feature set it is from
     piece: HitPiece | None  # in an index of tokens or words
@@ -73,7 +73,7 @@ class Hit:
         return {**scores, "word": word, "text": self.text, "pair": self.pair, "id": self.id, "values": self.values}
 
     def to_json(self) -> dict[str, object]:
-        """The hit as JSON values, without those that it does not have."""
+        """The hit as JSON values; fields without a value are left out."""
         piece = {} if self.piece is None else {
             "start": self.piece.start, "end": self.piece.end, "string": self.piece.string, "in_pair": self.piece.in_pair
         }  # fmt: skip
@@ -103,7 +103,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
-    """The numbers of documents and vectors that a search compares with."""
+    """The number of documents, and of vectors, that a search compares with."""
 
     documents: int
     vectors: int
@@ -183,14 +183,14 @@ class Index:
     ) -> Answer:
         """The ``k`` nearest documents (or tokens, or words) of a query.
 
-        In an index of tokens or words a query asks for one of its words, which is marked: ``He sat on the *bank*.``
+        In an index of tokens or words, a query marks the word that is searched for: ``He sat on the *bank*.``
         ``where`` is a condition on kept columns, such as ``"year > 1900 and author like 'D%'"``; ``exact`` compares
         with every vector, whatever the type of the index. ``rerank="maxsim"``, or a :class:`MaxSim` with its options,
-        scores the best hits by vector again by their tokens.
+        scores the hits that are best by vector again by their tokens.
 
         Raises:
             UsageError: a query that does not fit the index, ``k`` below 1, or a condition that cannot be read.
-            IndexFolderError: the model is not the one that the index was made with; or tokens are not at hand.
+            IndexFolderError: the model is not the one that the index was made with; or the tokens are not available.
         """
         (answer,) = self.search_batch([query_text(query)], k, where=where, exact=exact, rerank=rerank)
         return answer
@@ -204,7 +204,7 @@ class Index:
         exact: bool = False,
         rerank: MaxSim | str | None = None,
     ) -> list[Answer]:
-        """One answer a query, in their order; see :meth:`search`."""
+        """One answer per query, in the order of the queries; see :meth:`search`."""
         texts, options = query_texts(queries), check_rerank(rerank)
         if where is not None:
             parse_where(self.vectors.documents, where, but=[SOURCE])  # before the model is loaded
@@ -227,10 +227,10 @@ class Index:
         return self._answers(self.vectors.search(matrix, k, where=where, exact=exact), [None] * len(matrix))
 
     def reranker(self, options: MaxSim) -> Reranker:
-        """Return the reranker for the hits of this index; its tokens are opened once for the same column.
+        """Return the reranker for the hits of this index; tokens stay open while the options name the same column.
 
         Raises:
-            IndexFolderError: the tokens are not at hand.
+            IndexFolderError: the tokens are not available.
             UsageError: the index is one of tokens or words.
         """
         opened = self._reranker
@@ -266,10 +266,11 @@ class Index:
     def check_sources(self) -> None:
         """Check that the feature sets, where they still exist, did not change since the index was made.
 
-        Those at addresses are not asked, so that a search needs no network; :func:`bertfeat.search.verify_index` asks.
+        Those at addresses are not checked, so that a search needs no network; :func:`bertfeat.search.verify_index`
+        checks them too.
 
         Raises:
-            IndexFolderError: one did.
+            IndexFolderError: one of them changed.
         """
         check_sources(self.settings, self.vectors.folder)
 
@@ -327,7 +328,10 @@ def _hit_pieces(positions: pa.Table, texts: Sequence[str | None], pairs: Sequenc
 
 
 def living_values(index: Index, name: str) -> Iterator[pa.Array]:
-    """A column, block by block, without documents that were removed (of which an index of words still has words)."""
+    """A column of the documents, block by block; in an index of documents without those that were removed.
+
+    In an index of tokens or words, the removed documents are included.
+    """
     removed = index.vectors.removed if index.settings.per_document else None
     start = 0
     for batch in index.vectors.documents.batches([name]):

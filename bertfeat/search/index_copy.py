@@ -1,8 +1,8 @@
 """Indexes at addresses: written in the user's cache folder, downloaded once into it, and opened from there.
 
 FAISS and Arrow map files into memory, so they need them on this machine. A copy has the index's record and its current
-version, and is named after the address and the content of the record: as long as that stays, it is used again.
-``BERTFEAT_CACHE`` says where; where it is empty, copies last as long as the process.
+version, and is named after the address and the content of the record: while the record stays the same, the copy is used
+again. ``BERTFEAT_CACHE`` names the cache folder; if it is set but empty, copies last as long as the process.
 """
 
 import atexit
@@ -43,7 +43,7 @@ _MOST_TRIES = 10
 
 
 def index_on_disk(folder: str | Path | Address) -> Path:
-    """The folder of an index on this machine: itself, or a copy of the one at an address, downloaded if need be."""
+    """The folder of an index on this machine: the given one, or a copy of one at an address, downloaded if needed."""
     place = as_location(folder)
     if not isinstance(place, Address):
         return place
@@ -60,11 +60,11 @@ def index_on_disk(folder: str | Path | Address) -> Path:
 
 @contextmanager
 def writing_room(place: Location) -> Iterator[Path]:
-    """The folder of this machine in which the next version of an index is made.
+    """The folder on this machine in which the next version of an index is made.
 
-    It is that of the index; for one at an address an empty one, which is removed at the end. It is for who holds the
-    lock of the index; what a killed run left there is removed. Refused where a run of this machine that has lost that
-    lock, since it was stopped, is still at work there.
+    It is the folder of the index itself; for an index at an address it is an empty folder, which is removed at the end.
+    The caller must hold the lock of the index. Files that a killed run left there are removed. Refused if another run
+    on this machine still works there: one that lost the lock while it was stopped.
     """
     if not isinstance(place, Address):
         yield place
@@ -82,7 +82,7 @@ def writing_room(place: Location) -> Iterator[Path]:
 
 
 def keep_as_copy(place: Address, settings: IndexSettings, room: Path) -> None:
-    """Make the version that was written in a room, and is now at its address, the copy that is opened from here on."""
+    """Make the version that was written in ``room``, and then uploaded, the copy that is opened from now on."""
     home = _home(place)
     with _held(home):
         copy = home / _digest(canonical_json(settings))
@@ -94,7 +94,7 @@ def keep_as_copy(place: Address, settings: IndexSettings, room: Path) -> None:
 
 
 def _home(place: Address) -> Path:
-    """The folder of the copies of an index."""
+    """The folder for the copies of an index."""
     return (user_cache() or _process_folder()) / _FOLDER / _digest(str(place).encode())
 
 
@@ -112,7 +112,7 @@ def _process_folder() -> Path:
 
 @contextmanager
 def _held(home: Path, place: Address | None = None) -> Iterator[None]:
-    """Make a folder, and let one process at a time work in it; the others wait, or with ``place`` are refused."""
+    """Make a folder, and let one process at a time work in it; others wait, or are refused if ``place`` is given."""
     with storage_errors(home.parent):
         home.mkdir(parents=True, exist_ok=True)
         handle = os.open(home, os.O_RDONLY | os.O_CLOEXEC)
@@ -121,7 +121,7 @@ def _held(home: Path, place: Address | None = None) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if place else 0))
         except BlockingIOError:
             raise FolderLockedError("another run of this machine is at work on it", where=place) from None
-        except OSError:  # a file system without locks: a copy gets its name when it is whole
+        except OSError:  # a file system without locks is safe too: a copy gets its name only when it is whole
             pass
         yield
     finally:
@@ -169,7 +169,7 @@ def _fetch_file(place: Address, path: Path) -> None:
 
 
 def _remove_others(home: Path, copy: Path) -> None:
-    """Remove what was downloaded from the address before; who has it open can go on reading."""
+    """Remove older copies of the index; a process that has one open can still read it."""
     for path in home.iterdir():
         if path != copy:
             shutil.rmtree(path, ignore_errors=True)

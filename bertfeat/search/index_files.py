@@ -1,14 +1,14 @@
 """The files of a version of an index: opened together and checked against the record; sealed after a build.
 
 The record names the subfolder of the current version, whose files are never changed (:mod:`.versions`). A reader opens
-all of them at once, and begins again where the record was replaced meanwhile; what it has opened stays readable when
-the version is removed. Files are open or mapped from then on, none is opened later.
+all of them at once, and begins again if the record was replaced meanwhile. They stay open or mapped, so they can be
+read even after the version is removed; no file is opened later.
 
-Sizes are checked at every opening, digests of files up to 16 MiB as well (5 ms). The whole of a larger index, which a
-search reads only in part, takes 0.4 s per 1.5 GB (a million vectors of 384 values) from memory and 1.8 s from disk:
-that is left to :func:`bertfeat.search.verify_index`. FAISS checks what it reads, except the places of inverted lists in
-a file of their own, so an ``index.faiss`` that has them is digested in any size. Arrow files are validated as they are
-read (:mod:`.document_store`).
+At every opening the sizes of all files are checked, and the digests of those up to 16 MiB (5 ms). Digesting a larger
+index, of which a search reads only a part, takes 0.4 s per 1.5 GB (a million vectors of 384 values) from memory and
+1.8 s from disk; that is left to :func:`bertfeat.search.verify_index`. FAISS checks what it reads, with one exception:
+where inverted lists are in a file of their own, it does not check their places in it. So an ``index.faiss`` that holds
+such places is digested whatever its size. Arrow files are validated as they are read (:mod:`.document_store`).
 """
 
 from collections.abc import Callable
@@ -57,13 +57,13 @@ class _IndexContents:
     settings: IndexSettings
     faiss_index: FaissIndex
     documents: ArrowStore
-    pieces: ArrowStore | None  # None where there is one vector a document
-    removed: NDArray[np.bool_] | None  # which vectors are tombstones, if any
+    pieces: ArrowStore | None  # None where there is one vector per document
+    removed: NDArray[np.bool_] | None  # which vectors are tombstones; None if none are
     tokens: KeptTokens | None  # None where none are kept
 
 
 def read_current(folder: Path, read: Callable[[IndexSettings, Path], T]) -> T:
-    """Call ``read`` with the record of an index and the folder of its version, again if that is replaced meanwhile."""
+    """Call ``read`` with an index's record and its version's folder; again if the record was replaced meanwhile."""
     for _ in range(_MOST_TRIES):
         stamp = _record_stamp(folder)
         try:
@@ -78,15 +78,15 @@ def read_current(folder: Path, read: Callable[[IndexSettings, Path], T]) -> T:
 
 
 def _record_stamp(folder: Path) -> Stamp | None:
-    """The mark that tells the record from another one in its place; None where there is none."""
+    """The stamp of the record's file, by which a replaced record is recognized; None where there is no record."""
     try:
         return file_stamp(folder / SETTINGS_NAME)
-    except OSError:  # of which reading the record tells
+    except OSError:  # reading the record reports it
         return None
 
 
 def check_files(version: Path, settings: IndexSettings, *, digest_up_to: int = _DIGESTED_AT_OPENING) -> None:
-    """Check the size of every file of a version, and the digest of those of up to that many bytes."""
+    """Check the size of every file of a version, and the digests of files of at most ``digest_up_to`` bytes."""
     unread = {name for name, file in settings.files.items() if file.bytes > digest_up_to}
     if LISTS_NAME in settings.files:
         unread.discard(FAISS_NAME)
@@ -94,7 +94,7 @@ def check_files(version: Path, settings: IndexSettings, *, digest_up_to: int = _
 
 
 def open_contents(settings: IndexSettings, folder: Path, *, mapped: bool) -> _IndexContents:
-    """Open every file of a version; the FAISS index ``mapped``, or read into memory so that it can be changed."""
+    """Open every file of a version; the FAISS index is ``mapped``, or read into memory so that it can be changed."""
     check_files(folder, settings)
     schema = _DOCUMENTS.append(pa.field("text", pa.large_string())) if settings.has_text else _DOCUMENTS
     below = {"document": settings.documents, "segment": 2}
@@ -154,10 +154,10 @@ def _check_contents(folder: Path, contents: _IndexContents) -> None:
 
 
 def seal_version(settings: IndexSettings, version: Path) -> IndexSettings:
-    """Bring the files of a new version onto the disk, and check that they can be opened.
+    """Flush the files of a new version to disk, and check that they can be opened.
 
-    Returns the settings with the name of the version, and the sizes and digests of its files. What FAISS wrote it
-    cannot always read again.
+    Returns the settings with the name of the version, and the sizes and digests of its files. The check is needed
+    because FAISS cannot read every index that it writes.
     """
     paths = [path for path in sorted(version.iterdir()) if path.name in FILE_NAMES]
     for path in paths:

@@ -1,4 +1,4 @@
-"""The options of a build, and of scoring hits again."""
+"""The options of an index build, and of scoring search hits again by their tokens."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
@@ -18,7 +18,7 @@ RERANK_DEPTH = 50
 @checked
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """The options of a build."""
+    """The options of an index build."""
 
     type: Annotated[
         str,
@@ -79,27 +79,27 @@ class BuildOptions:
 
     @property
     def whitening(self) -> Whitening | None:
-        """The transform, whether it was given by its name or not."""
+        """The transform as a :class:`Whitening`, also where it was given by name; None for none."""
         return as_whitening(self.transform)
 
 
 @checked
 @dataclass(frozen=True, slots=True)
 class MaxSim:
-    """Scores the best hits by vector again: ``maxsim + weight * score``, larger is nearer.
+    """The options of scoring the hits that are best by vector again: ``maxsim + weight * score``, larger is nearer.
 
     ``column`` names the token or word vectors that are compared, such as ``layer5_token``: a stored column, or a recipe
-    that the stored ones contain. By default they are of the index's own recipe. ``depth`` is how many hits are scored
-    again, by default 50 or as many as are asked for. With ``idf`` rare tokens of the query count for more: each by
-    ``log((N + 1) / (df + 1))``, where ``df`` of the index's ``N`` documents have it. Special tokens, and words without
-    a vector, take no part.
+    that the stored ones contain. By default they are of the index's own recipe. ``depth`` is the number of hits that
+    are scored again: at least as many as are asked for, by default at least 50. With ``idf`` rare tokens of the query
+    count for more: each has the weight ``log((N + 1) / (df + 1))``, where ``df`` of the index's ``N`` documents have
+    it. Special tokens, and words without a vector, take no part.
 
     Raises:
         UsageError: a depth below 1, or a weight that is negative, no number or too large.
     """
 
     parameter_prefix: ClassVar[str] = "rerank_"
-    """Its fields are the options ``--rerank-depth`` and so on, which messages name."""
+    """The prefix of its fields as options: messages name ``--rerank-depth`` and so on."""
 
     column: Annotated[
         str | None,
@@ -112,7 +112,7 @@ class MaxSim:
     depth: Annotated[int | None, Option("How many hits are scored again.", default=f"{RERANK_DEPTH}", least=1)] = None
     weight: Annotated[
         float,
-        # beside the largest weight, maxsim decides between equal ones only
+        # with the largest weight, maxsim only decides between hits whose scores by vector are equal
         Option("Weight of the score by vector, which is added.", metavar="W", least=0, most=1_000_000),
     ] = 0.5
     idf: Annotated[bool, Option("Whether rare tokens of the query count for more.", default="they do")] = True
@@ -122,7 +122,7 @@ class MaxSim:
 
 
 def check_rerank(rerank: "MaxSim | str | None") -> MaxSim | None:
-    """The options of scoring again, also by the name of the method, ``"maxsim"``."""
+    """The options of scoring again; the name ``"maxsim"`` stands for its default options, None for no such scoring."""
     if rerank is None or isinstance(rerank, MaxSim):
         return rerank
     if rerank != "maxsim":

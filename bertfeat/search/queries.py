@@ -1,6 +1,6 @@
-"""Queries: texts, marked words, vectors and files of them, and the encoder that makes vectors of texts.
+"""The queries of a search: texts, marked words and vectors, checked or read from files; and the encoder for them.
 
-The encoder is the model that an index or a feature set records, opened again, or a stand-in.
+The encoder is the model that an index or a feature set records, opened again, or another object with the same methods.
 """
 
 import re
@@ -33,10 +33,10 @@ _MARKED = re.compile(r"\*(\S(?:[^*]*\S)?)\*")
 
 
 def query_text(query: object, what: str = "the query") -> str:
-    """A query, if it is a text that a model can read; ``what`` is its name in errors.
+    """Check that a query is a text that a model can read, and return it; ``what`` is its name in errors.
 
     Raises:
-        UsageError: it is no such text.
+        UsageError: it is not a text, is blank, or cannot be encoded as UTF-8.
     """
     if not isinstance(query, str):
         raise WrongTypeError(f"{what} is no text, but {type(query).__name__}")
@@ -50,7 +50,7 @@ def query_text(query: object, what: str = "the query") -> str:
 
 
 def query_texts(queries: Iterable[str]) -> list[str]:
-    """The queries as a list, if they are a sequence of texts; see :func:`query_text`.
+    """Check that queries are a sequence of texts, and return them as a list; see :func:`query_text`.
 
     Raises:
         UsageError: they are not.
@@ -101,7 +101,7 @@ def unmark_words(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def read_queries(file: BinaryIO, name: str) -> Iterator[str]:
-    """The queries of a file, one a line, without blank lines; in UTF-8, or as its byte order mark says.
+    """The queries of a file, one per line, without blank lines; in UTF-8, or as its byte order mark says.
 
     Raises:
         CorpusError: a line cannot be decoded; names the file and the line.
@@ -163,7 +163,7 @@ class NumberedLine:
 
 
 def decoded_lines(file: BinaryIO, name: str) -> Iterator[NumberedLine]:
-    """The lines that are not blank, without their ends."""
+    """The lines of a file that are not blank, decoded, without line ends; ``name`` is the file's name in errors."""
     first = file.read(4)  # as long as the longest mark
     encoding = encoding_by_mark(first)
     number = 0
@@ -182,8 +182,8 @@ def decoded_lines(file: BinaryIO, name: str) -> Iterator[NumberedLine]:
 
 
 def _byte_blocks(first: bytes, file: BinaryIO, name: str) -> Iterator[bytes]:
-    """The blocks of a file, until a line in it is so long that it may never end, as that of ``/dev/zero``."""
-    read = getattr(file, "read1", file.read)  # of a pipe, what has come
+    """The blocks of a file; refuses a line of more than 16 MiB, which may never end, as that of ``/dev/zero``."""
+    read = getattr(file, "read1", file.read)  # from a pipe, the bytes that have arrived
     number, length, block = 1, 0, first
     while block:
         yield block
@@ -195,7 +195,7 @@ def _byte_blocks(first: bytes, file: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 class QueryEncoder(Protocol):
-    """Embeds queries, and the words of sentences: a :class:`bertfeat.Extractor`, or a stand-in."""
+    """Embeds queries, and the words of sentences: a :class:`bertfeat.Extractor`, or a class with these methods."""
 
     @property
     def identity(self) -> ModelIdentity:
@@ -203,7 +203,7 @@ class QueryEncoder(Protocol):
         ...
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
-        """One vector a text, ``[n, width]``."""
+        """One vector per text, ``[n, width]``."""
         ...
 
     def features(self, texts: Sequence[str], /) -> list[DocumentFeatures]:
@@ -213,7 +213,7 @@ class QueryEncoder(Protocol):
 
 @runtime_checkable
 class _ColumnsEncoder(Protocol):
-    """Computes other columns on request: a :class:`bertfeat.Extractor`, or a stand-in that can."""
+    """An encoder that can also compute other columns, as a :class:`bertfeat.Extractor` can."""
 
     def of_columns(self, columns: Sequence[FeatureColumn]) -> QueryEncoder:
         """The same encoder for other columns."""
@@ -249,9 +249,10 @@ def open_column_encoder(
     *,
     where: object = "",
 ) -> QueryEncoder:
-    """Open a recorded model, to embed queries in some columns; ``prompt``: None is the model's own for queries, if any.
+    """Open a recorded model, to embed queries in some columns.
 
-    ``model`` says where the model is now, if not where it was; ``where`` is the folder of the record, for errors.
+    Without a ``prompt``, the model's own prompt for queries is used, if it has one. ``model`` says where the model is
+    now, if not where it was; ``where`` is the folder of the record, for errors.
     """
     from bertfeat.extraction import Extractor  # torch: seconds
     from bertfeat.models import find_model
@@ -262,7 +263,7 @@ def open_column_encoder(
 
 
 def embed_queries(encoder: QueryEncoder, column: FeatureColumn, texts: Sequence[str]) -> NDArray[np.float32]:
-    """The vectors of queries in a column, ``[n, width]``; among tokens or words a query marks one of its words."""
+    """The vectors of queries in a column, ``[n, width]``; in a column of tokens or words each query marks one word."""
     if column.pooling.per_document:
         return encoder.encode(texts)
     marked = [_marked_word(text) for text in texts]
@@ -272,7 +273,7 @@ def embed_queries(encoder: QueryEncoder, column: FeatureColumn, texts: Sequence[
 
 
 def encoder_of_columns(encoder: QueryEncoder, columns: Sequence[FeatureColumn]) -> QueryEncoder:
-    """The same encoder for other columns; a stand-in that has no others is taken as it is."""
+    """The same encoder for other columns; one without ``of_columns`` is returned as it is."""
     return encoder.of_columns(columns) if isinstance(encoder, _ColumnsEncoder) else encoder
 
 
@@ -290,7 +291,7 @@ def check_same_model(
     """Check that an encoder is the model that made a feature set or an index.
 
     Raises:
-        BertfeatError: of the kind ``error``: it is another one; ``rebuild`` is the second remedy.
+        BertfeatError: it is another model; the class is ``error``, and ``rebuild`` the second remedy.
     """
     identity = encoder.identity
     if identity.fingerprint != recorded.fingerprint:
@@ -302,7 +303,7 @@ def check_same_model(
 
 
 def _marked_word(query: str) -> tuple[str, tuple[int, int]]:
-    """A query without its marks, and the characters that they enclosed; a single word needs none."""
+    """A query without its marks, and the range of characters that they enclosed; a single word needs no marks."""
     text, spans = unmark_words(query)
     if len(spans) == 1:
         return text, spans[0]

@@ -1,6 +1,6 @@
-"""The record of an index: its settings and provenance, which version is the current one, and the files of that.
+"""The record of an index: its settings and provenance, the name of its current version, and that version's files.
 
-It is ``.bertfeat/index.json``; the files are in a subfolder, ``version-1`` and so on.
+The record is ``.bertfeat/index.json``; the files are in a subfolder, ``version-1`` and so on.
 """
 
 import re
@@ -36,14 +36,14 @@ FORMAT_VERSION = 1
 SETTINGS_NAME = f"{STATE_FOLDER}/index.json"  # the record; the other files are in the folder of a version
 VERSION_NAME = re.compile(r"version-([1-9]\d{0,15})")
 FAISS_NAME = "index.faiss"
-LISTS_NAME = "index.lists"  # inverted lists that pass the memory
+LISTS_NAME = "index.lists"  # only where inverted lists do not fit in memory
 DOCUMENTS_NAME = "documents.arrow"
 PIECES_NAME = "pieces.arrow"  # only in an index of tokens or words
 REMOVED_NAME = "removed.npy"  # only where there are tombstones
-TOKENS_NAME = "tokens.npy"  # only where token vectors are kept, as are the next three
+TOKENS_NAME = "tokens.npy"  # this and the next three only where token vectors are kept
 TOKEN_OFFSETS_NAME = "token_offsets.npy"
-TOKEN_IDS_NAME = "token_ids.npy"  # only in an index with texts
-VOCABULARY_NAME = "vocabulary.arrow"  # the same
+TOKEN_IDS_NAME = "token_ids.npy"  # this and the next only where the tokens themselves are kept
+VOCABULARY_NAME = "vocabulary.arrow"
 _TOKEN_FILES = frozenset({TOKENS_NAME, TOKEN_OFFSETS_NAME})
 _STRING_FILES = frozenset({TOKEN_IDS_NAME, VOCABULARY_NAME})
 FILE_NAMES = _TOKEN_FILES | _STRING_FILES | {FAISS_NAME, LISTS_NAME, DOCUMENTS_NAME, PIECES_NAME, REMOVED_NAME}
@@ -71,16 +71,16 @@ class SourceSet:
 
 @dataclass(frozen=True, slots=True)
 class StoredTokens:
-    """The token or word vectors that an index of documents keeps, to score hits by them again."""
+    """The token or word vectors that an index of documents keeps, to score hits again by them."""
 
     column: FeatureColumn  # dtype float16 or int8
     count: Count  # of vectors
-    has_strings: bool  # whether there are the tokens themselves, too
+    has_strings: bool  # whether the tokens themselves are kept too
 
 
 @dataclass(frozen=True, slots=True)
 class SearchParameter:
-    """The setting of how thoroughly an approximate index is searched: its ``nprobe`` or ``efSearch``."""
+    """The FAISS parameter that says how thoroughly an approximate index is searched: ``nprobe`` or ``efSearch``."""
 
     name: SearchParameterName
     value: Annotated[int, Meta(ge=1, lt=2**31)]
@@ -88,7 +88,7 @@ class SearchParameter:
 
 
 class QueryKind(StrEnum):
-    """The kind of the queries by which recall is told."""
+    """The kind of queries with which recall is measured."""
 
     GIVEN = "given"  # a user's own queries
     DISTURBED = "disturbed"  # stored vectors with noise, as far from the others as questions are
@@ -107,7 +107,10 @@ class QueryKind(StrEnum):
 @displayed
 @dataclass(frozen=True, slots=True)
 class RecallReport:
-    """Recall and speed of an index against exact search over the same vectors, on queries left out of its tuning."""
+    """Recall and speed of an index against exact search over the same vectors.
+
+    A build measures them on queries that were left out of its tuning.
+    """
 
     recall: Mapping[str, Share]  # "1", "10", "100": share of the true nearest that are found
     own: Share | None  # share of the stored vectors that find themselves at rank 1; None where queries were given
@@ -118,7 +121,7 @@ class RecallReport:
     threads: Count
     vectors: Count  # in the index when this was measured
     transformed: bool = False  # exact search compared the vectors as the index's own transforms make them
-    of: QueryKind = QueryKind.STORED  # for which queries this holds
+    of: QueryKind = QueryKind.STORED  # the kind of queries that were used
 
 
 @displayed
@@ -131,9 +134,9 @@ class IndexSettings:
     metric: Metric
     type: str  # as asked for
     factory: str  # FAISS's description
-    reason: str  # why that one
+    reason: str  # why this factory was chosen
     model: ModelIdentity
-    extraction: FeatureSettings  # settings of the feature sets; queries are embedded by the same
+    extraction: FeatureSettings  # settings of the feature sets; queries are embedded with the same
     query_prompt: str | None
     sources: tuple[SourceSet, ...]
     count: Count  # vectors in index.faiss
@@ -142,7 +145,7 @@ class IndexSettings:
     skipped: Count  # tokens and words without a vector of their own
     tombstones: Count  # vectors that are in index.faiss but removed
     has_text: bool
-    effort: SearchParameter | None  # None: nothing to choose
+    effort: SearchParameter | None  # None: this type has no such parameter
     evaluation: RecallReport | None
     versions: Mapping[str, str]
     seconds: Mapping[str, float]  # of the build's steps
@@ -153,7 +156,7 @@ class IndexSettings:
     transform: Whitening | None = None  # that index.faiss applies to vectors, with its width
 
     def cells(self) -> Cells:
-        """The facts that a line or a table shows of the index."""
+        """The facts about the index that a line or a table shows."""
         found = None if self.evaluation is None else self.evaluation.recall
         kind = {"column": self.column.name, "model": self.model.name, "type": self.factory, "metric": str(self.metric)}
         return {**kind, "documents": self.documents, "vectors": self.count - self.tombstones, "recall at": found}
@@ -175,7 +178,7 @@ class IndexSettings:
 
     @property
     def per_document(self) -> bool:
-        """Whether there is one vector a document (else one a token or word)."""
+        """Whether there is one vector per document; else there is one per token or word."""
         return self.column.pooling.per_document
 
     @property
@@ -198,7 +201,10 @@ def write_index_settings(settings: IndexSettings, folder: Location) -> None:
 
 
 def replace_index_settings(settings: IndexSettings, place: Address, former: Stamp | None) -> bool:
-    """Write the record of an index at an address if the one there is still the former one, by its stamp; else False."""
+    """Write the record of an index at an address, if the one there still has the stamp ``former``.
+
+    With None there must be no record yet. Returns whether it was written.
+    """
     path, content = place / SETTINGS_NAME, json_content(settings)
     written = put_file(path, content, if_absent=True) if former is None else replace_file(path, content, former)
     return written is not None
@@ -208,8 +214,8 @@ def read_index_settings(folder: Location) -> IndexSettings:
     """Read the record of an index.
 
     Raises:
-        IndexFolderError: there is none, it cannot be read, was changed, or a newer bertfeat wrote it.
-        StorageError: an address that cannot be reached.
+        IndexFolderError: there is no record, it cannot be read, was changed, or a newer bertfeat wrote it.
+        StorageError: the address cannot be reached.
     """
     path = folder / SETTINGS_NAME
     settings = INDEX_FORMAT.read(path)
@@ -228,7 +234,7 @@ def no_index_error(folder: Location) -> IndexFolderError:
 
 
 def _find_contradiction(settings: IndexSettings) -> str | None:
-    """The contradiction in the settings of an index, whose types are right; None if there is none."""
+    """The first contradiction in the settings of an index, whose types are already checked; None if there is none."""
     if not VERSION_NAME.fullmatch(settings.version):
         return f"{settings.version!r} is no version of an index"
     if foreign := sorted(set(settings.files) - FILE_NAMES):

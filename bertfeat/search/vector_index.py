@@ -1,4 +1,4 @@
-"""Search in an index by vectors: exact or approximate, with conditions, always as many hits as there are.
+"""Search in an index by vectors: exact or approximate, with conditions, and always with as many hits as can be had.
 
 Shapes: Q queries, K hits, W values in a vector.
 """
@@ -26,7 +26,7 @@ from bertfeat.search.vectors.faiss_transforms import apply_transforms, transform
 from bertfeat.search.vectors.metric import Metric, copy_as_float32
 from bertfeat.where import find_matching_rows
 
-_EXACT_QUERIES = 512  # whose hits are compared again at once
+_EXACT_QUERIES = 512  # number of queries whose hits are compared again at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +44,21 @@ class Neighbors:
 
     scores: NDArray[np.float32]  # [Q, K] see Metric
     numbers: NDArray[np.int64]  # [Q, K] of the vectors in the index
-    parts: ScoreParts | None = None  # where they were scored again
-    scanned: int = 0  # queries of which FAISS's own search found fewer, so that every vector was compared
+    parts: ScoreParts | None = None  # None where hits were not scored again
+    scanned: int = 0  # queries for which FAISS's own search found fewer, so that every vector was compared
 
 
 class VectorIndex:
     """An index folder opened for search by vectors.
 
-    All files are opened at once, so that everything comes from one index though another may take its place. They are
-    mapped into memory, and read when they are needed. An index at an address such as ``s3://bucket/corpus.index`` is
-    downloaded first, once as long as it stays as it is. ``device`` is a GPU, which needs faiss-gpu.
+    All files are opened at once, so that everything comes from one version, even if another one replaces it. They are
+    mapped into memory, and read when they are needed; with ``in_memory`` the FAISS index is read at once, so that it
+    can be changed. An index at an address such as ``s3://bucket/corpus.index`` is downloaded first, and again only when
+    it has changed. ``device`` is a GPU, which needs faiss-gpu.
 
     Raises:
         IndexFolderError: the folder is no index, or a file of it is missing, changed, foreign or of a newer format.
-        StorageError: an address that cannot be reached.
+        StorageError: the address cannot be reached.
     """
 
     def __init__(self, folder: str | Path | Address, *, device: str | None = None, in_memory: bool = False) -> None:
@@ -70,7 +71,7 @@ class VectorIndex:
         self.documents: ArrowStore = opened.documents
         """The rows, ids, texts and kept columns of the documents."""
         self.pieces: ArrowStore | None = opened.pieces
-        """The token or word of each vector; None where there is one vector a document."""
+        """The token or word of each vector; None where there is one vector per document."""
         self.removed: NDArray[np.bool_] | None = opened.removed
         """The mask of the vectors that are tombstones, if any."""
         self.tokens: KeptTokens | None = opened.tokens
@@ -132,7 +133,9 @@ class VectorIndex:
         search_parameter: int | None = None,
         exact: bool = False,
     ) -> Neighbors:
-        """:meth:`search` for queries that are prepared as the index stores vectors, such as :meth:`reconstruct` gives.
+        """Search as :meth:`search` does, for queries in the form in which the index stores vectors.
+
+        The vectors that :meth:`reconstruct` returns have this form.
 
         Shape: ``[Q, stored width]``.
         """
@@ -177,7 +180,7 @@ class VectorIndex:
     def _search_quickly(
         self, queries: NDArray[np.float32], k: int, search_parameter: int | None, selected: NDArray[np.bool_] | None
     ) -> tuple[Scored, int]:
-        """FAISS's own search; queries that found fewer than there are get an exact scan, and are counted."""
+        """Search by FAISS's own means; queries with fewer than ``k`` hits are scanned exactly, and are counted."""
         tuned = self.settings.effort
         value = search_parameter or (tuned.value if tuned else None)
         index = self._searched if selected is None else self.stored_index  # FAISS's GPU indexes know no selectors
@@ -188,7 +191,10 @@ class VectorIndex:
         return (scores, numbers), int(short.sum())
 
     def _compare_again(self, queries: NDArray[np.float32], numbers: NDArray[np.int64], scanned: int) -> Neighbors:
-        """Distances computed from differences: FAISS expands the square, which cancels digits of near vectors."""
+        """Compute Euclidean distances again from differences, and sort the hits by them.
+
+        FAISS expands the square, which loses digits where vectors are near each other.
+        """
         scores = np.empty(numbers.shape, np.float32)
         for start in range(0, len(queries), _EXACT_QUERIES):
             part = slice(start, start + _EXACT_QUERIES)
@@ -228,7 +234,7 @@ class VectorIndex:
         return selected if living is None else selected & living
 
     def _check_numbers(self, numbers: NDArray[np.int64]) -> None:
-        """Check that every number is one of a vector: in sound files all are, and FAISS has -1 for no hit."""
+        """Check that every number is that of a vector, as in undamaged files; FAISS returns -1 for a missing hit."""
         wrong = numbers[(numbers < 0) | (numbers >= self.settings.count)]
         if len(wrong):
             raise IndexFolderError(

@@ -126,8 +126,7 @@ def hold_index_folder(folder: str | Path | Address, *, new: bool = False) -> Ite
         raise no_index_error(target)
     with _locked(target) as lock:
         _refuse_foreign_files(target)
-        spared_if_unreadable = _version_numbers(target) if _has_record(target) else ()
-        _remove_unnamed(target, spared=spared_if_unreadable)
+        _remove_unnamed(target, spared=_version_numbers(target) if _has_record(target) else ())
         yield HeldFolder(target, lock, file_stamp(target / SETTINGS_NAME))
 
 
@@ -223,13 +222,16 @@ def _versions_among(entries: Mapping[str, bool], folder: Location) -> dict[str, 
 
 
 def _remove_unnamed(folder: Location, *, spared: Collection[str], only: str | None = None) -> None:
-    """Remove the versions that the record does not name, or if it cannot be read, those that are not ``spared``.
+    """Remove the versions that the record does not name.
 
-    With ``only``, no version but the one of that name is removed.
+    Those of ``spared`` stay too if the record cannot be read, or names a version that is not there: one of them may be
+    what it should name. With ``only``, no version but the one of that name is removed.
     """
+    versions = _version_numbers(folder).keys()
     with suppress(IndexFolderError):
-        spared = {read_index_settings(folder).version}
-    for name in _version_numbers(folder).keys() - set(spared):
+        named = {read_index_settings(folder).version}
+        spared = named if named <= versions else spared
+    for name in versions - set(spared):
         if only in (None, name):
             _remove_version(folder / name)
     if isinstance(folder, Path):

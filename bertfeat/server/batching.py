@@ -10,11 +10,12 @@ core, because matrix products wait for the slowest core. On a GPU two threads ta
 as soon as it is done with one.
 """
 
+import contextlib
 import logging
 import threading
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -144,17 +145,14 @@ class TextRequest:
     def fail(self, error: BaseException) -> None:
         """Raise an error for whoever waits."""
         self.dropped = True
-        if not self.future.done():
+        with contextlib.suppress(InvalidStateError):  # the client has gone, and nobody waits
             self.future.set_exception(error)
 
     def answer(self) -> None:
         """Give whoever waits the features that there are."""
-        if not self.future.done():
-            self.future.set_result(
-                RequestFeatures(
-                    self._vectors, self._documents, self._n_tokens, self._n_truncated, self._failures, *self._seconds
-                )
-            )
+        counts = self._n_tokens, self._n_truncated, self._failures
+        with contextlib.suppress(InvalidStateError):  # the client has gone, and nobody waits
+            self.future.set_result(RequestFeatures(self._vectors, self._documents, *counts, *self._seconds))
 
 
 def _only_wanted(document: DocumentFeatures, wanted: Wanted) -> DocumentFeatures:

@@ -61,9 +61,6 @@ class FairQueue(Generic[RequestT]):
         self._arrivals = count()
         self._tokens = 0  # that have been taken
 
-    def __bool__(self) -> bool:
-        return any(not turn.request.dropped for *_, turn in self._heap)
-
     def add(self, request: RequestT) -> None:
         """Add a request of at least one text."""
         heapq.heappush(self._heap, (self._tokens, next(self._arrivals), _Turn(request, self._tokens)))

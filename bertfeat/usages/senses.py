@@ -126,14 +126,15 @@ def _group_usages(
     sample: _UsageSample, senses: int, k: int, word: str, of_slice: NDArray[np.int64], slices: int
 ) -> tuple[Sense, ...]:
     if len(sample.usages) < senses:
-        raise UsageError(f"{word!r} occurs in {len(sample.usages)} places, which are too few for {senses} senses")
-    labels = cluster_labels(sample.matrix, senses, word)
+        raise UsageError(f"{word!r} has {len(sample.usages)} usages to group, which are too few for {senses} senses")
+    matrix = sample.matrix
+    labels = cluster_labels(matrix, senses, word)
     members = [np.flatnonzero(labels == label) for label in range(senses)]
     members.sort(key=lambda places: (-len(places), places[0]))
     return tuple(
         Sense(
             len(places),
-            _most_central(sample.usages, sample.matrix[places], places, k),
+            _most_central(sample.usages, matrix[places], places, k),
             tuple(np.bincount(of_slice[places], minlength=slices).tolist()) if slices else (),
         )
         for places in members

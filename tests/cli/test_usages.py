@@ -264,7 +264,7 @@ def test_nothing_found() -> None:
         (["word.features", "bank", "--csv", "--json"], 2, "give one of the two"),
         (["word.features", "bank", "--match", "any"], 2, "say with --like"),
         (["word.features", "bank", "--match", "some"], 2, "'some' is not one of"),
-        (["word.features", "bank", "--senses", "9"], 2, "'bank' occurs in 3 places"),
+        (["word.features", "bank", "--senses", "9"], 2, "'bank' has 3 usages to group"),
         (["word.features", "bank", "--senses", "1"], 2, "x>=2"),
         (["word.features", "bank", "-k", "0"], 2, "1<=x<=10000"),
         (["word.features", "bank", "--column", "0"], 2, "needs layer 0"),

@@ -300,7 +300,8 @@ def test_weights(yard: Yard, tell: Tell, name: str) -> None:
             save_file(WEIGHTS[name](load_file(path)), path)
         forge_tagger(place / "plain.tagger")
 
-    tell(_cases(yard, PLAIN, f"weights with {name}", "forged tagger", prepare, told=True, names=("plain.tagger",)))
+    told = name not in ("NaN", "infinite values")  # with a digest that holds numbers are taken as they are
+    tell(_cases(yard, PLAIN, f"weights with {name}", "forged tagger", prepare, told=told, names=("plain.tagger",)))
 
 
 # ── vectors of queries ──────────────────────────────────────────────────────────────────────────────────────

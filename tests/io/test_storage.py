@@ -19,7 +19,6 @@ from bertfeat.io import (
     create_file,
     file_stamp,
     list_files,
-    open_each,
     open_file,
     put_file,
     read_file,
@@ -237,17 +236,6 @@ def test_nothing_is_written_when_the_block_fails(folder: Location) -> None:
             assert not new.path.exists()
     assert read_file(folder / "file") == b"before"
     assert names(folder) == ["file"]
-
-
-def test_several_files_are_opened_ahead_and_in_order(folder: Location) -> None:
-    for number in range(40):
-        put_file(folder / f"{number}", f"content {number}".encode())
-    opened = list(open_each([*(folder / f"{number}" for number in range(40)), folder / "missing"]))
-    assert [file.read() for file in opened if file] == [f"content {number}".encode() for number in range(40)]
-    assert opened[-1] is None
-    for file in opened:
-        if file:
-            file.close()
 
 
 def test_content_of_a_local_file_is_written(folder: Location, tmp_path: Path) -> None:

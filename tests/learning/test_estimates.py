@@ -53,6 +53,8 @@ def test_the_estimate_is_timed_on_the_device(
     extractor.extract(corpus, tmp_path / "a.features", corpus_settings=CorpusSettings(keep=() if tags else ("topic",)))
     features = FeatureSet(tmp_path / "a.features")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    waited: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)  # a GPU computes behind the program
     gpu = StandIn()
     given: dict[str, Any] = {"rows": ("last",), "seeds": (1,), "device": NAME}
     with gpu:
@@ -64,4 +66,5 @@ def test_the_estimate_is_timed_on_the_device(
             made = estimate_head_table7("classify", features, features, None, label="topic", settings=hidden, **given)
             assert (made.training > 0, made.solving > 0) == (hidden.hidden > 0, hidden.hidden == 0)
     assert gpu.put["zeros"] > 0  # what is learned from
+    assert set(waited) == {torch.device(NAME)}
     assert gpu.put["empty" if learned == "labels solved" else "_parse_to"] > 0  # the weights: of a layer, of a network

@@ -16,20 +16,23 @@ from safetensors.torch import load_file
 from torch import nn
 
 from bertfeat.corpus import CorpusSettings
-from bertfeat.errors import TrainingError
+from bertfeat.errors import TrainingError, UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.learning import (
     AnswerTokens,
     Epoch,
+    GridPoint,
     Head,
     HeadKind,
     HeadPrediction,
     answer_text,
     evaluate_head,
     score_answers,
+    train_head,
     write_predictions,
 )
 from bertfeat.learning.loop import HeadLoop
+from bertfeat.models import DEFAULT_MODEL
 from tests.support.heads_toy import (
     FP32,
     QUICK,
@@ -153,6 +156,28 @@ def test_pairs_apart_and_together(extracted: Extract, home: Path, tmp_path: Path
     predicted = rows(tmp_path / "together", one)
     np.testing.assert_allclose(values_of(predicted, "probability"), shares.max(1), atol=1e-4)
     assert told(rows(tmp_path / "together", sources[1])) == told(predicted)
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+def test_a_model_tuned_on_stored_pairs_reads_pairs(extracted: Extract, home: Path, tmp_path: Path, apart: bool) -> None:
+    def stored(name: str) -> Any:
+        if not apart:
+            return extracted(name, text_columns=("a",), pair_column="b", keep=("wet",))
+        return extracted(name, text_columns=("a",), keep=("wet",)), extracted(name, text_columns=("b",))
+
+    learned, dev = stored("train-pairs.jsonl"), stored("dev-pairs.jsonl")
+    tuning: dict[str, Any] = {"label": "wet", "fine_tune": GridPoint(8, 1e-4, 1), "device": "cpu"}
+    done = train_head("classify", learned, dev, tmp_path / "head", **tuning)
+    assert done.record.pairs == "together"
+    assert done.record.model.name == str(home / "model")
+    predicted = told(rows(tmp_path / "head", dev))
+    assert predicted == told(rows(tmp_path / "head", home / "dev-pairs.jsonl", corpus_settings=PAIRS))
+    with pytest.raises(UsageError, match="of pairs reads no single texts"):
+        Head(tmp_path / "head", device="cpu").predict_texts(["The bank."])
+    other = tmp_path / "other"
+    with pytest.raises(TrainingError, match="is not the model that made the features"):
+        train_head("classify", learned, dev, other, model=DEFAULT_MODEL, **tuning)
+    assert not other.exists() or not list(other.glob("*.safetensors"))
 
 
 def test_numbers(home: Path, tmp_path: Path) -> None:

@@ -96,6 +96,19 @@ def test_an_index_whose_record_is_damaged_is_built_again(folder: Path, tmp_path:
     assert sorted(path.name for path in folder.iterdir()) == [".bertfeat", "version-2"]
 
 
+def test_a_record_of_another_index_has_nothing_removed(folder: Path, tmp_path: Path) -> None:
+    right = (folder / RECORD).read_bytes()
+    other = tmp_path / "other.index"
+    for _ in range(2):
+        build_index(tmp_path / "toy.features", other)
+    (folder / RECORD).write_bytes((other / RECORD).read_bytes())  # it names version-2, which is not here
+    with pytest.raises(IndexFolderError):
+        append_features(folder, tmp_path / "toy.features")
+    assert sorted(path.name for path in folder.iterdir()) == [".bertfeat", "version-1"]
+    (folder / RECORD).write_bytes(right)
+    assert verify_index(folder).vectors == 200
+
+
 BUILD = """
 import sys, time
 from bertfeat.search import build_index

@@ -432,7 +432,7 @@ def test_one_sense_a_document(extract: Callable[..., FeatureSet]) -> None:
     ("senses", "options", "problem"),
     [
         (1, {}, "at least 2"),
-        (9, {}, "occurs in 5 places, which are too few for 9"),
+        (9, {}, "has 5 usages to group, which are too few for 9"),
         (3, {}, "only 2 different vectors"),
         (2, {"match": "any"}, "choose exact or prefix"),
         (2, {"k": 0}, "at least one"),

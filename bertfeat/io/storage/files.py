@@ -3,11 +3,10 @@
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from io import BufferedReader, IOBase
-from itertools import islice
 from pathlib import Path
 
 from bertfeat.errors import errors_within, needed_library
@@ -16,11 +15,9 @@ from bertfeat.io.storage.address import Address, Location
 from bertfeat.io.storage.local import LocalStore
 from bertfeat.io.storage.object_file import ObjectFile
 from bertfeat.io.storage.store import Stamp, Store, StoredFile
-from bertfeat.io.threads import ContextPool
 
 _LOCAL = LocalStore()
 _SETTINGS = ("AWS_", "AZURE_", "BERTFEAT_STORAGE_", "GOOGLE_")  # beginnings of environment variables of stores
-_AT_ONCE = 16  # files that are opened at the same time
 _TEMPORARY = "bertfeat-upload-"  # beginning of the names of temporary files that are uploaded to object storage
 
 
@@ -68,35 +65,6 @@ def file_identity(file: IOBase) -> tuple[object, ...]:
         return (raw.tag,)
     status = os.fstat(file.fileno())
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def open_each(places: Iterable[Location]) -> Iterator[BufferedReader | None]:
-    """Open files in their order, several ahead of the consumer; None for each that does not exist.
-
-    It is meant for reading the ends of files, such as the footers of Parquet: in object storage each takes one request,
-    and 16 are made at the same time.
-
-    Raises:
-        OSError: one is not a regular file.
-        StorageError: object storage that cannot be reached.
-    """
-    rest = iter(places)
-    with ContextPool(_AT_ONCE, "bertfeat-open") as pool:
-        try:
-            ahead = [pool.submit(_open_if_there, place) for place in islice(rest, _AT_ONCE)]
-            while ahead:
-                opened = ahead.pop(0).result()
-                ahead += [pool.submit(_open_if_there, place) for place in islice(rest, 1)]
-                yield opened
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _open_if_there(place: Location) -> BufferedReader | None:
-    try:
-        return open_file(place)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 def read_file(place: Location) -> bytes:

@@ -10,7 +10,7 @@ import torch
 
 from bertfeat.arguments import checked
 from bertfeat.display import displayed
-from bertfeat.encoder import resolve_device
+from bertfeat.encoder import resolve_device, synchronize
 from bertfeat.extraction import estimate_extraction
 from bertfeat.learning.datasets import (
     ALL_LAYERS,
@@ -112,11 +112,13 @@ def _examples_per_second(shape: HeadShape, vectors: int, size: int, device: str 
     begun = time.perf_counter()
     for number in range(_TIMED + _TIMED // 2):
         if number == _TIMED // 2:
+            synchronize(where)
             begun = time.perf_counter()
         loss = network(batch).square().mean()
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         optimizer.step()
+    synchronize(where)
     return _TIMED * size / (time.perf_counter() - begun)
 
 
@@ -130,6 +132,7 @@ def _solving_seconds(shape: HeadShape, vectors: int, device: str | None) -> floa
         for _ in range(_STEPS):
             begun = time.perf_counter()
             torch.autograd.backward(head(inputs).square().mean())
+            synchronize(where)
             taken.append(time.perf_counter() - begun)
         seconds += _SOLVING_STEPS * min(taken) * vectors / len(inputs)
     return seconds

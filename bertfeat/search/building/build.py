@@ -72,19 +72,21 @@ def build_index(
 ) -> IndexSettings:
     """Build an index over one column of one or several feature sets; at the end it replaces an older index.
 
-    Without a ``column`` it is the last layer, stored or derived, where one pooling has it, else the only one.
+    Without a ``column``, the last layer is indexed, stored or derived, where exactly one pooling has it; else the only
+    column.
 
-    The target recall is tuned and told on ``queries``, texts such as users ask, which the model of the sets embeds
-    (``model`` says where it is now, ``encoder`` replaces it): one half tunes, the other one tells, of at most 1,000 in
-    all. Without any, some of the vectors are disturbed until they are as far from the others as questions are.
+    The index is tuned to the target recall, and its recall is measured, on ``queries``: texts such as users ask, which
+    the model of the sets embeds (``model`` says where it is now, ``encoder`` replaces it). At most 1,000 are used, one
+    half for tuning, the other half for measuring. Without any, stored vectors serve as queries, disturbed by noise
+    until they are as far from the others as questions are.
 
-    With an ``engine`` other processes add the vectors, each to shards of its own, and the index answers as one that was
-    built without. What they write is put together on this machine; where they do not see its disk, ``scratch`` is a
-    folder or an address that all of them see.
+    With an ``engine``, other processes add the vectors, each to shards of its own, and the index answers as one that
+    was built without an engine. The shards are merged on this machine; where the processes do not see its disk,
+    ``scratch`` is a folder or an address that all of them see.
 
     Raises:
         UsageError: no vectors, too few of them for the type asked for, a type that FAISS does not know, or one that
-            cannot be put together from shards; or no queries where some are to be tuned on.
+            cannot be merged from shards; or ``queries`` that are empty, or are given without evaluation.
         NotDerivableError: there is no such column.
         IndexFolderError: feature sets that cannot share an index, or a vector that is not finite.
         FolderLockedError: another run is at work on the folder.
@@ -125,14 +127,14 @@ def build_index(
 
 @dataclass(frozen=True, slots=True)
 class _BuildReport:
-    """A FAISS index that was written."""
+    """The facts about a FAISS index that was written."""
 
     count: int
     zero_vectors: int
     search_parameter: SearchParameter | None
     recall: RecallReport | None
-    seconds: dict[str, float] = field(default_factory=dict)  # of each step
-    transform: Whitening | None = None  # with its width
+    seconds: dict[str, float] = field(default_factory=dict)  # duration of each step, by its name
+    transform: Whitening | None = None  # its width is filled in
 
 
 def _build_faiss_index(
@@ -166,7 +168,7 @@ def _build_faiss_index(
     if judged and asked is not None and flat_storage(index) is None:
         exact = recall.ExactSearch(asked, options.metric, source.count, transform)
     with clock.step("add", source.count):
-        del sample  # its memory is for the index now
+        del sample  # frees its memory for the index
         filling = Filling(source, choice, options, folder, keep, clock.done, exact)
         index, zero = fill_by_workers(workers, index, filling) if workers else fill_here(index, filling)
         check_complete(index.ntotal, source.count)
@@ -193,7 +195,7 @@ def _queries_to_tune_on(
     encoder: QueryEncoder | None,
     clock: "_StepClock",
 ) -> RecallQueries:
-    """The queries that an index is tuned on, as they will be searched for; of very many a sample."""
+    """The queries to tune an index on, embedded and prepared as in a search; a sample where there are too many."""
     if not options.evaluate:
         raise UsageError(
             "queries tune an index, and without evaluation nothing is tuned",

@@ -1,7 +1,7 @@
-"""The feature sets that an index is made of: its record of them, and their vectors as blocks, in shards.
+"""Access to the feature sets that an index is built from: its record of them, and their vectors as blocks and shards.
 
-With the vectors come the columns that an index keeps of documents, tokens and words. A shard is whole parts that follow
-one another; the shards are the same for any number of processes that add their vectors.
+With the vectors come the columns that an index keeps of documents, tokens and words. A shard consists of whole,
+consecutive parts; the shards are the same for any number of processes that add their vectors.
 
 Shapes: n vectors of a batch, D documents whose vectors they are, W values in a vector.
 """
@@ -38,10 +38,10 @@ from bertfeat.search.vectors.vector_blocks import BLOCK_BYTES, BlockBuilder, Pie
 _READ_ROWS = 8192
 
 LEAST_BYTES = 2 * BLOCK_BYTES
-"""Vectors of a shard, but for the last one; a shard has one part at least."""
+"""The smallest limit that is set on the bytes of a shard's vectors; a part above the limit is a shard of its own."""
 
 MOST_BYTES = 1 << 30
-_SHARDS = 256  # as long as they are neither smaller nor larger than that
+_SHARDS = 256  # aimed at, with a limit on each between LEAST_BYTES and MOST_BYTES
 
 FeatureSets = str | Path | Address | FeatureSet | Sequence[str | Path | Address | FeatureSet]
 """One feature set or several, open or as folders, also at addresses."""
@@ -64,7 +64,7 @@ def describe_source_set(features: FeatureSet) -> SourceSet:
 def merge_sources(
     known: Sequence[SourceSet], sets: Sequence[FeatureSet]
 ) -> tuple[tuple[SourceSet, ...], tuple[int, ...]]:
-    """All sources, and the number of each of the sets among them; a known source is updated."""
+    """All sources, and the number that each of the sets has among them; the record of a known source is updated."""
     sources = list(known)
     number_of = {source.path: number for number, source in enumerate(sources)}
     numbers = []
@@ -143,10 +143,10 @@ class FeatureSource:
     def blocks(
         self, *, documents: bool, rows: int | None = None, shards: Sequence[PlannedShard] | None = None
     ) -> Iterator[VectorBlock]:
-        """The vectors in order of the sets and their rows; a block ends where it has ``rows`` vectors or more.
+        """The vectors in order of the sets and their rows; a block ends as soon as it has at least ``rows`` vectors.
 
-        With ``rows=1`` it is not larger than a row group of about 8 MiB, texts included. By default a block also ends
-        where a shard does, so that FAISS is given the same blocks whoever adds them.
+        With ``rows=1`` a block is not larger than a row group of about 8 MiB, texts included. By default a block also
+        ends where a shard does, so that FAISS is given the same blocks whichever process adds them.
         """
         builder, size = BlockBuilder(self.width), rows or block_rows(self.width)
         self.skipped = 0
@@ -176,7 +176,7 @@ class FeatureSource:
     def _read(
         self, shard: PlannedShard, *, documents: bool, vectors: bool
     ) -> Iterator[tuple[pa.RecordBatch, int, int]]:
-        """The columns that are needed, which of the sets they are from, and the number of the first document."""
+        """Yield batches of the needed columns of a shard, each with the number of its set and of its first document."""
         document = self.first_document + shard.first_document
         for rows in shard.rows:
             features = self.sets[rows.features]
@@ -246,7 +246,7 @@ def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
 
 
 def _one_column(sets: Sequence[FeatureSet], column: str | None) -> ReadableColumn:
-    """The column, in all sets, whose vectors must be comparable."""
+    """The column to index, as the first set has it; the vectors of the other sets must be comparable with it."""
     if not sets:
         raise UsageError("name at least one feature set")
     first = sets[0]
@@ -266,7 +266,7 @@ def find_incomparability(
     header: PartHeader,
     other: ReadableColumn | FeatureColumn,
 ) -> str | None:
-    """The reason why vectors of a model, settings and column are not comparable with another set's, if they are not."""
+    """The reason why vectors of a model, settings and column cannot be compared with another set's, or None."""
     ours, theirs = model.fingerprint, header.model.fingerprint
     if ours != theirs:
         return f"they come from different models (fingerprints {ours[:12]} and {theirs[:12]})"
@@ -281,7 +281,7 @@ def find_incomparability(
 
 
 def plan_shards(parts: Sequence[SourcePart], width: int) -> tuple[PlannedShard, ...]:
-    """Divide all parts of all sets, whose vectors are ``[n, W]``: as many as are worth while, each of bounded size."""
+    """Divide the parts of all sets, with vectors ``[n, W]``, into shards of bounded size, about 256 if possible."""
     total = sum(part.vectors for part in parts) * width * 4
     size = min(max(total // _SHARDS, LEAST_BYTES), MOST_BYTES)
     shards: list[PlannedShard] = []
@@ -296,7 +296,10 @@ def plan_shards(parts: Sequence[SourcePart], width: int) -> tuple[PlannedShard, 
 
 
 def _divide(parts: Sequence[SourcePart], most: int) -> Iterator[list[SourcePart]]:
-    """Parts of at most so many vectors together, or a larger one alone; none has no vectors, unless all have none."""
+    """Group consecutive parts, with at most ``most`` vectors in each group, or a single part that has more.
+
+    Every group has vectors, unless no part has any.
+    """
     chosen: list[SourcePart] = []
     count = 0
     for part in parts:

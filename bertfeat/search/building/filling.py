@@ -1,8 +1,8 @@
-"""The filling of a trained index with vectors, block by block: here, or in shards that are then merged in order.
+"""The filling of a trained index with vectors, block by block: in this process, or in shards that are then merged.
 
-The documents of a block go into the stores of the index meanwhile. A shard is filled by a worker, into a copy of the
-trained index; its file has only the vectors' codes or inverted lists: a whole FAISS index would repeat the trained
-centers of all clusters in each shard.
+Meanwhile the documents of each block go into the stores of the index. A worker fills a shard in a copy of the trained
+index. The file of a shard holds only the vectors' codes or inverted lists, since a whole FAISS index would repeat the
+trained centers of all clusters in each shard. Shards are merged in their order.
 
 Shapes: n vectors, W values in each.
 """
@@ -37,7 +37,7 @@ from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.vectors.vector_blocks import VectorBlock, VectorSource, prepare_vectors
 
 Keep = Callable[[VectorBlock], None]
-"""Takes the documents of a block."""
+"""The type of functions that store the documents of a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class Filling:
     options: BuildOptions
     folder: Path  # where the new index is written
     keep: Keep
-    done: Callable[[int], None]  # is told how many vectors were added
-    exact: ExactSearch | None  # compares them all with queries
+    done: Callable[[int], None]  # gets the number of vectors added so far
+    exact: ExactSearch | None  # compares all vectors with the queries that recall is measured by
 
 
 def fill_here(index: FaissIndex, filling: Filling) -> tuple[FaissIndex, int]:
-    """Fill an index by this process; returns it on the CPU, and how many zero vectors there were."""
+    """Fill an index in this process; returns it on the CPU, with the number of zero vectors."""
     source, options = filling.source, filling.options
     on_disk = None
     if filling.choice.on_disk:
@@ -75,9 +75,9 @@ def fill_index(
     *,
     first: int = 0,
 ) -> int:
-    """Add all vectors to a FAISS index, or to lists on disk; returns how many zero vectors there were.
+    """Add all vectors to a FAISS index, or to lists on disk; returns the number of zero vectors.
 
-    ``first`` is the number of the first one among all that are being indexed.
+    ``first`` is the number of the first vector among all that are being indexed.
     """
     zero = count = 0
     with closing(blocks):  # so that no thread reads on after an error
@@ -115,7 +115,7 @@ _DIVISIBLE = (
     *("IndexFlat", "IndexFlatIP", "IndexFlatL2", "IndexScalarQuantizer", "IndexPQ"),
     *("IndexIVFFlat", "IndexIVFScalarQuantizer", "IndexIVFPQ"),
 )
-"""The classes whose vectors can be put together by copying: codes in a row, or lists of codes."""
+"""The FAISS classes whose shards can be merged by copying codes, which they keep in one array or in lists."""
 
 
 def refuse_indivisible(index: FaissIndex, factory: str) -> None:
@@ -128,7 +128,7 @@ def refuse_indivisible(index: FaissIndex, factory: str) -> None:
 
 
 class ShardBuilder:
-    """A shard that is being filled: a trained index, whose vectors are numbered from ``first`` on."""
+    """A builder of one shard: adds vectors, numbered from ``first`` on, to a trained index."""
 
     def __init__(self, trained: FaissIndex, first: int) -> None:
         self._index, self._first = trained, first
@@ -148,7 +148,7 @@ class ShardBuilder:
             self._index.add(vectors)
 
     def write(self, path: Path) -> None:
-        """Write the file.
+        """Write the shard's codes or inverted lists to a file.
 
         Raises:
             OSError: the disk is full, or the folder cannot be written.
@@ -163,10 +163,10 @@ class ShardBuilder:
 
 
 def merge_shards(index: FaissIndex, paths: Iterable[Path], folder: Path, count: int, *, on_disk: bool) -> None:
-    """Merge all vectors of the shards, ``count`` in number, into the trained index that they came from.
+    """Merge the shards, which have ``count`` vectors in all, into the trained index from which they were copied.
 
     With ``on_disk`` its inverted lists go to ``index.lists`` in the folder; else the files are read one by one,
-    so that memory takes the index and one shard. The files are removed.
+    so that memory holds the index and one shard. The files are removed.
     """
     inverted = inverted_index(index)
     if inverted is not None and on_disk:

@@ -1,7 +1,7 @@
-"""A build by several processes: each fills shards of the trained index, which are then put together in their order.
+"""A build by several processes: workers fill shards of a trained index, which are then merged in their order.
 
-The run's process trains, writes the documents meanwhile, puts the shards together and judges the index. A worker opens
-the same feature sets and fills shards with the vectors of whole parts.
+The process of the run trains the index, writes the documents while the workers fill shards, merges the shards and
+measures recall. A worker opens the same feature sets and fills shards with the vectors of whole parts.
 """
 
 import logging
@@ -54,7 +54,7 @@ class Workers:
     scratch: Location | None = None  # None: beside the new index
 
     def check(self, sources: Sequence[Location]) -> None:
-        """Refuse feature sets and a place of the shards that other processes cannot see."""
+        """Refuse feature sets, and a place for the shards, that other processes cannot see."""
         for place in (*sources, *filter(None, [self.scratch])):
             if isinstance(place, Address) and place.scheme == "memory":
                 raise UsageError(
@@ -66,11 +66,11 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class _FilledShard:
-    """The result of a shard, whose file is in its place."""
+    """The result of filling a shard, whose file is at its final place."""
 
     zero_vectors: int
-    found: Scored | None  # what exact search finds among its vectors, [Q, K]
-    thread_seconds: float  # that this took
+    found: Scored | None  # the nearest that exact search finds among its vectors, [Q, K]
+    thread_seconds: float  # of exact search: seconds times threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,10 @@ class ShardJob:
     preparation: Metric  # for which vectors are prepared before FAISS gets them
     folder: Location  # of the shards
     count: int  # of all vectors
-    asked: RecallQueries | None  # of exact search; None where the index itself can do it
+    asked: RecallQueries | None  # queries of exact search; None where it is not needed
 
     def open_worker(self, *, device: str | None, threads: int | None) -> "_ShardWorker":
-        """A worker in another process than the build's."""
+        """Open a worker, in another process than the build's."""
         if threads is not None:
             faiss.omp_set_num_threads(threads)
         return _ShardWorker(self, device)
@@ -101,14 +101,14 @@ class ShardJob:
         return task
 
     def error_of_deaths(self, task: PlannedShard, problem: str) -> BertfeatError:
-        """The error of a shard over which one worker after the other died."""
+        """The error for a shard on which one worker after another died."""
         return BertfeatError(
             problem, where=f"shard {task.number} of the index", remedy="if memory ran out, use fewer workers"
         )
 
 
 def fill_by_workers(workers: Workers, index: FaissIndex, filling: Filling) -> tuple[FaissIndex, int]:
-    """Fill a trained index in shards, by other processes; returns it, on the CPU, and its number of zero vectors."""
+    """Fill a trained index in shards, by other processes; returns it on the CPU, with the number of zero vectors."""
     source, exact, index = filling.source, filling.exact, copy_to_cpu(index)
     with _scratch_folder(workers.scratch, filling.folder) as place:
         with create_file(place / _TRAINED) as trained:
@@ -126,13 +126,13 @@ def fill_by_workers(workers: Workers, index: FaissIndex, filling: Filling) -> tu
         with _documents_written(filling) as documents:
             agenda = _ShardAgenda(filling, documents)
             workers.engine.run(job, agenda)
-        files = (_fetched(_shard_place(place, shard), filling.folder) for shard in source.shards)
+        files = (_local_shard_file(_shard_place(place, shard), filling.folder) for shard in source.shards)
         merge_shards(index, files, filling.folder, source.count, on_disk=filling.choice.on_disk)
     return index, agenda.zero_vectors
 
 
 class _ShardAgenda:
-    """Shards to be filled. What they give is summed up; the writing of documents, which goes on, is looked after."""
+    """The shards to be filled; sums up their results, and raises an error of the thread that writes documents."""
 
     def __init__(self, filling: Filling, documents: "Future[None]") -> None:
         self._left, self._documents = deque(filling.source.shards), documents
@@ -151,7 +151,7 @@ class _ShardAgenda:
         return self._left.popleft() if self._left else None
 
     def finish(self, task: PlannedShard, result: _FilledShard) -> None:
-        """Note a shard that is in its place."""
+        """Take in the result of a shard, whose file is at its final place."""
         self.zero_vectors += result.zero_vectors
         if self._exact is not None and result.found is not None:
             self._exact.take_in(result.found, result.thread_seconds / count_faiss_threads())
@@ -161,7 +161,7 @@ class _ShardAgenda:
 
 @contextmanager
 def _documents_written(filling: Filling) -> "Iterator[Future[None]]":
-    """Write the documents on a thread, while the block goes on; at its end they are all written."""
+    """Write the documents on a thread while the ``with`` block runs; when it ends, all are written."""
     stop = threading.Event()
 
     def write() -> None:
@@ -182,7 +182,7 @@ def _documents_written(filling: Filling) -> "Iterator[Future[None]]":
 
 @contextmanager
 def _scratch_folder(scratch: Location | None, folder: Path) -> Iterator[Location]:
-    """An empty folder of this build alone, so that workers of a dead one do no harm; removed at the end."""
+    """An empty folder for this build alone, so that workers of a dead build do no harm; removed at the end."""
     place = (folder if scratch is None else scratch.absolute()) / f"bertfeat-shards-{secrets.token_hex(4)}"
     if isinstance(place, Path):
         with storage_errors(place.parent):
@@ -192,12 +192,12 @@ def _scratch_folder(scratch: Location | None, folder: Path) -> Iterator[Location
     finally:
         try:
             remove_stored_folder(place)
-        except StorageError as error:  # the index is not the worse for it
+        except StorageError as error:  # the index is complete without this
             _log.warning("%s", error)
 
 
 class _ShardWorker:
-    """Fills shards, one after the other. Memory: the trained index, a shard, and three blocks of vectors."""
+    """Fills shards, one after another. Memory: the trained index, a shard, and three blocks of vectors."""
 
     def __init__(self, job: ShardJob, device: str | None) -> None:
         self._job = job
@@ -212,12 +212,12 @@ class _ShardWorker:
         self._index = copy_to_gpu(_read_trained(job.folder), device)
 
     def work(self, tasks: Iterator[PlannedShard], done: Callable[[PlannedShard, _FilledShard], None]) -> None:
-        """Fill the shards; ``done`` gets the result of each once its file is in its place."""
+        """Fill the shards; ``done`` gets the result of each once its file is at its final place."""
         for task in tasks:
             done(task, self._fill(task))
 
     def raise_failed_writes(self) -> None:
-        """Nothing: a shard is written before the next one begins."""
+        """Do nothing: a shard is written before the next one begins."""
 
     def _fill(self, shard: PlannedShard) -> _FilledShard:
         job, exact = self._job, None
@@ -228,7 +228,7 @@ class _ShardWorker:
         blocks = prefetched(self._source.blocks(documents=False, shards=[shard]), join=True)
         zero = fill_index(builder, blocks, job.preparation, lambda _count: None, exact, first=shard.first_vector)
         check_complete(builder.ntotal, shard.vectors)
-        # whoever is first has written the same vectors
+        # if another worker was first, its file has the same vectors
         with create_file(_shard_place(job.folder, shard), if_absent=True) as new:
             builder.write(new.path)
         found, seconds = exact.found if exact else (None, 0.0)
@@ -254,8 +254,8 @@ def _shard_place(folder: Location, shard: PlannedShard) -> Location:
     return folder / f"shard-{shard.number:05d}"
 
 
-def _fetched(place: Location, folder: Path) -> Path:
-    """The file of a shard on this machine."""
+def _local_shard_file(place: Location, folder: Path) -> Path:
+    """The file of a shard on this machine; downloaded if it is at an address."""
     if isinstance(place, Path):
         return place
     path = folder / place.name

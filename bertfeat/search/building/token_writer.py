@@ -1,4 +1,4 @@
-"""The token vectors of an index are written: of feature sets, and of the older index where it is updated."""
+"""Writing of the token vectors that an index keeps: from feature sets and, in an update, from the older index."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -29,7 +29,7 @@ from bertfeat.search.settings import (
 class KeptTokensWriter:
     """Writes the files of a token store, document after document.
 
-    ``column`` says what is stored, in which dtype; ``with_strings`` whether tokens are kept beside their vectors.
+    ``column`` is the stored column with its dtype; ``with_strings`` says whether the tokens themselves are kept too.
     """
 
     def __init__(self, folder: Path, column: FeatureColumn, *, with_strings: bool) -> None:
@@ -77,7 +77,10 @@ class KeptTokensWriter:
                 self._write(codes, ids, owners[usable], np.ones(len(tokens.rows), bool))
 
     def copy(self, store: KeptTokens, kept: NDArray[np.bool_], living: NDArray[np.bool_]) -> None:
-        """Append those documents of another store that are ``kept``; of these the ``living`` ones are counted."""
+        """Append the documents of another store for which ``kept`` is true; only the ``living`` ones are counted.
+
+        Both are masks over all documents of that store, ``[D]``.
+        """
         strings = None if store.ids is None else store.vocabulary.strings
         for start, stop in store.ranges():
             own = slice(int(store.offsets[start]), int(store.offsets[stop]))
@@ -98,7 +101,7 @@ class KeptTokensWriter:
         owners: NDArray[np.int64],
         living: NDArray[np.bool_],
     ) -> None:
-        """Append documents, as many as ``living`` has, and their tokens, of which ``owners`` says the documents."""
+        """Append one document per value of ``living``, and their tokens; ``owners`` has the document of each token."""
         lengths = np.bincount(owners, minlength=len(living))
         self._vectors.write(codes)
         self._offsets.write(self._count + np.cumsum(lengths))
@@ -110,7 +113,7 @@ class KeptTokensWriter:
 
 
 def plan_tokens(source: FeatureSource, name: str, dtype: TokenDtype) -> FeatureColumn:
-    """The token or word column that an index of those feature sets keeps."""
+    """Find the token or word column that an index over a source is to keep, and check it in all feature sets."""
     if not source.per_document:
         raise UsageError(f"{source.column.name} is of tokens or words itself, so no others are kept beside it")
     first = source.sets[0]
@@ -121,7 +124,7 @@ def plan_tokens(source: FeatureSource, name: str, dtype: TokenDtype) -> FeatureC
 
 
 def keep_tokens(folder: Path, column: FeatureColumn, sets: Sequence[FeatureSet], *, keep_text: bool) -> StoredTokens:
-    """Write the token vectors of feature sets, with the tokens themselves where these and the index have texts."""
+    """Write the token vectors of feature sets; with the tokens themselves, where the sets and the index keep texts."""
     with_strings = keep_text and all(has_strings(features, column.pooling) for features in sets)
     with KeptTokensWriter(folder, column, with_strings=with_strings) as writer:
         writer.add_sets(sets)

@@ -32,13 +32,13 @@ from bertfeat.search.vectors.faiss_index import can_remove, has_lists_on_disk, r
 from bertfeat.search.vectors.lists_on_disk import DiskListsBuilder
 from bertfeat.search.versions import HeldFolder, hold_index_folder
 
-_RECONSTRUCTED = 16_384
+_RECONSTRUCTED = 16_384  # vectors at once, to count the zero vectors among them
 
 
 @displayed
 @dataclass(frozen=True, slots=True)
 class UpdateReport:
-    """An update, in documents."""
+    """The result of an update: the new settings, and the numbers of documents added and removed."""
 
     settings: IndexSettings
     added: int
@@ -53,14 +53,15 @@ def append_features(
     *,
     progress: ProgressOption[StepProgress] = None,
 ) -> UpdateReport:
-    """Append feature sets to an index; documents that have the id of a new one are replaced.
+    """Append feature sets to an index; a document with the same id as a new one is replaced.
 
-    A set that was not among the index's, whose ids are the numbers of its records, must not have those of others: two
-    corpora without ids both have a document 1. The type of the index and its tuning stay. Types that cannot remove keep
-    replaced vectors as tombstones.
+    A set that is new to the index, and whose ids are merely the numbers of its records, must not share an id with the
+    index: two corpora without ids both have a document 1. The type of the index and its tuning stay. Index types that
+    cannot remove vectors keep replaced ones as tombstones.
 
     Raises:
-        IndexFolderError: the features come from another model, recipe or width, or other settings, than the index.
+        IndexFolderError: the features come from another model, recipe or width, or other settings, than the index; or
+            a new set without ids of its own shares some with the index.
         FolderLockedError: another run is at work on the folder.
         StorageError: the folder cannot be written.
     """
@@ -101,10 +102,10 @@ def append_features(
 
 @checked
 def remove_documents(folder: str | Path | Address, ids: Collection[str]) -> UpdateReport:
-    """Remove the documents of those ids from an index; types that cannot remove keep them as tombstones.
+    """Remove the documents with the given ids from an index; types that cannot remove vectors keep tombstones.
 
     Raises:
-        IndexFolderError: the folder is no sound index.
+        IndexFolderError: the folder is not an intact index.
         FolderLockedError: another run is at work on the folder.
         StorageError: the folder cannot be written.
     """
@@ -132,7 +133,7 @@ def remove_documents(folder: str | Path | Address, ids: Collection[str]) -> Upda
 def _finish_update(
     held: HeldFolder, settings: IndexSettings, grown: FaissIndex, stores: IndexStoresWriter, zero: int, folder: Path
 ) -> IndexSettings:
-    """Write the FAISS index and the settings of an update that added ``zero`` zero vectors."""
+    """Write the FAISS index, and publish the version, of an update that added ``zero`` zero vectors."""
     write_faiss_index(grown, folder / FAISS_NAME)
     settings = replace(
         settings,
@@ -145,7 +146,7 @@ def _finish_update(
 
 
 class _RemainingIndex:
-    """An index without some of its documents."""
+    """An index without its ``removed`` documents, a mask ``[D]``; changes the FAISS index in memory."""
 
     def __init__(self, index: VectorIndex, removed: NDArray[np.bool_]) -> None:
         self._index = index
@@ -181,7 +182,7 @@ class _RemainingIndex:
         return writer.stored
 
     def settings(self, folder: Path, *, added: int) -> IndexSettings:
-        """The settings of the remaining index; writes its tombstones to the folder; ``added`` vectors will follow."""
+        """The settings of the remaining index; writes its tombstones, for ``added`` further vectors too."""
         count = 0 if self._removes else int(self._tombstones.sum())
         if count:
             np.save(folder / REMOVED_NAME, np.concatenate([self._tombstones, np.zeros(added, bool)]))
@@ -196,7 +197,7 @@ def _extend_index(
     folder: Path,
     progress: OnStep,
 ) -> tuple[FaissIndex, int]:
-    """The index with a source's vectors added, and how many zero vectors there were among them."""
+    """Add the vectors of a source; returns the index, and the number of zero vectors among those added."""
     before = int(index.ntotal)
     on_disk = DiskListsBuilder(index, folder, None) if has_lists_on_disk(index) else None
 
@@ -223,7 +224,7 @@ def _stored_ids(sets: Sequence[FeatureSet]) -> pa.Array:
 
 
 def _refuse_numbers_as_ids(index: VectorIndex, features: FeatureSet) -> None:
-    """Refuse a set, new to the index, whose ids are the numbers of its records and those of other documents in it."""
+    """Refuse a set, new to the index, whose ids are the numbers of its records, if the index has some of these ids."""
     for batch in features.stream(["row", "id"], batch_rows=65_536):
         if pc.add(batch.column("row"), 1).cast(pa.string()) != batch.column("id").cast(pa.string()):
             return

@@ -1,6 +1,6 @@
 """The vectors of a feature column as rows of a vector database: of length 1, with ids, texts and kept columns.
 
-Blocks are as large as the row groups of the feature set (about 8 MiB), so memory does not depend on its size.
+Blocks are as large as the row groups of the feature set (about 8 MiB), so memory does not depend on the set's size.
 Shapes: n vectors of a block, D documents whose vectors they are, W values in a vector.
 """
 
@@ -28,7 +28,7 @@ _PIECE_FIELDS = {
     "end": pa.int32(),
     "segment": pa.int8(),
 }
-"""The fields that are stored of a token or word, besides the row, id and kept columns of its document."""
+"""The fields that are stored for a token or word, besides the row, id and kept columns of its document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,18 @@ class RowBlock:
 
 
 class DatabaseRows:
-    """One column of a feature set, read from the beginning as often as wanted."""
+    """One column of a feature set, which can be read from the beginning any number of times."""
 
     def __init__(self, features: FeatureSet, column: str | None) -> None:
         self.folder, self.documents = features.folder, len(features)
         self._source = FeatureSource([features], column, keep_text=True)
         self.column, self.width = self._source.column, self._source.width
         self.key = "row" if self._source.per_document else "number"
-        """The column that tells rows apart: of documents their row, else the number of the token or word."""
+        """The column that identifies a row: ``row`` for documents, ``number`` for tokens or words."""
         stored = pa.schema([field for field in self._source.schema if field.name != SOURCE])
         self.schema = stored if self._source.per_document else _piece_schema(stored, features.names)
-        self.zero_vectors = 0  # known when all blocks with columns were read, as is the next one
-        self.skipped = 0
+        self.zero_vectors = 0  # this and the next are known once all blocks with columns were read
+        self.skipped = 0  # tokens and words without a vector of their own
         if not self._source.count:
             raise UsageError(f"there are no vectors of {self.column.name} in it", where=self.folder)
         self.count = self._source.count
@@ -73,7 +73,7 @@ class DatabaseRows:
         with closing(prefetched(self._source.blocks(documents=columns, rows=1), join=True)) as blocks:
             for block in blocks:
                 with errors_within(self.folder):
-                    # under cosine it would also scale them, by FAISS, which this does not need
+                    # a check only, hence IP: for cosine it would scale the vectors too, and load FAISS for that
                     zero += int(prepare_vectors(Metric.IP, block.vectors, start).sum())
                 table = self._table(block, start, document) if columns else None
                 yield RowBlock(start, unit_vectors(block.vectors), table)
@@ -107,7 +107,7 @@ class DatabaseRows:
 
 
 def _piece_schema(stored: pa.Schema, names: tuple[str, ...]) -> pa.Schema:
-    """The columns of tokens or words, of which the documents have the columns ``stored``."""
+    """The columns of token or word rows; ``stored`` are those of documents, ``names`` all columns of the set."""
     left_out = {"segment"} if "pair" not in names else set()
     left_out |= {"string"} if "text" not in stored.names else set()
     own = [pa.field(name, kind) for name, kind in _PIECE_FIELDS.items() if name not in left_out]

@@ -1,8 +1,8 @@
 """Export of a feature column into a vector database, Lance or Qdrant: streamed, counted, and its recall measured there.
 
-Two passes over the features: the first reads the vectors of which queries are made; the second loads, and meanwhile
-finds the nearest of the queries by exact search in NumPy, over the very vectors that go into the database. Without the
-evaluation there is only the second one.
+There are two passes over the features. The first reads the vectors from which queries are made. The second loads the
+rows; meanwhile exact search in NumPy finds the nearest vectors of each query, among the very vectors that go into the
+database. Without the evaluation there is only the second pass.
 
 Shapes: Q queries, K nearest, n vectors of a block, W values.
 """
@@ -37,16 +37,16 @@ from bertfeat.search.vectors.faiss_search import EMPTY, merge_neighbors
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.vectors.vector_blocks import sample_numbers
 
-_NEAREST = 10
+_NEAREST = 10  # recall is measured at this many nearest
 _ENOUGH = 0.9  # a lower recall is warned about
 _QUERIES = 100
-_DEPTH = 100  # of exact search, so that equal vectors beyond the nearest ones are known as such
+_DEPTH = 100  # hits of exact search: more than _NEAREST, to include vectors exactly as near as the last of these
 _SCORED_ROWS = 8192  # vectors that are compared at once
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseRecall:
-    """The share of the true 10 nearest that a database finds, over some of its own vectors, disturbed, as queries."""
+    """The share of the true 10 nearest that a database finds; queries are some of its own vectors with noise."""
 
     nearest: int  # 10, or all others where there are fewer
     queries: int
@@ -69,7 +69,7 @@ class DatabaseReport:
     zero_vectors: int
     skipped: int  # tokens and words without a vector of their own
     resumed: int  # vectors that an interrupted export had loaded
-    index: str  # what searches them
+    index: str  # a description of the index that searches them
     recall: DatabaseRecall | None  # None: not measured
     advice: str  # what to do about a low recall; empty where it is not low
 
@@ -78,14 +78,14 @@ class VectorDatabase(Protocol):
     """The interface of a vector database that rows are exported to."""
 
     where: str  # for messages
-    trials: Sequence[Mapping[str, int]]  # search parameters, each more thorough than the one before
-    rebuild: str  # what to do where none of them is enough
+    trials: Sequence[Mapping[str, int]]  # sets of search parameters, each more thorough than the one before
+    rebuild: str  # advice for the user where none of them is enough
 
     def begin(self, rows: DatabaseRows, *, overwrite: bool) -> int:
         """Make room for the rows, and return how many of the first ones are there already.
 
         Raises:
-            DatabaseError: it cannot be reached; or something else is there.
+            DatabaseError: the database cannot be reached; or something else is at its place.
         """
         ...
 
@@ -98,11 +98,11 @@ class VectorDatabase(Protocol):
         ...
 
     def finish(self, done: Callable[[int], None]) -> str:
-        """Build the index, say that everything is there, and return what searches it."""
+        """Build the index, record that the database is complete, and return a description of the index."""
         ...
 
     def search(self, queries: NDArray[np.float32], k: int, parameters: Mapping[str, int]) -> NDArray[np.int64]:
-        """Search as its users do, by its index, for queries ``[Q, W]``.
+        """Search for queries ``[Q, W]`` with the database's index, as its users do.
 
         Returns the keys of the nearest rows, ``[Q, k]``, padded with EMPTY.
         """
@@ -122,15 +122,16 @@ def export_to_lance(
 ) -> DatabaseReport:
     """Write one column of a feature set as a Lance dataset, on this machine or at an address, and measure its recall.
 
-    The vectors have length 1, in a column ``vector``. ``index`` says whether an index is built; None: from 100,000
-    vectors on. All rows become visible in one step; killed before that, there is no dataset, or the one before.
+    The vectors have length 1, in a column ``vector``. ``index`` says whether an index is built; with None it is built
+    from 100,000 vectors on. All rows become visible in one step; if the export is killed before that, there is no
+    dataset, or still the former one.
 
     Raises:
         MissingLibraryError: Lance is not installed.
         UsageError: no vectors; or a kept column has a name that Lance needs.
         NotDerivableError: there is no such column.
         IndexFolderError: a vector that is not finite.
-        DatabaseError: a dataset is there (and not ``overwrite``), or something else; or it cannot be written.
+        DatabaseError: a dataset (without ``overwrite``) or something else is there; or the dataset cannot be written.
     """
     with needed_library("the export needs Lance", "bertfeat[lance]"):
         from bertfeat.search.databases.lance_dataset import LanceTable
@@ -156,13 +157,13 @@ def export_to_qdrant(
 ) -> DatabaseReport:
     """Load one column of a feature set into a collection of a Qdrant server, or of a local folder; measure its recall.
 
-    A point's id is the row of its document, or the number of its token or word. ``collection`` is named after the
-    feature set. The same call goes on where an interrupted one was; until the end, the collection's metadata say that
-    it is loading.
+    A point's id is the row of its document, or the number of its token or word. ``collection`` is by default named
+    after the feature set. The same call resumes an interrupted export; until the end, the collection's metadata say
+    that it is loading.
 
     Raises:
         MissingLibraryError: qdrant-client is not installed.
-        UsageError: not one of ``url`` and ``folder``; no vectors; or a kept column has a name that is needed.
+        UsageError: not exactly one of ``url`` and ``folder``; no vectors; or a kept column has a name that is needed.
         NotDerivableError: there is no such column.
         IndexFolderError: a vector that is not finite.
         DatabaseError: no answer, or a refusal; or the collection has other points (and not ``overwrite``) or settings.
@@ -226,7 +227,7 @@ def _fill_database(
 
 
 def _checked_blocks(rows: DatabaseRows, exact: "ExactRows | None", done: Callable[[int], None]) -> Iterator[RowBlock]:
-    """All blocks, compared with the queries; a wrong count is an error before a database commits them all at once."""
+    """All blocks, compared with the queries; a wrong number of vectors is an error before the database commits them."""
     count = 0
     for block in rows.blocks(columns=True):
         if exact is not None and block.columns is not None:
@@ -254,7 +255,10 @@ def _advice(recall: DatabaseRecall, database: VectorDatabase) -> str:
 
 
 def sample_queries(rows: DatabaseRows, done: Callable[[int], None]) -> "ExactRows | None":
-    """Read a sample of the vectors and make queries of them; None where there are not two, or none has a direction."""
+    """Read a sample of the vectors and make queries from it.
+
+    Returns None where the set has fewer than two vectors, or where all that were sampled are zero.
+    """
     numbers = sample_numbers(rows.count, _QUERIES)
     vectors = np.zeros((len(numbers), rows.width), np.float32)
     for block in rows.blocks(columns=False):
@@ -269,12 +273,12 @@ def sample_queries(rows: DatabaseRows, done: Callable[[int], None]) -> "ExactRow
 
 
 class ExactRows:
-    """Exact search by queries that are made of a sample of the rows, whose vectors stream by."""
+    """Exact search over the rows, whose vectors stream by, with queries that were made from some of them."""
 
     def __init__(self, asked: RecallQueries, count: int) -> None:
         self._asked = asked
         self._own = np.full(len(asked), EMPTY, np.int64)
-        self._depth = min(_DEPTH, count - 1) + 1  # one more: the vector that a query was made of
+        self._depth = min(_DEPTH, count - 1) + 1  # one more, for the vector that the query was made from
         shape = (len(asked), self._depth)
         self._best: Scored = (np.full(shape, -np.inf, np.float32), np.full(shape, EMPTY, np.int64))
 
@@ -291,7 +295,7 @@ class ExactRows:
             self._best = merge_neighbors([self._best, found], self._depth, Metric.COSINE)
 
     def truth(self) -> GroundTruth:
-        """The nearest rows of each query, without the one that it was made of."""
+        """The nearest rows of each query, without the one that it was made from."""
         return ground_truth(replace(self._asked, own=self._own), self._best, seconds=0.0)
 
 
@@ -300,7 +304,7 @@ def judge_database(
     search: Callable[[NDArray[np.float32], int, Mapping[str, int]], NDArray[np.int64]],
     trials: Sequence[Mapping[str, int]],
 ) -> DatabaseRecall:
-    """Measure recall with the database's own parameters, and where it is low with the ``trials``, until it is not."""
+    """Measure recall with the database's own parameters, then with those of each trial until it is high enough."""
     nearest = min(_NEAREST, truth.numbers.shape[1])
 
     def recall(parameters: Mapping[str, int]) -> float:

@@ -1,7 +1,7 @@
 """A Lance dataset of vectors: written in one commit, indexed, and searched. Only this module imports Lance.
 
-Lance commits a dataset version by version, and what was not committed is invisible. Lance removes its files when it is
-interrupted; what a killed process left is removed after the next commit.
+Lance commits a dataset version by version, and files that were not committed are invisible. Lance removes them when a
+write is interrupted; files that a killed process left are removed after the next commit.
 """
 
 import json
@@ -27,12 +27,12 @@ _VECTOR = "vector"
 _TAKEN = frozenset({_VECTOR, "query_index", "_distance", "_rowid", "_rowaddr", "_rowoffset"})
 _LANCE_NAMES = frozenset({"data", "_versions", "_transactions", "_indices", "_deletions", "_refs"})
 _BATCH_ROWS = 4096
-_READ_BYTES = 64 << 20  # ahead of a scan; Lance's own are 2 GiB
-_ROWS_PER_PARTITION = 4096
+_READ_BYTES = 64 << 20  # read ahead by a scan; Lance's default is 2 GiB
+_ROWS_PER_PARTITION = 4096  # as Lance's documentation recommends
 _MOST_PARTITIONS = 65_536
-_VECTORS_PER_PARTITION = 256  # that k-means is trained with
-_TRAINING_BYTES = 4 << 30
-_SOURCE = re.compile(r", \S+\.rs:\d+:\d+")  # places in Lance's source
+_VECTORS_PER_PARTITION = 256  # that Lance trains k-means on
+_TRAINING_BYTES = 4 << 30  # most memory for the training vectors
+_SOURCE = re.compile(r", \S+\.rs:\d+:\d+")  # places in Lance's source code, cut from its error messages
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 
 
@@ -87,7 +87,7 @@ class LanceTable:
             try:
                 for block in blocks:
                     yield from self._batches(block)
-            except BaseException as error:  # Lance would tell it as a text of its own
+            except BaseException as error:  # Lance would replace it by an error with its text only
                 failed.append(error)
                 raise
 
@@ -110,13 +110,13 @@ class LanceTable:
             return int(self._dataset.count_rows())
 
     def finish(self, done: Callable[[int], None]) -> str:
-        """Build the index, and remove what was there before."""
+        """Build the index, and remove the former dataset or leftover files."""
         count, width = self._rows.count, self._rows.width
         wanted = count >= INDEXED_FROM if self._wants_index is None else self._wants_index
         index = f"no index: {'not wanted' if self._wants_index is False else 'so few are scanned'}, search is exact"
         if wanted:
             done(0)
-            # as many partitions as Lance's documentation recommends, within limits; codes of a byte, in each vector
+            # as many partitions as Lance's documentation recommends, within limits; one byte codes 8 values if possible
             partitions = min(max(1, count // _ROWS_PER_PARTITION), _MOST_PARTITIONS)
             codes = next(width // values for values in (8, 16, 4, 2, 1) if width % values == 0)
             try:
@@ -163,7 +163,7 @@ class LanceTable:
         yield from pa.table([*block.columns.columns, vectors], schema=self._schema).to_batches(_BATCH_ROWS)
 
     def _open(self) -> lance.LanceDataset | None:
-        """The dataset that is there."""
+        """The dataset at the place; None if there is none."""
         if isinstance(self._place, Path) and not (self._place / "_versions").is_dir():
             return None
         try:
@@ -175,7 +175,7 @@ class LanceTable:
             raise
 
     def _refuse_foreign_folder(self) -> bool:
-        """Refuse a folder that holds something else; whether a killed export left files in it."""
+        """Refuse a folder that holds something else; returns whether a killed export left files in it."""
         if not isinstance(self._place, Path):
             return False
         try:
@@ -199,12 +199,12 @@ class LanceTable:
         except UsageError:
             raise
         except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
-            told = _SOURCE.sub("", str(error)).partition("\n")[0]
-            raise DatabaseError(f"{problem}: {told}", where=self.where) from error
+            message = _SOURCE.sub("", str(error)).partition("\n")[0]
+            raise DatabaseError(f"{problem}: {message}", where=self.where) from error
 
 
 def _lance_names(schema: pa.Schema) -> list[str]:
-    """The names of the columns; Lance takes none with a dot."""
+    """The names of the columns in Lance, which allows no dots: they become underscores."""
     names = [name.replace(".", "_") for name in schema.names]
     refuse_kept_names({old for old, new in zip(schema.names, names, strict=True) if names.count(new) > 1})
     return names
@@ -219,6 +219,6 @@ def _streaming_rate(partitions: int, width: int) -> int | None:
 
 
 def _storage_options() -> dict[str, str]:
-    """The options of object storage that Lance does not take from the environment itself."""
+    """The options for object storage that Lance does not read from the environment itself."""
     plain = any(os.environ.get(name, "").startswith("http:") for name in _ENDPOINTS)
     return {"allow_http": "true"} if plain else {}

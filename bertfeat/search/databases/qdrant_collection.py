@@ -1,8 +1,8 @@
 """A collection of Qdrant, on a server or in a folder: filled, resumed, searched. Only this module imports Qdrant.
 
-A collection's metadata say what it is being loaded with, and at the end that it is complete. Points are stored in
-order, and each request is answered before the next one: of the points that Qdrant counts, all but those of the last
-request are certain to be the first ones.
+A collection's metadata say which feature column is being loaded, and at the end that it is complete. Points are stored
+in order, and each request is answered before the next one is sent. So the points that Qdrant counts are certain to be
+the first ones in order, except those of the last request.
 """
 
 import json
@@ -28,15 +28,15 @@ from bertfeat.io import shorten
 from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
 from bertfeat.search.vectors.faiss_search import EMPTY
 
-PATIENCE = 120.0  # seconds for which a request that a passing fault met is repeated
-_MOST_PAUSE = 15.0
+PATIENCE = 120.0  # seconds during which a request is repeated after temporary faults
+_MOST_PAUSE = 15.0  # seconds between two tries
 _POLL_SECONDS = 1.0
-_ANSWER_SECONDS = 60  # for which one answer is waited for
-_BATCH_POINTS = 256  # as Qdrant's documentation recommends at most
+_ANSWER_SECONDS = 60  # to wait for one answer
+_BATCH_POINTS = 256  # the most that Qdrant's documentation recommends
 _BATCH_BYTES = 8 << 20  # of JSON; a server takes 32 MiB
 _VALUE_BYTES = 20  # of a number in JSON
 _QUERIES_AT_ONCE = 20
-_PASSING = frozenset({408, 429, 500, 502, 503, 504})
+_PASSING = frozenset({408, 429, 500, 502, 503, 504})  # HTTP status codes of temporary faults
 _MARK = "bertfeat"  # our key in a collection's metadata
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class QdrantCollection:
 
     def __init__(self, client: QdrantClient, place: str, name: str, *, remote: bool) -> None:
         self.where = f"{place}, collection {shorten(name)!r}"
-        if name in ("", ".", ".."):  # which in local mode would be other folders than its own
+        if name in ("", ".", ".."):  # in local mode the collection would be in another folder than its own
             raise UsageError("no collection can have this name", where=self.where, remedy="name another one")
         self._client, self._name, self._remote = client, name, remote
         self._rows: DatabaseRows
@@ -89,9 +89,9 @@ class QdrantCollection:
         return self._ask(lambda: self._client.count(self._name, exact=True)).count
 
     def finish(self, done: Callable[[int], None]) -> str:
-        """Wait until Qdrant has indexed what it will, and record that everything is there."""
+        """Wait until Qdrant has finished indexing, and record that the collection is complete."""
         info, quiet = self._info(), 0
-        while self._remote and quiet < 2:  # between the last point and the optimizer's start it is green for a moment
+        while self._remote and quiet < 2:  # the status is green for a moment between the last point and the indexing
             done(info.indexed_vectors_count or 0)
             if info.status is models.CollectionStatus.RED:
                 raise DatabaseError(f"its optimizer failed: {info.optimizer_status}", where=self.where)
@@ -119,7 +119,7 @@ class QdrantCollection:
         return found
 
     def _resume(self) -> int:
-        """Count the points that an interrupted export of the same rows left for certain; refuse other contents."""
+        """Count the points that an interrupted export of these rows is certain to have left; refuse other contents."""
         theirs = _described(self._info().config.params.vectors)
         ours = _described(models.VectorParams(size=self._rows.width, distance=models.Distance.COSINE))
         if theirs != ours:
@@ -184,7 +184,7 @@ def _refuse_other_folder(folder: Path) -> None:
 
 
 def _ask_qdrant(request: Callable[[], T], where: object, patience: float) -> T:
-    """The answer to a request, which is repeated for so many seconds while only passing faults meet it."""
+    """The answer to a request, which is repeated after temporary faults for at most ``patience`` seconds."""
     start, pause = time.monotonic(), 0.25
     while True:
         try:
@@ -192,7 +192,7 @@ def _ask_qdrant(request: Callable[[], T], where: object, patience: float) -> T:
         except (ApiException, QdrantException, ValueError, RuntimeError, OSError, sqlite3.Error) as error:
             left = start + patience - time.monotonic()
             if left <= 0 or not _is_passing_fault(error):
-                raise _explained(error, where) from error
+                raise _as_database_error(error, where) from error
             wait = error.retry_after_s if isinstance(error, ResourceExhaustedResponse) else pause
         time.sleep(min(left, max(wait, pause)))
         pause = min(2 * pause, _MOST_PAUSE)
@@ -206,7 +206,7 @@ def _is_passing_fault(error: Exception) -> bool:
     return isinstance(error, ResourceExhaustedResponse)
 
 
-def _explained(error: Exception, where: object) -> DatabaseError:
+def _as_database_error(error: Exception, where: object) -> DatabaseError:
     if isinstance(error, UnexpectedResponse):
         remedy = "set the key in QDRANT_API_KEY" if error.status_code in (401, 403) else ""
         return DatabaseError(f"Qdrant refuses: {_told(error)}", where=where, remedy=remedy)
@@ -234,7 +234,7 @@ def _described(vectors: object) -> str:
 
 
 def _batches(block: RowBlock, first: int) -> Iterator[tuple[int, int]]:
-    """Divide the rows of a block, from its row ``first`` on, into requests: the start and end of each."""
+    """Divide the rows of a block, from its row ``first`` on, into requests; yields the start and end of each."""
     assert block.columns is not None
     sizes = np.full(len(block.vectors), block.vectors.shape[1] * _VALUE_BYTES, np.int64)
     for column in block.columns.columns:

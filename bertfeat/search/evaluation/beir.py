@@ -1,7 +1,7 @@
 """Retrieval scores by human judgments: nDCG, MAP, MRR and recall of an index on a BEIR folder.
 
-A BEIR folder has queries, and judgments of which documents answer them; it is read here too. A new metric is a line of
-the table :data:`RETRIEVAL_METRICS`.
+A BEIR folder has queries, and judgments of which documents answer them; it is read here too. A new metric is added as a
+line of the table :data:`RETRIEVAL_METRICS`.
 """
 
 import re
@@ -23,10 +23,10 @@ from bertfeat.search.index import Index
 from bertfeat.search.options import MaxSim, check_rerank
 from bertfeat.search.queries import NumberedLine, decoded_lines
 
-DEPTH = 1000  # most hits a query, as trec_eval and BEIR take
-_BATCH = 256
+DEPTH = 1000  # most hits per query, as in trec_eval and BEIR
+_BATCH = 256  # queries searched at once
 _MOST_GRADE = 1_000
-"""Largest grade of a judgment, up or down; scoring takes time and memory for every grade up to the largest."""
+"""The largest absolute grade of a judgment; scoring takes time and memory for every grade up to the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _read_judged_queries(path: Path, judged: Mapping[str, object]) -> dict[str, 
     for line in _file_lines(path):
         try:
             query = decode_json(line.text, _BeirQuery)
-            query.text.encode()  # JSON can spell halves of characters, which no model reads
+            query.text.encode()  # JSON can spell half a surrogate pair, which no model can read
         except (JsonError, UnicodeEncodeError) as error:
             raise _beir_error(path, line, f"expected an object with _id and text: {error}") from None
         if query.id in judged and queries.setdefault(query.id, query.text) != query.text:
@@ -134,7 +134,7 @@ class RetrievalMetric:
 
     @property
     def depth(self) -> int:
-        """Hits a query that it reads, and that are therefore asked for."""
+        """The number of hits per query that the metric reads, and that are therefore asked for."""
         return self.cutoff or DEPTH
 
 
@@ -156,7 +156,7 @@ class OwnIds(StrEnum):
 @displayed
 @dataclass(frozen=True, slots=True)
 class RetrievalScores:
-    """Means over the judged queries."""
+    """The mean scores over the judged queries, and counts that explain them."""
 
     scores: Mapping[str, float]  # by key of RETRIEVAL_METRICS
     queries: int
@@ -165,7 +165,7 @@ class RetrievalScores:
     own_ids: OwnIds  # the rule that was used
     dropped: int  # hits with their query's own id that were left out
     own_first: int  # queries whose first hit has their own id
-    scanned: Mapping[int, int]  # hits asked for → queries of which FAISS's own search found fewer
+    scanned: Mapping[int, int]  # hits asked for → number of queries for which FAISS's own search found fewer
 
     @property
     def seem_documents(self) -> bool:
@@ -204,11 +204,11 @@ def evaluate_beir(
 ) -> RetrievalScores:
     """Search for every judged query of a BEIR folder and score the hits, as trec_eval does.
 
-    Each metric is of the hits of a search for as many as it reads: nDCG@10 of ``search(k=10)``, recall@100 of
-    ``search(k=100)``, MAP and MRR of ``search(k=1000)``, so that an approximate index shows its loss. ``rerank`` scores
-    hits again as ``Index.search`` does at that ``k``. In an index of tokens a document has the rank of its best token
-    among 1,000. ``own_ids="drop"`` leaves out hits with their query's own id, for sets whose queries are documents of
-    the corpus (BEIR's ArguAna and Quora). ``model`` and ``device`` are for an index that is given as a folder.
+    Each metric is computed from a search for as many hits as it reads: nDCG@10 from ``search(k=10)``, recall@100 from
+    ``search(k=100)``, MAP and MRR from ``search(k=1000)``, so that the loss of an approximate index shows. ``rerank``
+    scores hits again as ``Index.search`` does at that ``k``. In an index of tokens a document has the rank of its best
+    token among 1,000. ``own_ids="drop"`` leaves out hits with their query's own id, for sets whose queries are
+    documents of the corpus (BEIR's ArguAna and Quora). ``model`` and ``device`` are used where ``index`` is a folder.
 
     Raises:
         CorpusError: the folder is not in BEIR's form, or its document ids are not those of the index.
@@ -250,13 +250,13 @@ class RetrievedDocuments:
     own_first: int = 0  # queries whose first hit has their own id
 
     def add(self, queries: Sequence[str], ids: Sequence[str], scores: Sequence[float]) -> None:
-        """Take the hits of some queries, best first, those of one query after those of the other."""
+        """Add the hits of some queries, query by query, best first; every query has the same number."""
         width = len(ids) // max(len(queries), 1)
         for at, name in enumerate(queries):
             part = slice(at * width, (at + 1) * width)
             hits: dict[str, float] = {}
             for document, score in zip(ids[part], scores[part], strict=True):
-                hits.setdefault(document, score)  # of a document's tokens the best
+                hits.setdefault(document, score)  # the score of a document's best token
             self.own_first += next(iter(hits), None) == name
             if self.drop:
                 self.dropped += hits.pop(name, None) is not None
@@ -266,9 +266,9 @@ class RetrievedDocuments:
 def _retrieve(
     index: Index, queries: Mapping[str, str], depths: Sequence[int], *, exact: bool, drop: bool, options: MaxSim | None
 ) -> tuple[dict[int, RetrievedDocuments], dict[int, int]]:
-    """The hits of each query by how many were asked for, and of how many queries FAISS's search found fewer.
+    """The hits at each of the ``depths``, and the number of queries for which FAISS's own search found fewer.
 
-    ``drop`` leaves out those that have the query's id, and one more is asked for.
+    With ``drop``, hits that have their query's id are left out, and one more hit is asked for.
     """
     names, scanned = list(queries), dict.fromkeys(depths, 0)
     retrieved = {depth: RetrievedDocuments(drop) for depth in depths}
@@ -315,7 +315,10 @@ def score_queries(
 
 
 def unknown_documents(data: BeirFolder, ids: Iterable[pa.Array], where: str, place: str) -> set[str]:
-    """The judged documents that are not among ``ids``, those of a ``place``: an index or a feature set; not all are."""
+    """The judged documents that are not among ``ids``, those of a ``place``: an index or a feature set.
+
+    An error if none of the judged documents is among them.
+    """
     judged = data.judged
     unknown = judged - {id_ for batch in ids for id_ in batch.to_pylist() if id_ in judged}
     if unknown == judged:
@@ -328,7 +331,7 @@ def unknown_documents(data: BeirFolder, ids: Iterable[pa.Array], where: str, pla
 
 
 def as_own_ids(own_ids: OwnIds | str) -> OwnIds:
-    """The treatment of hits with their query's own id, also by its name."""
+    """Convert the name of a treatment of hits with their query's own id, if it is given by name."""
     try:
         return OwnIds(own_ids)
     except ValueError as error:

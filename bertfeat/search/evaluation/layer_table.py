@@ -1,7 +1,7 @@
 """A comparison of layers for search: all recipes and transforms of a feature set, scored on a BEIR folder exactly.
 
-The question of the paper's Table 7 (which layers, Devlin et al. 2019, section 5.3), asked of retrieval. No index is
-built: the vectors stream by, once for the search, and once before it where they are whitened.
+It asks for retrieval what Table 7 of Devlin et al. 2019 (section 5.3) asks for named entity recognition: which layers
+are best. No index is built: the vectors are streamed once for the search, and once before it where they are whitened.
 
 Shapes: Q queries, n vectors of a block, K hits, W values in a vector.
 """
@@ -66,15 +66,15 @@ class LayerScores:
 
     column: str  # concat4_mean
     transform: str  # as asked for: none, half-whiten, whiten:128
-    width: int  # values that are compared after it
+    width: int  # number of values in a vector after the transform
     scores: Mapping[str, Interval]  # by key of RETRIEVAL_METRICS, over queries
     difference: Interval  # of nDCG@10 from the best row, over the same queries
-    few_vectors: bool  # for so wide a whitening in full
+    few_vectors: bool  # whether there are too few vectors for a full whitening of this width
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A column or transform that could not be had."""
+    """A column, or a transform of it, that could not be computed."""
 
     column: str
     transform: str
@@ -126,11 +126,12 @@ def evaluate_layers(
 ) -> LayerTable:
     """Score layers of a feature set on a BEIR folder by exact search under cosine, with intervals over the queries.
 
-    ``layers`` are recipes, stored or derived, ``all`` every single layer; none: all single layers and the stored
-    combinations. ``pooling``: of documents; default all that are stored. ``transforms`` are ``none``,
-    ``whiten`` and ``half-whiten``, fitted on the set as :func:`build_index` does. Queries are embedded once; ``model``,
-    ``device`` and ``encoder`` say by what. Memory: a few blocks of vectors, the queries, 1,000 hits of each, the
-    covariance, and the ids of the documents.
+    ``layers`` are recipes, stored or derived; ``all`` means every single layer. By default they are all single layers
+    and the stored combinations. ``pooling`` names poolings that give one vector per document, by default all that are
+    stored. ``transforms`` are ``none``, ``whiten`` and ``half-whiten``, fitted on the set as :func:`build_index` does.
+    Queries are embedded once, by the model of the set (``model`` says where it is now, on ``device``) or by
+    ``encoder``. Memory: a few blocks of vectors, the queries, 1,000 hits per query, the covariance, and the ids of the
+    documents.
 
     Raises:
         NotDerivableError: a recipe that no stored pooling has.
@@ -172,13 +173,13 @@ def evaluate_layers(
     )
 
 
-# ── which vectors ───────────────────────────────────────────────────────────────────────────────────────────
+# ── choosing columns ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _choose_columns(
     features: FeatureSet, layers: Sequence[str], pooling: str | Sequence[str] | None
 ) -> tuple[list[ReadableColumn], list[LeftOut]]:
-    """The columns, pooling by pooling; and the recipes that some pooling does not have, where none was named."""
+    """The columns, pooling by pooling; where no pooling was named, also the recipes that some pooling does not have."""
     stored = tuple(dict.fromkeys(column.pooling for column in features.columns if column.pooling.per_document))
     poolings = stored if pooling is None else parse_poolings(pooling, lambda: Pooling.MEAN)
     if wrong := [str(each) for each in poolings if not each.per_document]:
@@ -212,7 +213,7 @@ def _find_columns(features: FeatureSet, spec: str, pooling: Pooling, others: Seq
         return single_layer_columns(features.columns, features.header.model.num_layers, pooling)
     named = Pooling.CLS if spec == "cls" else next((each for each in Pooling if spec.endswith(f"_{each}")), pooling)
     if named is not pooling and named in others:
-        return []  # it is found under its own
+        return []  # it is found with the pooling that it names
     if not named.per_document:
         raise NotDerivableError(f"documents are searched by vectors of documents, and {spec} has none")
     return [features.find(spec, pooling)]
@@ -245,7 +246,7 @@ class _ScoredRow:
 
 
 class _StreamedSearch:
-    """The nearest of queries ``[Q, W]`` among vectors that stream by, under cosine, after a transform."""
+    """Exact search under cosine for queries ``[Q, W]`` among vectors that stream by, after a transform if any."""
 
     def __init__(self, queries: NDArray[np.float32], depth: int, matrix: FaissTransform | None) -> None:
         self._matrix, self._depth = matrix, depth
@@ -297,7 +298,7 @@ class _Scan:
             yield _ScoredRow(column.name, name, width, few, scores, retrieved.own_first)
 
     def _fit(self, column: ReadableColumn) -> Iterator[tuple[str, Whitener | None]]:
-        """Every transform by name, fitted; those that the vectors do not bear are noted as left out."""
+        """Fit every transform to a column, with its name; those that cannot be fitted are noted as left out."""
         spectrum = measure_spectrum(self._blocks(column), column.width) if any(self.transforms) else None
         for whitening in self.transforms:
             if whitening is None or spectrum is None:
@@ -338,9 +339,9 @@ class _Scan:
 
 
 class QueryResamples:
-    """Resamples of queries: each draws as many with replacement as there are.
+    """Bootstrap resamples of the queries: each draws as many queries as there are, with replacement.
 
-    As Sakai 2006 (SIGIR) does to tell systems apart.
+    Sakai 2006 (SIGIR) compares retrieval systems in this way.
     """
 
     def __init__(self, queries: int, seed: int) -> None:

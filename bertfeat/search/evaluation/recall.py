@@ -1,12 +1,12 @@
-"""Recall and speed of an approximate index against exact search, and the search parameter that a recall needs.
+"""Recall and speed of an approximate index against exact search, and the search parameter that a target recall needs.
 
-The queries are a user's own ones, or disturbed stored vectors. A stored vector lies among its like, and an approximate
-search finds its neighbors easily: a recall of 0.97 that is tuned on stored vectors was 0.92 for the questions of the
-same collection. Questions lie between the places where documents lie. So Gaussian noise is added to stored vectors: one
-part of the vectors' own covariance, which leads away from where documents lie densely, one part alike in all
-directions, which leads away from all of them. Both are measured by how far vectors lie from their mean, so that they
-fit every model, metric and transform. ``benchmarks/recall.py`` tells what is found for the questions of collections
-where these are known.
+The queries are a user's own ones, or disturbed stored vectors. A stored vector lies among similar ones, so an
+approximate search finds its neighbors easily: an index that was tuned to a recall of 0.97 on stored vectors reached
+0.92 for the questions of the same collection, since questions lie between the places where documents lie. So Gaussian
+noise is added to stored vectors. One part of it has the vectors' own covariance, and leads away from where documents
+lie densely; the other part is alike in all directions, and leads away from all documents. Both parts are scaled by the
+usual distance of vectors from their mean, so that they fit every model, metric and transform.
+``benchmarks/recall.py`` measures the recall for collections whose questions are known.
 
 Shapes: Q queries, K nearest, n vectors of a block, W values.
 """
@@ -39,20 +39,21 @@ from bertfeat.search.vectors.vector_blocks import QUERIES, sample_numbers
 
 SECONDS_TIMED = 0.3
 _K = 10  # recall is tuned for this many nearest
-_DEPTHS = (1, 10, 100)
+_DEPTHS = (1, 10, 100)  # recall is reported for each
 _CONFIDENCE = 1.645  # standard errors: the target recall is reached with a probability of 95 %
 _LEAST: Mapping[SearchParameterName, int] = {"nprobe": 4, "efSearch": 2 * _K}
-"""The least value that is tuned to: few queries may all be easy, and as much costs next to nothing."""
+"""The least value that tuning may choose: a few queries may all be easy, and this much costs next to nothing."""
 
 _ALONG, _AROUND = 1.0, 4.0
-"""Length of the two parts of the noise, of the vectors' covariance and alike in all directions, over the usual distance
-of a vector from the mean of all. With noise of 1.5 the nearest are as far off as a question's; but noise keeps more of
-the order of the documents than a question does, so it is larger, until recall is that of questions or less."""
+"""The lengths of the two parts of the noise, first that with the vectors' covariance, then that alike in all
+directions, in units of the usual distance of a vector from the mean of all. With a noise of 1.5 the nearest vectors are
+as far from a query as from a question. But noise keeps more of the order of the documents than a question does, so it
+is made larger, until recall is that of questions or lower."""
 
 _SEED = 2971
 
 _Search = Callable[[NDArray[np.float32], int, int | None], NDArray[np.int64]]
-"""The numbers of the ``k`` nearest of queries ``[Q, W]``, with a value of the search parameter: ``[Q, K]``."""
+"""A search for queries ``[Q, W]``, with ``k`` and a value of the search parameter; returns the numbers ``[Q, k]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class RecallQueries:
 
     kind: QueryKind
     vectors: NDArray[np.float32]  # [Q, W]
-    own: NDArray[np.int64]  # [Q] number of the stored vector that each was made of, no answer to it; [0] where given
+    own: NDArray[np.int64]  # [Q] number of the stored vector that each was made from, never a hit; [0] where given
     stored: NDArray[np.float32] | None = None  # [Q, W] those vectors as they are; None where queries were given
 
     def __len__(self) -> int:
@@ -79,14 +80,15 @@ def given_queries(vectors: NDArray[np.float32]) -> RecallQueries:
 
 
 def stored_queries(vectors: NDArray[np.float32], own: NDArray[np.int64]) -> RecallQueries:
-    """Stored vectors ``[Q, W]`` of those numbers, as they are."""
+    """Queries that are stored vectors ``[Q, W]`` as they are; ``own`` are the vectors' numbers."""
     return RecallQueries(QueryKind.STORED, vectors, own, vectors)
 
 
 def disturbed_queries(vectors: NDArray[np.float32], own: NDArray[np.int64], metric: Metric) -> RecallQueries:
-    """Stored vectors ``[Q, W]`` of those numbers with noise; ``metric`` prepares them again.
+    """Queries that are stored vectors ``[Q, W]`` with noise; ``own`` are the vectors' numbers.
 
-    Vectors so long that those with noise could not be compared stay as they are.
+    ``metric`` prepares them again. Where vectors are so long that with noise they could not be compared, all stay as
+    they are.
     """
     try:
         disturbed = disturb(vectors)
@@ -122,7 +124,10 @@ class GroundTruth:
 
 
 def ground_truth(asked: RecallQueries, found: Scored, seconds: float) -> GroundTruth:
-    """The truth of what exact search found ``[Q, K+1]`` in some seconds: without the vectors queries were made of."""
+    """The truth from the results of an exact search, which took ``seconds``.
+
+    From results ``[Q, K+1]`` the vector that a query was made from is left out; those of given queries stay whole.
+    """
     others = found if asked.kind is QueryKind.GIVEN else without_own(*found, asked.own)
     return GroundTruth(asked, *others, len(asked) / max(seconds, 1e-9))
 
@@ -142,7 +147,7 @@ class ExactSearch:
         self._compared = self._transform(asked.vectors)
         self._depth = min(max(_DEPTHS), count - 1) + 1  # one more: the vector that a query was made of
         shape = (len(asked), self._depth)
-        # FAISS computes squared distances, hence a worst that no square passes
+        # FAISS computes squared distances, so the worst score must be above every square: infinity
         self._best: Scored = (np.full(shape, metric.worst, np.float32), np.full(shape, EMPTY, np.int64))
         self._seconds = 0.0
 
@@ -160,7 +165,7 @@ class ExactSearch:
         return self._best, self._seconds
 
     def take_in(self, found: Scored, seconds: float) -> None:
-        """Take in what a search with the same queries has found among other vectors."""
+        """Merge the results of a search with the same queries among other vectors, which took ``seconds``."""
         self._best = merge_neighbors([self._best, found], self._depth, self._metric)
         self._seconds += seconds
 
@@ -173,11 +178,11 @@ class ExactSearch:
 def measure_recall(
     index: VectorIndex | str | Path | Address, *, queries: int = QUERIES, disturbed: bool = True
 ) -> RecallReport:
-    """Measure recall and speed of an index as it is now against exact search, by some of its own vectors.
+    """Measure recall and speed of an index as it is now against exact search, with some of its own vectors as queries.
 
-    They are ``disturbed`` until they are as far from the others as questions are; as they are they say what is found
-    for stored documents. Exact search compares vectors as the index stores them. What an index of codes loses by its
-    codes is therefore not measured; a build measures that too, because it has the vectors at hand.
+    By default they are ``disturbed`` until they are as far from the others as questions are; undisturbed, they measure
+    the search by stored documents. Exact search compares vectors as the index stores them, so the loss that codes cause
+    is not measured; a build measures that too, because it has the vectors at hand.
 
     Raises:
         UsageError: an index of fewer than two vectors, or no queries.
@@ -252,7 +257,7 @@ def stored_truth(index: FaissIndex, given: RecallQueries | None, metric: Metric)
 
 
 def without_own(scores: NDArray[np.float32], numbers: NDArray[np.int64], own: NDArray[np.int64]) -> Scored:
-    """Remove each query's own number from its row, or else the last number: ``[Q, K+1]`` → ``[Q, K]``."""
+    """Remove each query's own number from its row, or the last one if it is absent: ``[Q, K+1]`` → ``[Q, K]``."""
     left_out = numbers == own[:, None]
     left_out[~left_out.any(axis=1), -1] = True
     shape = (len(own), numbers.shape[1] - 1)
@@ -260,7 +265,7 @@ def without_own(scores: NDArray[np.float32], numbers: NDArray[np.int64], own: ND
 
 
 def recall_at_k(truth: GroundTruth, numbers: NDArray[np.int64], k: int, metric: Metric) -> NDArray[np.float64]:
-    """The share of the k nearest that each query found, ``[Q]``; of equals at the k-th place any will do."""
+    """The share of the k nearest that each query found, ``[Q]``; of vectors as near as the k-th, any counts."""
     nearness = metric.nearness(truth.scores)
     limit = nearness[:, k - 1 : k]
     right = nearness >= limit - 1e-6 * np.abs(limit)
@@ -272,7 +277,7 @@ def recall_at_k(truth: GroundTruth, numbers: NDArray[np.int64], k: int, metric: 
 
 
 def _tune(truth: GroundTruth, search: _Search, target_recall: float, least: int, largest: int, metric: Metric) -> int:
-    """The least value that reaches ``target_recall`` with 95 % confidence; else the least one of the best recall.
+    """The least value that reaches ``target_recall`` with 95 % confidence; else the least within 0.002 of the best.
 
     Doubles the value until it suffices, then halves the interval.
     """
@@ -296,7 +301,7 @@ def _tune(truth: GroundTruth, search: _Search, target_recall: float, least: int,
 def _judge_search(
     truth: GroundTruth, search: _Search, value: int | None, metric: Metric, *, target_recall: float, vectors: int
 ) -> RecallReport:
-    """Measure recall, and queries a second in one batch; ``vectors`` are in the index."""
+    """Measure recall, and queries per second in one batch; ``vectors`` is the number of vectors in the index."""
     asked = truth.asked
     depths = [k for k in _DEPTHS if k < vectors and k <= truth.numbers.shape[1]] or [truth.numbers.shape[1]]
     recall = {
@@ -322,7 +327,7 @@ def _judge_search(
 
 
 def _search_others(truth: GroundTruth, search: _Search, k: int, value: int | None) -> NDArray[np.int64]:
-    """The nearest of each query without the vector that it was made of, ``[Q, k]``."""
+    """The nearest of each query without the vector that it was made from, ``[Q, k]``."""
     if truth.asked.kind is QueryKind.GIVEN:
         return search(truth.asked.vectors, k, value)
     numbers = search(truth.asked.vectors, k + 1, value)
@@ -338,7 +343,7 @@ def _doubled(least: int, largest: int) -> Iterator[int]:
 
 
 def _bisect(low: int, high: int, suffices: Callable[[int], bool]) -> int:
-    """The least value above ``low`` that suffices, to within an eighth; ``high`` is known to."""
+    """The least value above ``low`` that suffices, to within an eighth; ``high`` is known to suffice."""
     while high - low > max(1, high // 8):
         middle = (low + high) // 2
         low, high = (low, middle) if suffices(middle) else (middle, high)

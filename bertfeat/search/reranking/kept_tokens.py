@@ -1,9 +1,9 @@
 """The tokens that an index keeps of its documents (``bertfeat index --with-tokens``): their vectors, and their counts.
 
-A cosine needs the direction of a vector only. So ``tokens.npy`` holds each as float16 of length 1, or as int8 whose
-largest value is 127 or -127; no scale is kept. Special tokens, and words without a vector, are left out. The file is
-mapped into memory. The counts say how many documents have each token (or word); inverse document frequencies are
-computed from them, also where tokens are read from feature sets.
+A cosine only needs the direction of a vector. So ``tokens.npy`` holds each vector as float16 of length 1, or as int8
+with a largest absolute value of 127; no scale is kept. Special tokens, and words without a vector, are left out. The
+file is mapped into memory. The counts say how many documents have each token (or word); inverse document frequencies
+are computed from them, also where tokens are read from feature sets.
 
 Shapes: D documents, N tokens of all of them, V different ones, n tokens of one document, W values in a vector.
 """
@@ -40,7 +40,7 @@ _BLOCK_BYTES = 16 << 20
 
 
 class TokenCounts:
-    """Counts the documents that have a token; memory grows with the vocabulary only."""
+    """The number of documents that have each token; memory grows with the vocabulary only."""
 
     def __init__(
         self, strings: Iterable[str] = (), counts: NDArray[np.int64] | None = None, documents: int = 0
@@ -65,12 +65,15 @@ class TokenCounts:
         return numbers
 
     def numbers(self, strings: Sequence[str]) -> NDArray[np.int32]:
-        """The same of different tokens in a list."""
+        """The number of each token in a list without repetitions; new ones get the next numbers."""
         known = [self._numbers.setdefault(string, len(self._numbers)) for string in strings]
         return np.array(known, np.int32)
 
     def add(self, numbers: NDArray[np.int32], owners: NDArray[np.int64], documents: int) -> None:
-        """Count tokens by their numbers ``[N]``; ``owners`` ``[N]`` says which of so many documents each is in."""
+        """Count the tokens of ``documents`` further documents, by their ``numbers`` ``[N]``.
+
+        ``owners`` ``[N]`` tells the document of each token; a document counts once for each token that it has.
+        """
         size = len(self._numbers)
         pairs = np.unique(owners.astype(np.int64) * max(size, 1) + numbers)
         counts = np.bincount(pairs % max(size, 1), minlength=size)
@@ -78,14 +81,14 @@ class TokenCounts:
         self.counts, self.documents = counts, self.documents + documents
 
     def idf(self, strings: Sequence[str]) -> NDArray[np.float32]:
-        """``log((N + 1) / (df + 1))`` of each token: 0 for one that all documents have."""
+        """``log((N + 1) / (df + 1))`` for each token, where ``df`` of ``N`` documents have it: 0 if all of them do."""
         numbers = [self._numbers.get(string, -1) for string in strings]
         having = np.array([0 if number < 0 else self.counts[number] for number in numbers], np.float64)
         return np.log((self.documents + 1) / (having + 1)).astype(np.float32)
 
 
 class KeptTokens:
-    """The token vectors of an index, as they were written; the files must have the shapes that the settings say."""
+    """The token vectors of an index, as they were written; the files must have the shapes that the settings give."""
 
     def __init__(self, folder: Path, settings: IndexSettings, tokens: StoredTokens) -> None:
         self.folder, self.stored = folder, tokens
@@ -122,7 +125,10 @@ class KeptTokens:
         return self.vectors[start:stop]
 
     def ranges(self) -> Iterator[tuple[int, int]]:
-        """All documents in ranges of about 16 MiB of vectors; each document's must begin where those before it end."""
+        """Divide all documents into ranges of about 16 MiB of vectors; yields the start and stop of each.
+
+        The offsets must not decrease, and must cover all vectors.
+        """
         size = max(1, _BLOCK_BYTES // max(1, self.vectors[:1].nbytes))
         last, at = len(self.offsets) - 1, 0
         if (int(self.offsets[0]), int(self.offsets[-1])) != (0, len(self.vectors)) or (np.diff(self.offsets) < 0).any():
@@ -157,7 +163,11 @@ class StoredDocumentTokens:
 
 
 def encode_directions(vectors: NDArray[np.float32], dtype: str) -> NDArray[np.number]:
-    """Vectors ``[n, W]`` as ``tokens.npy`` has them, in float16 or int8; a value that is not finite is a ValueError."""
+    """Encode vectors ``[n, W]`` as ``tokens.npy`` holds them, in float16 or int8.
+
+    Raises:
+        ValueError: a value is not finite.
+    """
     units = unit_vectors(vectors)
     if not np.isfinite(units).all():
         raise ValueError("a token has a value that is not finite")
@@ -168,7 +178,7 @@ def encode_directions(vectors: NDArray[np.float32], dtype: str) -> NDArray[np.nu
 
 
 def _map_array(path: Path, dtype: np.dtype[Number], shape: tuple[int, ...]) -> NDArray[Number]:
-    """Map an array of a ``.npy`` file, by its handle: it stays readable when the folder is replaced."""
+    """Map the array of a ``.npy`` file into memory by an open handle: it stays readable if the folder is replaced."""
     expected = dtype.newbyteorder("<")
     try:
         with open_regular(path) as file:

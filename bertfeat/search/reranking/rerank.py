@@ -1,6 +1,6 @@
-"""The best hits of a search scored again by the vectors of their tokens.
+"""Reranking: the best hits of a search are scored again by the vectors of their tokens.
 
-Shapes: Q queries, K hits of each, W values in a vector.
+Shapes: Q queries, K hits of each, q tokens of a query, n tokens of a document, W values in a vector.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ from bertfeat.search.vector_index import Neighbors, ScoreParts, VectorIndex
 
 
 def compute_maxsim(query: NDArray[np.float32], weights: NDArray[np.float32], document: NDArray[np.float32]) -> float:
-    """The weighted mean over the query's tokens of the largest cosine among the document's.
+    """Compute the weighted mean, over the tokens of a query, of the largest cosine with a token of the document.
 
-    Shape: ``[q, W]`` and ``[n, W]``, of length 1 or 0; ``weights`` ``[q]``. 0 where a side has no tokens, or the
-    weights are all 0.
+    Shape: ``[q, W]`` and ``[n, W]``, vectors of length 1 or 0; ``weights`` ``[q]``. The result is 0 where either has no
+    tokens, or the weights are all 0.
     """
     total = float(weights.sum())
     if not len(document) or total == 0:
@@ -43,8 +43,8 @@ class Reranker:
     """Searches an index and scores the best hits again.
 
     Raises:
-        UsageError: the index is one of tokens or words.
-        IndexFolderError: a feature set that has the tokens is gone, or changed.
+        UsageError: it is an index of tokens or words.
+        IndexFolderError: a feature set from which tokens are read is gone, or changed.
         NotDerivableError: there is no such column of tokens.
     """
 
@@ -63,7 +63,7 @@ class Reranker:
         """The token or word column that is compared."""
 
     def with_options(self, options: MaxSim) -> "Reranker":
-        """The same tokens under other options, which name the same column."""
+        """A reranker with the same open tokens and other options, which must name the same column."""
         other = copy(self)
         other.options = options
         other._counts = self._tokens.counts() if options.idf else None
@@ -72,10 +72,10 @@ class Reranker:
     def search(
         self, encoder: QueryEncoder, texts: Sequence[str], k: int, *, where: str | None = None, exact: bool = False
     ) -> Neighbors:
-        """The ``k`` best of each query, or as many as there are; all of them were scored again.
+        """The ``k`` best hits of each query, or as many as there are; all of them are scored again.
 
         Raises:
-            IndexFolderError: a score that is no number: a file was changed after it was written.
+            IndexFolderError: a score is not finite, because a file was changed after it was written.
         """
         return self.search_encoded(self.encode(encoder, texts), k, where=where, exact=exact)
 
@@ -86,7 +86,7 @@ class Reranker:
     def search_encoded(
         self, queries: Sequence[DocumentFeatures], k: int, *, where: str | None = None, exact: bool = False
     ) -> Neighbors:
-        """:meth:`search` for queries that :meth:`encode` gave."""
+        """Search as :meth:`search` does, for queries that :meth:`encode` returned."""
         vectors = np.stack([query.vector(self._index.settings.column.name) for query in queries])
         depth = max(k, self.options.depth or RERANK_DEPTH)
         found = self._index.search(vectors, depth if k > 0 else k, where=where, exact=exact)
@@ -109,7 +109,7 @@ class Reranker:
         """The ``k`` best hits in their new order."""
         maxsim = self._score(found.numbers, queries)
         scores = maxsim + np.float32(self.options.weight) * self._index.metric.nearness(found.scores)
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]  # equal ones as before
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]  # hits with equal scores keep their order
         new = [np.take_along_axis(values, order, 1) for values in (scores, found.numbers, found.scores, maxsim)]
         return Neighbors(new[0], new[1], ScoreParts(new[2], new[3]), found.scanned)
 

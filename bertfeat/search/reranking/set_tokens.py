@@ -1,6 +1,6 @@
 """The token or word vectors of an index's documents, read from the feature sets that it was made from.
 
-Shapes: n tokens of a document, W values in a vector.
+Shapes: D documents, N tokens of all of them, n tokens of one document, W values in a vector.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,9 +52,9 @@ class DocumentTokens(Protocol):
 
 
 class FeatureSetTokens:
-    """Reads the cells of the documents that are asked for, with the row groups that they lie in.
+    """The token or word vectors of documents, read from the feature sets; only the row groups that are needed.
 
-    It refuses a feature set that is gone, has changed since the index was made, or has other vectors.
+    Refuses a feature set that is gone, has changed since the index was made, or has vectors that cannot be compared.
     """
 
     def __init__(self, index: VectorIndex, column: str | None) -> None:
@@ -88,7 +88,7 @@ class FeatureSetTokens:
                 yield int(documents[at]), vectors
 
     def _read_set(self, number: int, rows: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.float32]]]:
-        """The id and the vectors of each document of those rows, which ascend."""
+        """The id and the vectors of the document in each of the given rows of a set, which ascend."""
         features, derivation = self._sets[number], self._columns[number].derivation
         stored = [column for column in features.columns if column.name in derivation.columns]
         names = ["id", *derivation.columns, *position_columns(self.column.pooling, features.names)]
@@ -101,7 +101,7 @@ class FeatureSetTokens:
                 yield name, unit_vectors(matrix[cut][usable[cut]])
 
     def counts(self) -> TokenCounts:
-        """Count the documents in which each token occurs: all tokens are read once, their vectors are not."""
+        """Count the documents in which each token occurs; the first call reads all tokens, without their vectors."""
         return self._counts
 
     @cached_property
@@ -155,7 +155,7 @@ def has_strings(features: FeatureSet, pooling: Pooling) -> bool:
 def find_token_column(
     stored: Sequence[FeatureColumn], num_layers: int, name: str | None, recipe: Recipe
 ) -> ReadableColumn:
-    """The token or word column of a name or recipe; by default of ``recipe``, else the only one there is."""
+    """The token or word column with a name or recipe; without a name that of ``recipe``, else the only one there is."""
     pieces = [column for column in stored if not column.pooling.per_document]
     if not pieces:
         raise NotDerivableError(
@@ -179,7 +179,7 @@ def find_token_column(
 
 
 def _living_rows(index: VectorIndex) -> list[NDArray[np.int64]]:
-    """The rows of the index's documents in each of its feature sets."""
+    """The rows of the index's documents in each of its feature sets, without removed documents."""
     rows, sources = index.documents.numbers("row"), index.documents.numbers(SOURCE)
     if index.removed is not None:
         rows, sources = rows[~index.removed], sources[~index.removed]
@@ -196,7 +196,7 @@ def _other_documents(index: VectorIndex, number: int) -> IndexFolderError:
 
 
 def _unchanged_source(index: VectorIndex, number: int) -> FeatureSet:
-    """A feature set of an index, which has to be there unchanged."""
+    """Open a feature set of an index; an error if it is gone or has changed."""
     source = index.settings.sources[number]
     remedy = f"put it back, or build the index anew with {parameter('with_tokens')}: it then has its own"
     try:

@@ -1,6 +1,6 @@
-"""FAISS itself, imported when it is first used, and the types of its results.
+"""The ``faiss`` module, imported when it is first used, with types for its classes and the handling of its errors.
 
-Importing a module that can search must not need FAISS, which comes with an extra; searching needs it.
+FAISS comes with an extra: searching needs it, but modules that can search must be importable without it.
 """
 
 import importlib
@@ -26,7 +26,7 @@ class VectorSink(Protocol):
 
 
 class FaissIndex(VectorSink, Protocol):
-    """The attributes of every FAISS index. FAISS has no type stubs; attributes of single classes are looked up.
+    """The attributes that every FAISS index has; those of single classes are untyped, since FAISS has no type stubs.
 
     Shapes: n vectors, Q queries, K hits, W values.
     """
@@ -49,15 +49,15 @@ class FaissIndex(VectorSink, Protocol):
         ...
 
     def reset(self) -> None:
-        """Take all vectors out; it stays trained."""
+        """Remove all vectors; the index stays trained."""
         ...
 
     def remove_ids(self, selector: object, /) -> int:
-        """Take vectors out."""
+        """Remove the vectors that a FAISS selector selects; returns their number."""
         ...
 
     def add_with_ids(self, vectors: NDArray[np.float32], numbers: NDArray[np.int64], /) -> None:
-        """Add vectors ``[n, W]`` of those numbers, where they are stored: in inverted lists."""
+        """Add vectors ``[n, W]`` with the given numbers; only inverted lists store these."""
         ...
 
 
@@ -65,7 +65,7 @@ class CodeVector(Protocol):
     """The encoded vectors of an index, one after the other."""
 
     def size(self) -> int:
-        """Return the size of the vectors in bytes."""
+        """Return the size of the encoded vectors in bytes."""
         ...
 
     def resize(self, size: int, /) -> None:
@@ -73,7 +73,7 @@ class CodeVector(Protocol):
         ...
 
     def data(self) -> object:
-        """A pointer to them."""
+        """A pointer to the encoded vectors."""
         ...
 
 
@@ -126,7 +126,7 @@ class InvertedIndex(FaissIndex, Protocol):
         ...
 
     def replace_invlists(self, lists: InvertedLists, own: bool, /) -> None:
-        """Replace its lists; with ``own`` it frees the new ones."""
+        """Replace the inverted lists; with ``own`` the index frees the new ones."""
         ...
 
 
@@ -156,7 +156,7 @@ def faiss_message(error: Exception) -> str:
 
 @contextmanager
 def faiss_errors(kind: type[BertfeatError], problem: str, remedy: str, *, where: object = "") -> Iterator[None]:
-    """Raise what FAISS raises in the block as ``where: problem: FAISS's message; remedy``."""
+    """Convert errors of FAISS in the ``with`` block to ``kind``, as ``where: problem: FAISS's message; remedy``."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:

@@ -1,7 +1,7 @@
-"""A FAISS index from its factory string on: make, train, fill, write, read, remove; and the abilities of each class.
+"""Operations on a FAISS index: making it from a factory string, training, filling, files, removal; and its abilities.
 
 FAISS checks factory strings incompletely. Some thousand were tried, each built, searched, updated and read in a process
-of its own (benchmarks/factory_strings.py): all that ended the process, or never ended, are refused here.
+of its own (benchmarks/factory_strings.py). Those that crashed the process, or never finished, are refused here.
 
 Shapes: n vectors, W values in each.
 """
@@ -26,7 +26,7 @@ from bertfeat.search.vectors.faiss_import import (
 from bertfeat.search.vectors.index_types import KNOWN_TYPES, UPDATABLE, clusters_named
 from bertfeat.search.vectors.metric import Metric
 
-REFINED_FROM = 4  # an index that re-ranks with finer codes looks at this many times k
+REFINED_FROM = 4  # an index that reranks with finer codes takes this many times k candidates
 
 _REFUSED = (  # pattern, why
     (re.compile(r"(?<!\d)0+(?!\d)"), "a number in it is 0"),
@@ -35,7 +35,7 @@ _REFUSED = (  # pattern, why
     (re.compile(r"_Ncqint"), "norms cannot be stored as cqint"),
     (re.compile(r"Refine\((?!(Flat|SQ\w+|PQ\d+(x\d+)?(np)?)\))"), "only Flat, SQ and PQ codes can refine"),
 )
-_ALIKE = {  # FAISS makes the one and reads the other back
+_ALIKE = {  # class that FAISS makes → class that it reads back
     "IndexFlatIP": "IndexFlat",
     "IndexFlatL2": "IndexFlat",
     "IndexRefineFlat": "IndexRefine",
@@ -80,7 +80,7 @@ def refusal_of_factory(factory: str) -> str | None:
 
 
 def train_index(index: FaissIndex, sample: NDArray[np.float32], clusters: int) -> None:
-    """Train on a sample ``[n, W]``, which an index of so many clusters may find too small."""
+    """Train on a sample ``[n, W]``; an error if it has fewer vectors than the index has ``clusters``."""
     if index.is_trained:
         return
     if len(sample) < clusters:
@@ -101,7 +101,7 @@ def add_vectors(index: VectorSink, vectors: NDArray[np.float32]) -> None:
 
 
 def reserve_vectors(index: FaissIndex, count: int) -> None:
-    """Reserve memory for ``count`` vectors, where they are in one array, which would else be copied as it grows."""
+    """Reserve memory for ``count`` vectors, if the index keeps them in one array, to avoid copies as it grows."""
     plain = faiss.downcast_index(index)
     if isinstance(plain, faiss.IndexPreTransform):
         plain = faiss.downcast_index(plain.index)
@@ -131,7 +131,7 @@ def read_faiss_index(path: Path, *, mapped: bool = True, lists: Path | None = No
 
 
 def _map_lists(index: FaissIndex, path: Path) -> FaissIndex:
-    """Map the file of an index's inverted lists; FAISS's own way to find it writes on stdout."""
+    """Map the file of an index's inverted lists; FAISS's own search for the file would print on stdout."""
     inverted = inverted_index(index)
     lists = None if inverted is None else faiss.downcast_InvertedLists(inverted.invlists)
     if not isinstance(lists, faiss.OnDiskInvertedLists) or lists.totsize != path.stat().st_size:
@@ -145,7 +145,8 @@ def find_mismatch(index: FaissIndex, settings: IndexSettings) -> str | None:
     """Describe how the outermost class of an index differs from what its factory string makes; None if it does not."""
     clusters, inverted = clusters_named(settings.factory), inverted_index(index)
     if clusters and (inverted is None or inverted.nlist != clusters):
-        return f"it does not have the lists of {settings.factory}"  # compared by number, because making so many is slow
+        # only the number of lists is compared, because making so many is slow
+        return f"it does not have the lists of {settings.factory}"
     expected = "IndexPreTransform"
     if settings.transform is None:
         try:
@@ -163,7 +164,7 @@ def _class_name(index: FaissIndex) -> str:
 
 
 def can_remove(index: FaissIndex) -> bool:
-    """Whether vectors can be taken out; other types keep tombstones."""
+    """Whether vectors can be removed from the index; for other types tombstones are kept."""
     plain = faiss.downcast_index(index)
     inner = faiss.downcast_index(plain.index) if isinstance(plain, faiss.IndexPreTransform) else plain
     if isinstance(inner, faiss.IndexIVF) and not isinstance(inner, faiss.IndexIVFFlatDedup):
@@ -172,7 +173,7 @@ def can_remove(index: FaissIndex) -> bool:
 
 
 def remove_vectors(index: FaissIndex, removed: NDArray[np.bool_]) -> None:
-    """Take out the vectors for which ``removed [n]`` is true; the others are numbered anew from 0."""
+    """Remove the vectors for which ``removed [n]`` is true; the others are numbered anew from 0."""
     with faiss_errors(IndexFolderError, "vectors cannot be removed", REBUILD):
         index.remove_ids(make_selector(removed))
     inverted = inverted_index(index)
@@ -224,7 +225,7 @@ def count_faiss_gpus() -> int:
 
 
 def copy_to_gpu(index: FaissIndex, device: str | None) -> FaissIndex:
-    """The index on a GPU (``cuda``, ``cuda:1``), or itself where the device is no GPU."""
+    """A copy of the index on a GPU (``cuda``, ``cuda:1``); the index itself for ``cpu`` or None."""
     if device in (None, "cpu"):
         return index
     number = int(str(device).partition(":")[2] or 0)
@@ -244,14 +245,14 @@ def copy_to_gpu(index: FaissIndex, device: str | None) -> FaissIndex:
 
 
 def copy_to_cpu(index: FaissIndex) -> FaissIndex:
-    """The index copied from GPU to CPU, for writing."""
+    """A copy of the index on the CPU, if it is on a GPU; else the index itself."""
     on_gpu = hasattr(faiss, "GpuIndex") and any(isinstance(part, faiss.GpuIndex) for part in _nested_indexes(index))
     copy: FaissIndex = faiss.index_gpu_to_cpu(index) if on_gpu else index
     return copy
 
 
 def flat_storage(index: FaissIndex) -> FaissIndex | None:
-    """The uncompressed vectors of an index, as a flat FAISS index, if it has them."""
+    """The flat FAISS index that holds the uncompressed vectors of an index; None if there is none."""
     plain = faiss.downcast_index(index)
     if isinstance(plain, faiss.IndexHNSW):
         plain = faiss.downcast_index(plain.storage)

@@ -1,4 +1,4 @@
-"""Searches in a FAISS index: its own search, an exact scan, selectors, stored vectors; for every class of index.
+"""Searches in a FAISS index of any class: by FAISS's own search or by an exact scan, and access to the stored vectors.
 
 Shapes: n vectors, Q queries, K hits, W values.
 """
@@ -19,7 +19,7 @@ from bertfeat.search.vectors.faiss_transforms import index_transform
 from bertfeat.search.vectors.metric import Metric
 
 EMPTY = -1  # FAISS's label for a place without a hit
-_SCAN_ROWS = 16384
+_SCAN_ROWS = 16384  # stored vectors that are compared at once
 
 
 def search_faiss(
@@ -29,7 +29,11 @@ def search_faiss(
     search_parameter: int | None,
     selected: NDArray[np.bool_] | None = None,
 ) -> Scored:
-    """FAISS's own search among all or some vectors: what it computes ``[Q, K]``, and their numbers or ``EMPTY``."""
+    """Search all or the ``selected [n]`` vectors with FAISS's own search.
+
+    Returns the values that FAISS computes, ``[Q, K]`` (squared distances under L2), and the numbers of the vectors,
+    ``EMPTY`` for missing hits.
+    """
     selector = None if selected is None else make_selector(selected)
     parameters = _search_parameters(index, search_parameter, selector)
     try:
@@ -40,7 +44,7 @@ def search_faiss(
                 f"FAISS cannot search this index: {faiss_message(error)}",
                 remedy="ask for fewer hits, or choose another type",
             ) from error
-        return scan_all_vectors(index, queries, k, selected)  # this type knows no selectors
+        return scan_all_vectors(index, queries, k, selected)  # this type does not support selectors
 
 
 def scan_all_vectors(
@@ -57,26 +61,30 @@ def scan_all_vectors(
             scored: Scored = plain.search(queries, k, params=_search_parameters(plain, int(inverted.nlist), selector))
             return scored
         except RuntimeError:
-            return _scan_blocks(plain, queries, k, selected)  # this type knows no selectors
+            return _scan_blocks(plain, queries, k, selected)  # this type does not support selectors
     if (flat := flat_storage(plain)) is not None:
         return flat.search(queries, k, params=_search_parameters(flat, None, selector))
     return _scan_blocks(plain, queries, k, selected)
 
 
 def reconstruct_vectors(index: FaissIndex, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The vectors of those numbers as the index stores them, ``[n, W]``, where its class can give them."""
+    """The vectors of those numbers as the index stores them, ``[n, W]``.
+
+    Raises:
+        IndexFolderError: the class of the index cannot give its vectors back.
+    """
     problem, remedy = "this type of index cannot give its vectors back", "build it of another type"
     if isinstance(holder := _storing_part(index), faiss.IndexIVFFastScan):
-        raise IndexFolderError(problem, remedy=remedy)  # FAISS would crash: what it needs is not in the file
+        raise IndexFolderError(problem, remedy=remedy)  # FAISS would crash: the file does not hold the data it needs
     with faiss_errors(IndexFolderError, problem, remedy):
         inverted = inverted_index(holder)
         if inverted is not None and inverted.direct_map.type == faiss.DirectMap.NoMap:
-            inverted.make_direct_map()  # which list holds which vector: 8 bytes a vector
+            inverted.make_direct_map()  # from each vector to its list: 8 bytes per vector
         return index.reconstruct_batch(np.ascontiguousarray(numbers, np.int64))
 
 
 def merge_neighbors(results: list[Scored], k: int, metric: Metric) -> Scored:
-    """The best k of several results for the same queries; the best first, ties by number."""
+    """The best k hits from several results for the same queries; best first, equal scores by number."""
     scores = np.concatenate([scores for scores, _ in results], axis=1)
     numbers = np.concatenate([numbers for _, numbers in results], axis=1)
     order = np.lexsort((numbers, -metric.nearness(scores)), axis=1)[:, :k]
@@ -115,7 +123,7 @@ def _search_parameters(index: FaissIndex, value: int | None, selector: object | 
 
 
 def _scan_blocks(index: FaissIndex, queries: NDArray[np.float32], k: int, selected: NDArray[np.bool_] | None) -> Scored:
-    metric = Metric.L2 if index.metric_type == faiss.METRIC_L2 else Metric.IP  # which is also FAISS's cosine
+    metric = Metric.L2 if index.metric_type == faiss.METRIC_L2 else Metric.IP  # for cosine FAISS uses IP too
     numbers = np.arange(index.ntotal) if selected is None else np.flatnonzero(selected)
     worst = np.full((len(queries), k), metric.worst, np.float32)
     best: Scored = (worst, np.full((len(queries), k), EMPTY, np.int64))

@@ -1,10 +1,10 @@
 """The transforms that an index applies to vectors before it stores them: FAISS's chains, and whitening.
 
-A chain is written in a factory string, such as ``PCAW256,L2norm``. Whitening is what a build adds: vectors get mean
-zero and equal variances without correlation before they are compared. Su et al. 2021 (arXiv:2103.15316, algorithm 1):
-``(x - mean) U Λ^(-1/2)``, where ``U Λ Uᵀ`` is the covariance of all vectors, and of the directions the first ones where
-a width is given. Half whitening goes half the way: ``Λ^(-1/4)``, so that directions of much variance still count for
-more. FAISS does it, in the file of the index.
+A chain is written in a factory string, such as ``PCAW256,L2norm``. A build can add a whitening: before they are
+compared, vectors get mean zero, and equal variances without correlation. Su et al. 2021 (arXiv:2103.15316, algorithm 1)
+define it as ``(x - mean) U Λ^(-1/2)``, where ``U Λ Uᵀ`` is the covariance of all vectors; where a width is given, only
+the directions of largest variance are used. Half whitening goes half the way, with ``Λ^(-1/4)``, so that directions of
+large variance still count for more. FAISS applies the whitening, which is stored in the index file.
 
 Shapes: n vectors, W values in each, R directions in which they vary, K values after whitening.
 """
@@ -23,9 +23,9 @@ from bertfeat.search.vectors.faiss_import import FaissIndex, faiss
 from bertfeat.search.vectors.metric import Metric, Whitening
 
 _LEAST_VARIANCE = 1e-7
-"""Directions of less than this share of the largest variance do not count: rounding of float32 would be magnified."""
+"""Directions with less than this share of the largest variance do not count: rounding of float32 would be magnified."""
 
-_CHUNK = 2048  # vectors that are in float64 at once
+_CHUNK = 2048  # vectors that are converted to float64 at once
 
 Transform = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
@@ -45,10 +45,10 @@ def index_transform(index: FaissIndex) -> Transform | None:
 
 
 def judged_transform(index: FaissIndex) -> Transform | None:
-    """The transform after which exact search decides what is near; None for the vectors as they are.
+    """The transform that exact search applies to vectors when recall is measured; None for the vectors as they are.
 
-    Whitening and scaling to length 1 change on purpose what is near, so they come before the comparison. Rotations and
-    dropped dimensions are meant to keep what is near, so what they lose is the index's loss.
+    Whitening and scaling to length 1 change on purpose which vectors are near, so exact search applies them too.
+    Rotations and dropped dimensions should keep the same vectors near, so what they change counts as the index's loss.
     """
     transform = index_transform(index)
     if transform is None:
@@ -67,7 +67,7 @@ def transformed_index(index: FaissIndex) -> FaissIndex:
 
 
 def apply_transforms(index: FaissIndex, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Vectors ``[n, W]`` as the chain of an ``IndexPreTransform`` makes them."""
+    """Apply the chain of an ``IndexPreTransform`` to vectors ``[n, W]``."""
     for step in _chained_transforms(index):
         vectors = step.apply(np.ascontiguousarray(vectors, np.float32))
     return vectors
@@ -80,14 +80,14 @@ def _chained_transforms(index: FaissIndex) -> list[FaissTransform]:
 
 
 class WhiteningMatrix(FaissTransform, Protocol):
-    """FAISS's ``PCAMatrix``."""
+    """The attributes of FAISS's ``PCAMatrix``."""
 
     d_in: int  # W
     mean: object
     eigenvalues: object
     PCAMat: object  # the directions
-    A: object  # what vectors are multiplied by
-    b: object  # what is added then
+    A: object  # the matrix that vectors are multiplied by
+    b: object  # the vector that is added then
     is_trained: bool
 
 
@@ -117,7 +117,8 @@ def measure_spectrum(blocks: Iterable[NDArray[np.floating]], width: int) -> Spec
     least = _LEAST_VARIANCE * max(variances[0], float(np.square(mean.mean).sum()) * _LEAST_VARIANCE)
     counted = int((variances > least).sum())
     directions = directions[:counted]
-    signs = np.sign(directions[np.arange(counted), np.abs(directions).argmax(axis=1)])  # eigenvectors have none
+    # the sign of an eigenvector is arbitrary: its value of largest magnitude is made positive
+    signs = np.sign(directions[np.arange(counted), np.abs(directions).argmax(axis=1)])
     return Spectrum(mean.count, mean.mean + np.zeros(width), variances[:counted], directions * signs[:, None])
 
 
@@ -152,7 +153,10 @@ class Whitener:
 
 
 def fit_whitening(whitening: Whitening, spectrum: Spectrum) -> Whitener:
-    """Take a whitening from a spectrum, which must have as many directions as its width asks for, at least one."""
+    """Fit a whitening to a spectrum, which must have at least one direction, and as many as the width asks for.
+
+    Without a width, all directions are used.
+    """
     counted = len(spectrum.variances)
     if not counted:
         raise UsageError(
@@ -168,8 +172,8 @@ def fit_whitening(whitening: Whitening, spectrum: Spectrum) -> Whitener:
 
 
 def with_transform(index: FaissIndex, matrix: WhiteningMatrix, metric: Metric) -> FaissIndex:
-    """An index that whitens vectors, scales them to length 1 under cosine, and gives them to another one."""
-    whole = faiss.IndexPreTransform(index)  # keeps what it is given alive
+    """An index that whitens vectors, scales them to length 1 under cosine, and passes them to ``index``."""
+    whole = faiss.IndexPreTransform(index)  # keeps the index and its transforms alive
     if metric is Metric.COSINE:
         whole.prepend_transform(faiss.NormalizationTransform(index.d))
     whole.prepend_transform(matrix)

@@ -1,4 +1,4 @@
-"""The types of index, and which one is chosen: by number of vectors, width, memory and target recall.
+"""The types of index, and the choice among them by number of vectors, width, memory and target recall.
 
 A new type is a member of :class:`IndexType` and a case of :func:`_plan_as_asked`.
 """
@@ -12,13 +12,13 @@ from bertfeat.display import format_size
 from bertfeat.errors import UsageError
 from bertfeat.io import physical_memory
 
-EXACT_SCAN_BYTES = 256 << 20  # about 20 ms a query; below that nothing is gained by being approximate
+EXACT_SCAN_BYTES = 256 << 20  # about 20 ms per query; an approximate index gains nothing below that
 POINTS_PER_CLUSTER = 64  # to train on; FAISS itself asks for 39 to 256
 NEIGHBORS = 32  # links of a vector in an HNSW graph; its bottom layer has twice as many
 # "np" in a factory string: no polysemous training, which takes seconds to hours and is never used here
-CODE_WIDTHS = (2, 4, 8, 16)  # values that one byte of a product quantizer stands for, best first
-_CODE_VALUES = 256  # that a byte of it has, which need as many vectors to be trained on
-RECALL_OF_CODES = 0.8  # what product quantization reaches without the vectors at hand; more is not promised
+CODE_WIDTHS = (2, 4, 8, 16)  # number of values that one byte of a product quantizer codes, best first
+_CODE_VALUES = 256  # different values of such a byte; training needs at least as many vectors
+RECALL_OF_CODES = 0.8  # the recall that product quantization is trusted to reach without the whole vectors
 
 
 class IndexType(StrEnum):
@@ -26,10 +26,10 @@ class IndexType(StrEnum):
 
     AUTO = "auto"
     FLAT = "flat"  # exact
-    HNSW = "hnsw"  # a graph over whole vectors: quickest at high recall, slow to build, cannot remove
+    HNSW = "hnsw"  # a graph over whole vectors: quickest at high recall, slow to build, cannot remove vectors
     IVF = "ivf"  # lists of whole vectors around cluster centers; a search reads the nearest lists
     IVFPQ = "ivfpq"  # the same with product-quantized vectors
-    SQ8 = "sq8"  # every vector is scanned, a byte a value
+    SQ8 = "sq8"  # every vector is scanned, with one byte per value
 
 
 _NAMED = [kind.value for kind in IndexType if kind is not IndexType.AUTO]
@@ -44,16 +44,16 @@ class IndexChoice:
 
     factory: str  # FAISS's own description of it
     reason: str  # why this one
-    bytes: int  # about how large it becomes
+    bytes: int  # estimated size
     clusters: int  # to be trained; 0 for none
-    on_disk: bool = False  # inverted lists are kept in a file of their own, because they pass the memory
+    on_disk: bool = False  # inverted lists are kept in a file of their own, because they do not fit in memory
 
 
 def choose_index(kind: str, *, count: int, width: int, memory: int | None, recall: float) -> IndexChoice:
     """Choose an index for ``count`` vectors of ``width`` values.
 
-    ``kind`` is an :class:`IndexType` or a FAISS factory string. ``memory`` is the budget in bytes that the index
-    has to itself when it is built and searched; default half of this machine's.
+    ``kind`` is an :class:`IndexType` or a FAISS factory string. ``memory`` is the budget in bytes for the index alone
+    when it is built and searched; by default half of this machine's memory.
     """
     budget = memory or physical_memory() // 2
     if kind == IndexType.AUTO:
@@ -91,7 +91,7 @@ def _plan_as_asked(kind: IndexType, count: int, width: int) -> IndexChoice:
 
 def cluster_count(count: int) -> int:
     """The number of clusters for ``count`` vectors: 4·√count, or fewer, so that each has enough vectors to train on."""
-    return max(1, min(round(4 * math.sqrt(count)), count // 39))
+    return max(1, min(round(4 * math.sqrt(count)), count // 39))  # FAISS asks for at least 39 vectors per cluster
 
 
 def clusters_named(factory: str) -> int:

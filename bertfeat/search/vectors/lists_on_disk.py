@@ -1,4 +1,4 @@
-"""Inverted lists larger than the memory: filled in shards, merged into a file of their own beside ``index.faiss``."""
+"""Inverted lists larger than memory: filled in shards, then merged into a file of their own beside ``index.faiss``."""
 
 import ctypes
 import os
@@ -15,12 +15,12 @@ from bertfeat.search.settings import LISTS_NAME
 from bertfeat.search.vectors.faiss_import import FaissIndex, InvertedIndex, InvertedLists, faiss, faiss_errors
 from bertfeat.search.vectors.faiss_index import write_faiss_index
 
-_SHARD_BYTES = 1 << 30
-_SPACE_LEFT = 1 << 20  # for files that other programs write meanwhile
+_SHARD_BYTES = 1 << 30  # most bytes of codes and numbers in a shard
+_SPACE_LEFT = 1 << 20  # bytes of disk left for files that other programs write meanwhile
 
 
 class DiskListsBuilder:
-    """Adds vectors to an index whose inverted lists do not fit the memory; those that it has stay in it."""
+    """Adds vectors to an index whose inverted lists do not fit in memory; the vectors that it already has are kept."""
 
     def __init__(self, index: FaissIndex, folder: Path, memory: int | None) -> None:
         self._index, self._folder = index, folder
@@ -37,7 +37,7 @@ class DiskListsBuilder:
         self._paths: list[Path] = []
 
     def add(self, vectors: NDArray[np.float32]) -> None:
-        """Add vectors ``[n, W]``, which are numbered on."""
+        """Add vectors ``[n, W]``, whose numbers follow those of the vectors before."""
         numbers = np.arange(self._count, self._count + len(vectors))
         self._shard.add_with_ids(vectors, numbers)
         self._count += len(vectors)
@@ -56,7 +56,7 @@ class DiskListsBuilder:
         return self._index
 
     def _take_lists(self) -> list[InvertedLists]:
-        """Take the lists out of the index, which stays trained; returns them if they hold vectors."""
+        """Replace lists that hold vectors by empty ones, and return them; the index stays trained."""
         lists = self._inverted.invlists
         if not self._index.ntotal:
             return []
@@ -73,7 +73,7 @@ class DiskListsBuilder:
 
 
 def merge_lists_on_disk(index: FaissIndex, lists: list[InvertedLists], folder: Path, count: int) -> None:
-    """Put lists together in ``index.lists`` of a folder, for an index, which then has ``count`` vectors."""
+    """Merge lists into ``index.lists`` of a folder, as those of ``index``, which then has ``count`` vectors."""
     inverted, path = faiss.extract_index_ivf(index), folder / LISTS_NAME
     _check_space(folder, count * (int(inverted.code_size) + 8))
     with _silent_stdout(), faiss_errors(StorageError, f"{path} cannot be written", "is the disk full?"):
@@ -82,13 +82,13 @@ def merge_lists_on_disk(index: FaissIndex, lists: list[InvertedLists], folder: P
         for one in lists:
             pointers.push_back(one)
         whole.merge_from_multiple(pointers.data(), pointers.size())
-    whole.filename = LISTS_NAME  # as it is written into the index: both move together
+    whole.filename = LISTS_NAME  # written into the index without its folder, so that both can move together
     _replace_lists(inverted, whole)
     index.ntotal = inverted.ntotal = count
 
 
 def _check_space(folder: Path, needed: int) -> None:
-    """FAISS writes the lists through a mapping, where a full disk would end the process."""
+    """Check the free space: FAISS writes the lists through a mapping, where a full disk would kill the process."""
     disk = os.statvfs(folder)
     free = disk.f_bavail * disk.f_frsize
     if free < needed + _SPACE_LEFT:
@@ -108,7 +108,7 @@ def _replace_lists(inverted: InvertedIndex, lists: InvertedLists) -> None:
 def _silent_stdout() -> Iterator[None]:
     """Send what FAISS prints on stdout (the size of its file) to /dev/null: only results belong on stdout.
 
-    This is the file descriptor 1 of the whole process, for the time of the merge.
+    It redirects file descriptor 1 of the whole process during the ``with`` block.
     """
     flush = ctypes.CDLL(None).fflush
     if sys.stdout is not None:
