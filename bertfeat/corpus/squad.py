@@ -228,8 +228,9 @@ class _BadJsonError(Exception):
 def _decoded_articles(text: str, begin: int = 0) -> Iterator[tuple[object, int, int]]:
     """Decode the articles, from the one that begins at ``begin`` on, or all; each with its beginning and its end.
 
-    Damage in the text is an error only after the articles before it. A library that decodes the file at once would
-    refuse all of it for half a surrogate pair in one question, take the last of two "data" in silence, and name no line.
+    Damage in the text is an error only after the articles before it. A library that decodes the whole file
+    would refuse all of it for half a surrogate pair in one question, take the last of two "data" in silence, and name
+    no line.
     """
     scan = _Scanner(text, begin)
     if begin == 0:
