@@ -1,4 +1,4 @@
-"""Options: descriptions of settings, which stand at the fields of settings classes beside type and default.
+"""Options: the help text and bounds of each setting, written once, at its field in a settings class.
 
 ::
 

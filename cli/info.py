@@ -68,7 +68,8 @@ def _is_corpus(place: "Location") -> bool:
     """Whether a place is that of a corpus: an address, or an existing path that is not the folder of a model."""
     from bertfeat.io import Address
 
-    return isinstance(place, Address) or (place.exists() and not (place / "config.json").exists())
+    names = ("config.json", "modules.json")  # of a model, and of one whose encoder lies in a folder below
+    return isinstance(place, Address) or (place.exists() and not any((place / name).exists() for name in names))
 
 
 @dataclass(frozen=True, slots=True)

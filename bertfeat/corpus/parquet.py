@@ -126,7 +126,7 @@ def _records(batch: pa.RecordBatch, before: int) -> Iterator[Record]:
 
 
 def _python_values(column: pa.Array) -> list[object]:
-    """Python values of a column: dates, times and decimals as strings, and bytes too, with which some write strings."""
+    """Python values of a column; dates, times, decimals, and bytes (as which some files store text) become strings."""
     kind = column.type
     if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
         column = column.cast(pa.string())

@@ -140,13 +140,13 @@ class RunProgress:
         self._fraction = 1.0
 
     def add_batch(self, tokens: int, documents: int, planned: PlannedPart, share: float) -> None:
-        """Add a batch of a part of ``documents``, of which a ``share`` is done with it."""
+        """Add a batch of a part that has ``documents``; ``share`` is the share of the part that is done after it."""
         with self._lock:
             self._computed += tokens
             self._notify(int(documents * share), min(1.0, self._fraction + planned.share * share))
 
     def time_waiting(self, items: Iterable[T]) -> Iterator[T]:
-        """Count the time in which the encoder has nothing to do."""
+        """Yield the items, and count the time that the encoder waits for each of them."""
         iterator = iter(items)
         while True:
             begin = time.monotonic()
@@ -185,6 +185,6 @@ class RunProgress:
         )
 
     def _notify(self, documents: int, fraction: float) -> None:
-        """Report the progress; a part that is still being written is not counted, but the numbers never go down."""
+        """Report the progress; a part that is computed but not yet written is left out, but numbers never go down."""
         self._shown = max(self._shown[0], self._counts.documents + documents), max(self._shown[1], fraction)
         self._progress(Progress(self._shown[0], self._computed, self._shown[1], self.seconds))

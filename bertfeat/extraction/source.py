@@ -3,12 +3,12 @@
 Standard input is copied into a folder first, so that it can be read more than once.
 """
 
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from bertfeat.corpus import Corpus, CorpusSettings, FileCorpus, open_corpus
 from bertfeat.errors import CorpusError, UsageError, parameter
@@ -76,6 +76,13 @@ def _holds(folder: Location, file: Location) -> bool:
     return real_path(folder) in real_path(file).parents
 
 
+def _read_block(stream: BinaryIO) -> bytes:
+    try:
+        return stream.read(1 << 20)
+    except OSError as error:
+        raise CorpusError(f"standard input cannot be read: {error.strerror}", remedy="give a file") from error
+
+
 @contextmanager
 def spool_stdin(folder: Location, settings: CorpusSettings) -> Iterator[Corpus]:
     """Open standard input as a corpus; its copy in ``folder`` is removed at the end, after an error too.
@@ -96,9 +103,10 @@ def spool_stdin(folder: Location, settings: CorpusSettings) -> Iterator[Corpus]:
             path.unlink(missing_ok=True)
             # "x": not through a link that somebody put there
             with path.open("xb") as file:
-                shutil.copyfileobj(stream, file, 1 << 20)
+                while block := _read_block(stream):
+                    file.write(block)
         corpus = open_corpus([path], settings, name="standard input")
-        corpus.sources = (STDIN,)  # not the path of the copy, which decides nothing
+        corpus.sources = (STDIN,)  # not the path of the copy, on which no result depends
         yield corpus
     finally:
         path.unlink(missing_ok=True)

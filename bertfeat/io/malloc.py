@@ -1,4 +1,4 @@
-"""Memory: the size of the machine's, how the C library (if it is glibc) keeps and returns freed blocks, and huge pages.
+"""Memory settings: how the C library (if glibc) keeps and returns freed blocks, and huge pages; also memory size.
 
 Keeping freed blocks is a setting of the whole process. Loading an encoder or training a tagger turns it on, since fp32
 is 1.2 times as fast with it on a CPU (docs/speed.md); the environment variable ``BERTFEAT_MALLOC=0`` forbids it.

@@ -207,7 +207,15 @@ class HeadLoop:
         return self.evaluate()[0].value
 
     def _scores(self, guesses: Sequence[Guess]) -> tuple[HeadScores, Threshold]:
-        return self.task.best_scores(self.dev.gold, guesses, self.dev.passages)
+        scores, threshold = self.task.best_scores(self.dev.gold, guesses, self.dev.passages)
+        self._refuse_no_number(self.task.measure, scores.value)
+        return scores, threshold
+
+    def _refuse_no_number(self, what: str, number: float) -> None:
+        """Refuse a score or a loss on the development set by which nothing can be compared."""
+        if not math.isfinite(number):
+            problem = f"the {what} on the development set is {number}, by which nothing can be compared"
+            raise TrainingError(problem, where=self.dev.origin, remedy=f"correct the task {self.task.name}")
 
     def _guesses(self, network: HeadNetwork) -> list[Guess]:
         return store_guesses(self.task, network, self.dev, self.settings, self.device)
@@ -221,6 +229,8 @@ class HeadLoop:
         """The candidate with score and loss of its network on the development set."""
         guesses = self._guesses(network)
         loss = self.task.guess_loss(self.dev.gold, guesses)
+        if loss is not None:
+            self._refuse_no_number("loss", loss)
         return replace(candidate, score=self._scores(guesses)[0].value, loss=loss)
 
     # ── epochs ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,7 +16,7 @@ from bertfeat.options import Option, check_bounds
 @checked
 @dataclass(frozen=True, slots=True)
 class GridPoint:
-    """The settings of one fine-tuning: a point of the grid that the paper searches with the development set."""
+    """The settings of one fine-tuning: a point of a grid, such as the paper's, searched with the development set."""
 
     batch_size: Annotated[int, Meta(ge=1)]  # examples
     learning_rate: Annotated[float, Meta(gt=0, lt=1)]
@@ -30,9 +30,9 @@ PAPER_GRID = tuple(GridPoint(*point) for point in product((16, 32), (5e-5, 3e-5,
 # ── settings of training in epochs ────────────────────────────────────────────────────────────────────────
 
 
-MEMORY = 4 * 2**30  # bytes
-PATIENCE = 6  # epochs, or more:
-_PATIENT_UPDATES = 100  # as many epochs as this number of updates takes
+MEMORY = 4 * 2**30  # bytes of features
+PATIENCE = 6  # epochs; by default, the least patience
+_PATIENT_UPDATES = 100  # the patience is raised to the number of epochs that contain this many updates
 Schedule = Literal["plateau", "linear"]
 _DECAYS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 
@@ -152,5 +152,5 @@ def with_patience(settings: HeadSettings, examples: int) -> HeadSettings:
     """
     if settings.patience is not None or settings.schedule != "plateau":
         return settings
-    updates = -(-examples // settings.batch_size)  # of an epoch
+    updates = -(-examples // settings.batch_size)  # in one epoch
     return replace(settings, patience=max(PATIENCE, -(-_PATIENT_UPDATES // updates)))

@@ -143,5 +143,5 @@ def _near_names(name: str) -> list[str]:
 
 
 def _quote_name(name: str) -> str:
-    """A name for a message: in quotes, what cannot be printed escaped, and cut where it is long."""
+    """A name for a message: quoted, with unprintable characters escaped, and shortened if it is long."""
     return repr(name) if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]!r}… ({len(name):,} characters)"

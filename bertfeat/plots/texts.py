@@ -1,4 +1,4 @@
-"""Texts of pictures: made safe to show, wrapped or shortened to a width, and set in fonts that have their characters.
+"""Texts for plots: made safe to show, wrapped or shortened to a width, and set in fonts that have their characters.
 
 They may be in any script.
 """
@@ -28,7 +28,8 @@ def one_line(text: str) -> str:
     """A text as one line without control characters and lone surrogates, at most 300 characters of it."""
     line = " ".join(text[: 4 * _MOST].translate(_TURNS).split())
     shown = "".join("\N{REPLACEMENT CHARACTER}" if _is_unsafe(sign) else sign for sign in line)
-    return shown if len(shown) <= _MOST else f"{shown[: _MOST - 1]}…"
+    is_whole = len(shown) <= _MOST and len(text) <= 4 * _MOST
+    return shown if is_whole else f"{shown[: _MOST - 1]}…"
 
 
 def _is_unsafe(sign: str) -> bool:
@@ -41,7 +42,7 @@ def number_labels(numbers: Sequence[float]) -> list[str]:
     whole = all(float(number).is_integer() and abs(number) < _PLAIN for number in numbers)
     for digits in range(12 if whole else 6, 18):
         labels = [f"{number:.{digits}g}".replace("-", "\N{MINUS SIGN}") for number in numbers]
-        if len(set(labels)) == len(labels):
+        if len(set(labels)) == len(set(numbers)):
             break
     return labels
 
@@ -107,10 +108,10 @@ def _fitting_length(figure: "Figure", text: str, width: float, size: float) -> i
 
 
 def choose_fonts(texts: Iterable[str], paths: Sequence[str] | None = None, *, warn: bool = True) -> list[str]:
-    """The font families that together know every character: our own first, others only where it lacks some.
+    """The font families that together have every character: DejaVu Sans first, others only where it lacks some.
 
-    ``paths`` are the font files to look into (default: those that are installed). With ``warn``, characters
-    that no font knows are warned of, once for all of them.
+    ``paths`` are the font files to look into (default: those that are installed). With ``warn``, a single warning
+    names characters that no font has, at most ten of them.
     """
     from matplotlib import font_manager
 

@@ -2,8 +2,8 @@
 
 Devlin et al. 2019, section 3.1 and appendices A.1 and A.2. A sequence has one segment or two; half of the time, the
 second one does not follow the first. 15 % of the pieces are predicted, and of these 80 % become ``[MASK]``, 10 % a
-random piece, and 10 % stay as they are. The seed, the epoch and a sequence's number in it alone decide what the
-sequence is, so that any of them can be made at any time.
+random piece, and 10 % stay as they are. A sequence depends only on the seed, the epoch and its number in the epoch,
+so that any sequence can be made at any time.
 """
 
 from collections.abc import Sequence
@@ -52,8 +52,8 @@ class SegmentDrawer:
         self._room = length - (3 if self._pairs else 2)  # without special tokens
         lengths = self._ranges.lengths
         self._counts = -(-lengths // self._room)  # sequences of each document
-        self._first = np.concatenate(([0], np.cumsum(self._counts)))
-        self._before = np.concatenate(([0], np.cumsum(lengths)))
+        self._first = np.concatenate(([0], np.cumsum(self._counts)))  # number of each document's first sequence
+        self._before = np.concatenate(([0], np.cumsum(lengths)))  # pieces before each document
         self._epoch = -1
         if self._pairs and len(self._ranges) < 2:
             remedy = (
@@ -64,7 +64,7 @@ class SegmentDrawer:
             raise CorpusError(problem, remedy=remedy)
 
     def __len__(self) -> int:
-        """The sequences of an epoch."""
+        """The number of sequences in an epoch."""
         return int(self._first[-1])
 
     def draw(self, epoch: int, number: int) -> tuple[Segments, np.random.Generator]:

@@ -1,4 +1,4 @@
-"""Indexes at addresses: written in the user's cache folder, downloaded once into it, and opened from there.
+"""Local copies of indexes in object storage: written in the user's cache, or downloaded once into it, and opened there.
 
 FAISS and Arrow map files into memory, so they need them on this machine. A copy has the index's record and its current
 version, and is named after the address and the content of the record: while the record stays the same, the copy is used
@@ -63,8 +63,8 @@ def writing_room(place: Location) -> Iterator[Path]:
     """The folder on this machine in which the next version of an index is made.
 
     It is the folder of the index itself; for an index at an address it is an empty folder, which is removed at the end.
-    The caller must hold the lock of the index. Files that a killed run left there are removed. Refused if another run
-    on this machine still works there: one that lost the lock while it was stopped.
+    The caller must hold the lock of the index. Files that a killed run left there are removed. A FolderLockedError is
+    raised if another run on this machine still works there: one that lost the lock while it was suspended.
     """
     if not isinstance(place, Address):
         yield place

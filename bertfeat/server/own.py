@@ -1,4 +1,4 @@
-"""Our own routes: features of any columns, search with highlighted words, usages and tags."""
+"""The server's own routes, of no other API: features of any columns, search with highlighted words, usages and tags."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -273,14 +273,14 @@ def _best_words(document: DocumentFeatures, column: FeatureColumn, asked: NDArra
     if not len(spans) or not len(asked):
         return []
     nearest = (vectors @ asked.T).max(axis=1)
-    best = [at for at in np.argsort(-nearest)[:5].tolist() if nearest[at] >= 0.5]  # at most five, none far away
+    best = [at for at in np.argsort(-nearest)[:5].tolist() if nearest[at] >= 0.5]
     return [(*spans[at], round(float(nearest[at]), 4)) for at in sorted(best)]
 
 
 def _word_vectors(
     document: DocumentFeatures, column: FeatureColumn
 ) -> tuple[list[tuple[int, int]], NDArray[np.float32]]:
-    """The words of a first text, without punctuation, as offsets, and their vectors of length 1. Shape: ``[n, W]``."""
+    """Offsets of the words of a document's first text, without punctuation, and their unit vectors, ``[n, W]``."""
     pieces = document.pieces_of(column)
     assert pieces is not None
     text = document.text or ""

@@ -1,4 +1,4 @@
-"""The usages of words that are compared: a random sample of each slice, drawn as the feature set streams by.
+"""The usages by which a word's change is measured: a random sample of each slice, drawn as the feature set streams by.
 
 Shapes: S slices, n usages of each, W width of the feature column.
 """

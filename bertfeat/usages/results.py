@@ -89,7 +89,7 @@ class Sense:
 
     count: int
     usages: tuple[Usage, ...]  # the most central ones first
-    counts: tuple[int, ...] = ()  # of each slice
+    counts: tuple[int, ...] = ()  # its usages in each slice; empty without slices
 
     def cells(self) -> Cells:
         """The row of a table that shows the sense by its most central usage."""

@@ -16,6 +16,7 @@ from bertfeat.cli import main
 from bertfeat.encoder import kernels_in_use, resolve_device, resolve_precision
 from bertfeat.io import ResultKind, claim_folder, folder_lock
 from tests.support.features_toy import toy_set
+from tests.support.sentence_models import sentence_folder, with_encoder_apart
 from tests.support.tiny_architectures import ARCHITECTURES
 
 
@@ -63,6 +64,11 @@ def test_default_model() -> None:
     assert value["stored_limits"] == {"tokenizer.json": 128, "sentence_bert_config.json": 256}
     assert value["heads_not_applied"] == ["Normalize"]
     assert "switched off  128 tokens, says tokenizer.json" in info("sentence-transformers/all-MiniLM-L6-v2").stdout
+
+
+def test_a_model_whose_encoder_lies_in_a_folder_below(bert_folder: Path, tmp_path: Path) -> None:
+    folder = with_encoder_apart(sentence_folder(bert_folder, tmp_path / "model"))
+    assert told(folder)["pooling"] == "mean"
 
 
 def test_what_is_known_of_a_family_is_told(tmp_path: Path) -> None:

@@ -143,6 +143,19 @@ def test_standard_input_is_not_spooled_through_a_link(
     assert len(FeatureSet(tmp_path / "out")) == 1
 
 
+def test_standard_input_that_cannot_be_read(bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+    import sys
+
+    class Folder(io.BytesIO):
+        def read(self, *_: object) -> bytes:
+            raise IsADirectoryError(21, "Is a directory")
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Folder()))
+    with pytest.raises(CorpusError, match="standard input cannot be read: Is a directory"):
+        run(bert, "-", tmp_path / "out")
+
+
 # ── results of ours as a corpus ─────────────────────────────────────────────────────────────────────────────
 
 

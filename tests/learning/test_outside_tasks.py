@@ -56,7 +56,7 @@ class Stars(Task):
         return [Guess(float(rate)) for rate in np.exp(scores[:, 0])]
 
     def guess_loss(self, gold, guesses):
-        rates = np.array([guess.value for guess in guesses])
+        rates = np.maximum([guess.value for guess in guesses], np.finfo(np.float32).tiny)
         return float(np.mean(rates - np.array(gold) * np.log(rates)))
 
     def score(self, gold, guesses, passages, at):
@@ -122,6 +122,27 @@ def test_a_task_of_its_own_loss(home: Path, tmp_path: Path, packages: Packages) 
     assert refused.exit_code == 2
     assert "--fine-tune: the task counts is learned from stored features alone; transformers has no" in refused.stderr
     assert head.joinpath("head.json").read_bytes() == made
+
+
+@pytest.mark.parametrize(
+    ("method", "what"),
+    [
+        ("def guess_loss(self, gold, guesses): return float('inf')", "loss on the development set is inf"),
+        (
+            "def score(self, *given): return replace(super().score(*given), spearman=float('nan'))",
+            "Spearman on the development set is nan",
+        ),
+    ],
+    ids=["loss", "score"],
+)
+def test_a_task_whose_numbers_are_none(home: Path, tmp_path: Path, packages: Packages, method: str, what: str) -> None:
+    packages.install(f"from dataclasses import replace\n{STARS}\n    {method}\n")
+    train = write_records(tmp_path / "train.jsonl", numbers(30, 1))
+    files = ["--train", train, "--dev", train, "--label", "wet", "-o", tmp_path / "head", "--model", home / "model"]
+    options = ["--task", "stars", "--hidden", "0", "--precision", "fp32", "--device", "cpu"]
+    done = bertfeat("classify", "train", *files, *options)
+    assert (done.exit_code, what in done.stderr) == (1, True), done.stderr
+    assert "correct the task stars" in done.stderr
 
 
 @pytest.mark.parametrize(

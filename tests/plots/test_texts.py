@@ -128,9 +128,11 @@ def test_names_are_made_safe_to_show() -> None:
     assert one_line("a\x00b\n\tc  d") == "a\N{REPLACEMENT CHARACTER}b c d"
     assert one_line("\ud800x\N{RIGHT-TO-LEFT OVERRIDE}y") == "\N{REPLACEMENT CHARACTER}xy"
     assert len(one_line("x" * 10_000)) == 300
+    assert one_line("x " + " " * 5_000 + "y") == "x…"
 
 
 def test_numbers_have_as_few_digits_as_tell_them_apart() -> None:
+    assert number_labels([0.1, 0.1]) == ["0.1", "0.1"]
     assert number_labels([1840.0, 1860.0, 1900.0]) == ["1840", "1860", "1900"]
     assert number_labels([-0.5, 0.0, 0.5]) == ["\N{MINUS SIGN}0.5", "0", "0.5"]
     assert number_labels([1_700_000_000.0, 1_700_000_500.0]) == ["1700000000", "1700000500"]

@@ -38,6 +38,7 @@ _REFUSED = (
     *("ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch"),
 )
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+# parts of messages that show that obstore asked the cloud machine for credentials, since none were set
 _MACHINE_CREDENTIALS = ("http://169.254.", "http://[fd00:ec2", "http://metadata", "IDENTITY_ENDPOINT")
 _STATUS = re.compile(r"status code: (\d{3}[^:\n]*)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -74,7 +75,7 @@ def ask_storage(place: str, seconds: float, request: Callable[[], T], *, profile
 
     The request must be safe to repeat. A missing object is a ``FileNotFoundError``.
     """
-    start, pause, told = time.monotonic(), 0.1, False
+    start, pause, warned = time.monotonic(), 0.1, False
     while True:
         try:
             return _wait(request)
@@ -82,9 +83,9 @@ def ask_storage(place: str, seconds: float, request: Callable[[], T], *, profile
             left = start + seconds - time.monotonic()
             if left <= 0 or not is_passing(error):
                 raise explain_error(error, place, profile=profile) from error
-            if not told and left < seconds - _SILENT:
+            if not warned and left < seconds - _SILENT:
                 _log.warning("%s does not answer (%s); trying for another %.0f s", place, _reason_of_error(error), left)
-                told = True
+                warned = True
         time.sleep(min(left, pause * random.uniform(0.5, 1)))
         pause = min(2 * pause, _MOST_PAUSE)
 

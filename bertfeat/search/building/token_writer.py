@@ -79,7 +79,7 @@ class KeptTokensWriter:
     def copy(self, store: KeptTokens, kept: NDArray[np.bool_], living: NDArray[np.bool_]) -> None:
         """Append the documents of another store for which ``kept`` is true; only the ``living`` ones are counted.
 
-        Both are masks over all documents of that store, ``[D]``.
+        Both are masks over all documents of that store, ``[D]``. The counts are of documents per token.
         """
         strings = None if store.ids is None else store.vocabulary.strings
         for start, stop in store.ranges():
