@@ -135,6 +135,7 @@ def _run_loop(
             loop.check_same({**loop.identity, "layers": None}, "a model that was fine-tuned")
         loop.check_same(record.identity(), "a head that was trained")
         read_head_weights(folder, record)  # raises if the finished head is damaged
+        remove_checkpoint(folder)  # of a run that was killed before it could
         return HeadReport(folder, record, None, 0.0, len(record.history))
     resumed = loop.learn(options.tell)
     scores, threshold = loop.evaluate()

@@ -365,8 +365,10 @@ def test_equal_seeds_give_equal_bytes_and_a_killed_training_goes_on_to_them(
     names = sorted(path.name for path in (tmp_path / "killed").iterdir())
     assert names == [".bertfeat", "head.json", "head.safetensors"]
     before = (tmp_path / "killed" / "head.json").read_bytes()
+    (tmp_path / "killed" / "checkpoint-3.safetensors").write_bytes(b"of a run that was killed at its end")
     assert train(kind, *sets, tmp_path / "killed", **given).scores is None
     assert (tmp_path / "killed" / "head.json").read_bytes() == before
+    assert sorted(path.name for path in (tmp_path / "killed").iterdir()) == names
 
 
 def test_another_training_is_not_mixed_in(extracted: Extract, tmp_path: Path) -> None:
