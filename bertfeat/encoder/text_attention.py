@@ -24,9 +24,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from bertfeat.encoder.attention import KernelAttention, flash_attention, has_flash_attention
-from bertfeat.encoder.kernels import find_attention_kernels
+from bertfeat.encoder.kernels import ATTENTION_STEP, find_attention_kernels
 from bertfeat.encoder.transfer import move_to_device
 
 REGISTERED = "bertfeat_text_by_text"
@@ -268,10 +269,13 @@ class TextAttention:
         """Attend. Shape: ``[T, A, d]``, ``[T, B, d]``, ``[T, B, e]`` → ``[T, A, e]``."""
         width = query.shape[2]
         if value.shape[2] == width and terms.softcap is None and terms.sinks is None:
-            if kernels := find_attention_kernels(query.device, query.dtype, width):
+            added = -width % ATTENTION_STEP  # zeros at the end of a head change neither scores nor other values
+            if kernels := find_attention_kernels(query.device, query.dtype, width + added):
+                if added:
+                    query, key, value = (pad(each, (0, added)) for each in (query, key, value))
                 kernel = KernelAttention(self.lengths, kernels, terms.bias)
                 mixed = kernel.of_heads(query, key, value, terms.scale, terms.before, terms.after)
-                return mixed.view(query.shape)
+                return mixed.view(query.shape)[..., :width]
             if terms.plain and has_flash_attention(query.device, query.dtype, width):
                 return self._by_flash_attention(query, key, value, terms)
         return self._by_torch(query, key, value, terms)

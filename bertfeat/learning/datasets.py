@@ -278,11 +278,6 @@ def _has_many(label: str, source: OpenSets, reading: CorpusSettings) -> bool:
     return len(label_columns(label, columns)) > 1 or parse_labels(next(rows, None)) is not None
 
 
-def stored_pair_form(sets: tuple[FeatureSet, ...]) -> PairForm | None:
-    """The form in which feature sets hold pairs: apart in two sets, together in one; None for single texts."""
-    return PairForm.APART if len(sets) == 2 else PairForm.TOGETHER if "pair" in sets[0].names else None
-
-
 def recorded_model(sources: Mapping[str, OpenSets]) -> ModelIdentity | None:
     """The model that made the first feature set among the sources; None where all are corpora."""
     return next((source[0].header.model for source in sources.values() if not isinstance(source, Path)), None)

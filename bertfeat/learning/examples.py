@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from bertfeat.errors import HeadError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Location
-from bertfeat.learning.datasets import HeadOptions, OpenSets, extract_sets, head_extractor, stored_pair_form
+from bertfeat.learning.datasets import HeadOptions, OpenSets, extract_sets, head_extractor
 from bertfeat.learning.example_store import ExampleStore, describe_source
 from bertfeat.learning.inputs import check_same_features, choose_input, derive_input, extraction_of, join_digests
+from bertfeat.learning.kinds import PairForm
 from bertfeat.learning.record import HeadInput
-from bertfeat.learning.tables import FeatureRows, FeatureTable, Gold
+from bertfeat.learning.tables import FeatureRows, FeatureTable, Gold, check_pairs
 from bertfeat.learning.task import ExampleLayout, GoldExamples, Task
 
 
@@ -130,6 +131,8 @@ def open_sources(sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOption
             check_same_features(features, reads.model, reads.extraction, str(first[0].folder), reads.pooling)
         memory = options.settings.memory
         share = memory * 3 // 4 if name == "train" else memory // (4 * (len(sets) - 1))
+        table = FeatureTable(listed)
+        check_pairs(table.has_pairs, table.where, needed=reads.pairs is not None, other=str(first[0].folder))
         opened[name] = made = open_examples(task, listed, reads, label=options.label, budget=share)
         if name == "train":
             task = task.learned(made.gold, made.origin, options.settings)
@@ -151,4 +154,5 @@ def _head_input(sets: tuple[FeatureSet, ...], options: HeadOptions) -> HeadInput
     model = features.header.model
     layers = choose_input(options.layers, features.columns, model.num_layers, usable[0])
     derive_input(layers, features, usable[0])  # refuses a set without these layers
-    return HeadInput(model, extraction_of(features, usable[0]), usable[0], layers, stored_pair_form(sets))
+    form = PairForm.APART if len(sets) == 2 else PairForm.TOGETHER if "pair" in features.names else None
+    return HeadInput(model, extraction_of(features, usable[0]), usable[0], layers, form)

@@ -17,7 +17,7 @@ from bertfeat.encoder import resolve_device
 from bertfeat.errors import HeadError, parameter, pluralize
 from bertfeat.features import ModelIdentity
 from bertfeat.io import canonical_json, installed_versions, to_plain
-from bertfeat.learning.datasets import HeadOptions, OpenSets, head_corpora, recorded_model, stored_pair_form
+from bertfeat.learning.datasets import HeadOptions, OpenSets, head_corpora, recorded_model
 from bertfeat.learning.head_files import (
     FORMAT_VERSION,
     HeadReport,
@@ -33,7 +33,7 @@ from bertfeat.learning.kinds import PairForm
 from bertfeat.learning.record import ExampleColumns, HeadRecord
 from bertfeat.learning.sequences import Sequencer
 from bertfeat.learning.settings import GridPoint, HeadSettings
-from bertfeat.learning.tables import CorpusTable, ExampleTable, FeatureTable
+from bertfeat.learning.tables import CorpusTable, ExampleTable, FeatureTable, check_pairs
 from bertfeat.learning.task import Guess, HeadTexts, Task
 from bertfeat.learning.trainer import (
     FineTuned,
@@ -125,12 +125,12 @@ def tune_head(
     tables = {name: open_table(source, options) for name, source in sources.items()}
     train = known_texts(options.task, tables["train"], options.label)
     task = options.task.learned(train.gold, tables["train"].where, options.settings)
+    has_pairs = tables["train"].has_pairs is True
+    check_pairs(tables["dev"].has_pairs, tables["dev"].where, needed=has_pairs, other=tables["train"].where)
     dev = known_texts(task, tables["dev"], options.label)
     task.check_dev(dev.gold, tables["dev"].where)
     failed = sum(len(tables[name].failures) for name, source in sources.items() if isinstance(source, Path))
-    given, pairs = options.extractor, options.pair_form
-    if not isinstance(sources["train"], Path):
-        pairs = stored_pair_form(sources["train"])
+    given = options.extractor
     model = find_tuned_model(given.get("model"), given.get("revision"), recorded_model(sources))
     device, asked = options.extractor.get("device"), options.extractor.get("precision", "auto")
     precision = tuning_precision(asked, resolve_device(device))
@@ -139,7 +139,7 @@ def tune_head(
         kind=task.kind,
         approach="fine-tuned",
         model=ModelIdentity.of(model),
-        pairs=pairs and PairForm.TOGETHER,
+        pairs=PairForm.TOGETHER if has_pairs else None,
         outputs=task.outputs,
         training=options.settings,
         columns=ExampleColumns.of(options.reading, options.label, options.choices),

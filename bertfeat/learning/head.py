@@ -36,7 +36,7 @@ from bertfeat.learning.kinds import HeadKind, Work, refuse_unread_options
 from bertfeat.learning.loop import store_guesses
 from bertfeat.learning.settings import MEMORY
 from bertfeat.learning.spans import LabelSet
-from bertfeat.learning.tables import CorpusTable, ExampleTable, FeatureRows, Gold
+from bertfeat.learning.tables import CorpusTable, ExampleTable, FeatureRows, FeatureTable, Gold, check_pairs
 from bertfeat.learning.tag_files import TaggedText
 from bertfeat.learning.task import Guess, HeadScores, Prediction, network_scores
 from bertfeat.learning.tasks import task_of
@@ -189,14 +189,14 @@ class Head:
         """Predict for texts in memory: strings, or :class:`bertfeat.Document` with words of their own.
 
         Raises:
-            UsageError: the head reads pairs or choices; an item that is no text, or a text that cannot be embedded.
+            HeadError: the head reads pairs or choices, or the items are pairs.
+            UsageError: an item that is no text, or a text that cannot be embedded.
         """
         if self.record.pairs is not None:
             problem = f"{self.record.kind.noun} of pairs reads no single texts"
-            raise UsageError(problem, where=self.folder, remedy="give a file to predict()")
+            raise HeadError(problem, where=self.folder, remedy="give a file to predict()")
         corpus = memory_corpus(texts)
-        if corpus.has_pairs:
-            raise UsageError(f"{self.record.kind.noun} of single texts, and these are pairs", where=self.folder)
+        self._check_pairs(corpus.has_pairs, "the list")
         options = HeadOptions(self.task, with_gold=corpus.has_tags, needs_gold=False)
         if self._tuned is None:
             blocks: Iterable[_GuessedRows] = (
@@ -248,6 +248,9 @@ class Head:
             check_gold(opened, options)
         return opened, options
 
+    def _check_pairs(self, has_pairs: bool | None, where: object) -> None:
+        check_pairs(has_pairs, where, needed=self.record.pairs is not None, other=f"the head {self.folder}")
+
     # ── guesses ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _guessed(self, source: OpenSets, options: HeadOptions) -> Iterator[_GuessedRows]:
@@ -264,6 +267,7 @@ class Head:
                 return
             check_gold(file, readable)  # reports wrong columns before anything is computed
             corpora = [corpus for _, corpus in head_corpora(file, readable)]
+            self._check_pairs(len(corpora) == 2 or corpora[0].has_pairs, readable.source_name or file)
             for block in self._computed(corpora, max(1, len(readable.choices))):
                 yield self._guess_features(block, readable)
 
@@ -290,7 +294,8 @@ class Head:
             yield block if len(block) == 1 else tuple(features.without(failed) for features in block)
 
     def _guess_features(self, sets: Sequence[FeatureRows], options: HeadOptions) -> _GuessedRows:
-        record, reads = self.record, self.record.reads()
+        record, reads, table = self.record, self.record.reads(), FeatureTable(sets)
+        self._check_pairs(table.has_pairs, table.where)
         for features in sets:
             if not isinstance(features, MemoryFeatures):
                 check_same_features(features, reads.model, reads.extraction, f"the head {self.folder}", reads.pooling)
@@ -316,6 +321,7 @@ class Head:
 
     def _guess_table(self, tuned: TunedHead, table: ExampleTable, options: HeadOptions) -> _GuessedRows:
         """The guesses of a fine-tuned model for the texts of a table."""
+        self._check_pairs(table.has_pairs, table.where)
         gold = self.task.gold_of(table, options.label) if options.with_gold else ()
         texts = self.task.read_texts(table, gold)
         return _GuessedRows(table, tuned.guesses(texts), texts.gold, texts.passages)

@@ -41,6 +41,8 @@ class FeatureTable:
         self.where = describe_source(sets[0])
         self.kept = tuple(column.name for column in sets[0].kept)
         self.has_tags = "tags" in sets[0].names
+        single = False if "text" in sets[0].names else None  # a set without texts does not say whether it is of pairs
+        self.has_pairs = True if len(sets) == 2 or "pair" in sets[0].names else single
         failures = {failure.row: failure for features in reversed(sets) for failure in features.failures()}
         self.failures = tuple(failures[row] for row in sorted(failures))
 
@@ -90,6 +92,7 @@ class CorpusTable:
         self.where = ", ".join(corpus.sources[:3]) or "the list"
         self.kept = tuple(column.name for column in corpus.kept)
         self.has_tags = corpus.has_tags
+        self.has_pairs = corpus.has_pairs
         rows = list(corpus.rows())
         self.failures = tuple(row for row in rows if isinstance(row, Failure))
         self._documents = [row for row in rows if isinstance(row, Document)]
@@ -129,6 +132,19 @@ class CorpusTable:
 
 ExampleTable = FeatureTable | CorpusTable
 """Rows, in order, from which labels and texts are read."""
+
+
+def check_pairs(has_pairs: bool | None, where: object, *, needed: bool, other: str) -> None:
+    """Refuse pairs where ``other`` is of single texts, and single texts where it is of pairs.
+
+    ``has_pairs`` is None for rows that do not say which they are.
+    """
+    if has_pairs is None or has_pairs == needed:
+        return
+    given, held = ("single texts", "pairs") if needed else ("pairs", "single texts")
+    named = f"name the column of the second texts with {parameter('pair_column')}"
+    remedy = named if needed else "give single texts, or train it anew on a set with its texts, if those are pairs"
+    raise HeadError(f"these are {given}, and {other} is of {held}", where=where, remedy=remedy)
 
 
 def _sentence(

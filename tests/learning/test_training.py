@@ -16,7 +16,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from bertfeat.corpus import CorpusSettings
-from bertfeat.errors import TrainingError, UsageError
+from bertfeat.errors import HeadError, TrainingError
+from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.learning import (
     AnswerTokens,
@@ -46,6 +47,7 @@ from tests.support.heads_toy import (
     write_records,
 )
 from tests.support.killed_training import Killed, killing_after
+from tests.support.tagging_toy import feature_set
 
 Extract = Callable[..., FeatureSet]
 PAIRS = CorpusSettings(text_columns=("a",), pair_column="b")
@@ -172,12 +174,58 @@ def test_a_model_tuned_on_stored_pairs_reads_pairs(extracted: Extract, home: Pat
     assert done.record.model.name == str(home / "model")
     predicted = told(rows(tmp_path / "head", dev))
     assert predicted == told(rows(tmp_path / "head", home / "dev-pairs.jsonl", corpus_settings=PAIRS))
-    with pytest.raises(UsageError, match="of pairs reads no single texts"):
+    with pytest.raises(HeadError, match="of pairs reads no single texts"):
         Head(tmp_path / "head", device="cpu").predict_texts(["The bank."])
     other = tmp_path / "other"
     with pytest.raises(TrainingError, match="is not the model that made the features"):
         train_head("classify", learned, dev, other, model=DEFAULT_MODEL, **tuning)
     assert not other.exists() or not list(other.glob("*.safetensors"))
+
+
+@pytest.mark.parametrize("tuned", [False, True], ids=["frozen", "tuned"])
+def test_pairs_and_single_texts_are_not_taken_for_each_other(
+    extracted: Extract, home: Path, tmp_path: Path, tuned: bool
+) -> None:
+    """By no kind of head, in files and sets; a set without texts does not say which it holds."""
+    stored = {"text_columns": ("a",), "keep": ("wet",)}
+    single, pair = (extracted("dev-pairs.jsonl", **stored, **second) for second in ({}, {"pair_column": "b"}))
+    bare = tmp_path / "bare"
+    settings = CorpusSettings(text_columns=("a",), keep=("wet",))
+    extractor = Extractor(home / "model", layers="concat4", pooling="mean", **FP32)
+    extractor.extract(home / "dev-pairs.jsonl", bare, keep_text=False, corpus_settings=settings)
+    way = {"fine_tune": GridPoint(8, 1e-4, 1)} if tuned else {"settings": replace(SHORT, epochs=1), "picture": False}
+    learning: dict[str, Any] = {"label": "wet", "device": "cpu", **way}
+    for name, learned, other in (("pairs", pair, single), ("single", single, pair)):
+        done = train_head("classify", learned, learned, tmp_path / name, **learning)
+        assert (done.record.pairs is None) == (name == "single")
+        refusal = "single texts, and the head .* is of pairs" if name == "pairs" else "pairs, and the head .* of single"
+        reading = CorpusSettings(text_columns=("a",)) if name == "pairs" else PAIRS
+        head = Head(tmp_path / name, device="cpu")
+        with pytest.raises(HeadError, match=refusal):
+            head.predict(other)
+        with pytest.raises(HeadError, match=refusal):
+            head.predict(home / "dev-pairs.jsonl", corpus_settings=reading)
+        with pytest.raises(HeadError, match=refusal):
+            list(head.stream(home / "dev-pairs.jsonl", corpus_settings=reading))
+        assert len(head.predict(learned).rows) == 40
+        if not tuned:
+            assert len(head.predict(bare).rows) == 40
+        with pytest.raises(HeadError, match=r"these are (pairs|single texts), and .* is of"):
+            train_head("classify", learned, other, tmp_path / "mixed", **learning)
+    with pytest.raises(HeadError, match=r"pairs, and the head .* of single texts"):
+        head.predict_texts([("one", "two")])
+
+
+def test_taggers_and_choosers_refuse_sets_of_the_other_kind(extracted: Extract, home: Path, tmp_path: Path) -> None:
+    sources = [write_records(tmp_path / f"{seed}.csv", choices(20, seed)) for seed in (1, 2)]
+    given: dict[str, Any] = {"label": "right", "choices": ("a", "b", "c"), "model": home / "model", **FP32}
+    train("choose", *sources, tmp_path / "head", embed_pairs="together", settings=replace(SHORT, epochs=1), **given)
+    with pytest.raises(HeadError, match=r"single texts, and the head .* is of pairs"):
+        Head(tmp_path / "head").predict(extracted("dev-pairs.jsonl", text_columns=("a",)))
+    tags = [feature_set(home / "model", tmp_path / f"tags{seed}", 12, seed, layers="concat4") for seed in (1, 2)]
+    train("tag", *tags, tmp_path / "tagger", settings=replace(SHORT, epochs=1))
+    with pytest.raises(HeadError, match=r"pairs, and the head .* of single texts"):
+        Head(tmp_path / "tagger").predict(extracted("dev-pairs.jsonl", "word", text_columns=("a",), pair_column="b"))
 
 
 def test_numbers(home: Path, tmp_path: Path) -> None:
