@@ -106,6 +106,15 @@ def family(name: str, results: str = "families") -> list[float]:
     ]
 
 
+def family_backends(name: str, results: str = "families-backends") -> list[float]:
+    """How many times as fast as sentence-transformers' other backends, where they run it; sentences and paragraphs."""
+    measured = result(results)["families"][name]
+    backends = (("fp32", "openvino"), ("fp32", "onnx"), ("bf16", "openvino"))
+    runs = [(measured[f"{precision}, {corpus}"], f"to pooled_{backend}:{precision}") for precision, backend in backends
+            for corpus in ("sentences", "paragraphs")]  # fmt: skip
+    return [run[ratio] for run, ratio in runs if ratio in run]
+
+
 def head_scores(name: str, row: str) -> list[float]:
     """Mean and standard deviation of the scores of a row of heads.py's table on the test set, over seeds."""
     (scores,) = (
@@ -297,7 +306,19 @@ def shuffled(memory: str) -> list[float]:
 _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
     (
         "families",
-        {name: family(name) for name in ("MPNet-base", "ModernBERT-base", "Nomic v1.5", "EuroBERT-210m", "ESM-2 35M")},
+        {name: family(name) for name in ("MPNet-base", "ModernBERT-base", "Nomic v1.5", "EuroBERT-210m")},
+    ),
+    ("families-esm2", {"ESM-2 35M": family("ESM-2 35M", "families-esm2")}),
+    (
+        "families-backends",
+        {
+            f"{name}: other backends": family_backends(name)
+            for name in ("MPNet-base", "ModernBERT-base", "Qwen3-0.6B, 4 layers")
+        },
+    ),
+    (
+        "families-backends-esm2",
+        {"ESM-2 35M: other backends": family_backends("ESM-2 35M", "families-backends-esm2")},
     ),
     ("families-qwen3", {"Qwen3-0.6B, 4 layers": family("Qwen3-0.6B, 4 layers", "families-qwen3")}),
     (
