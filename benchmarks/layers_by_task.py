@@ -110,7 +110,7 @@ def over_seeds(values: Sequence[float]) -> Interval:
 # ── words in context ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def extract_usages(run: Run) -> FeatureSet:
+def extract_usages(run: Run, **storing: str) -> FeatureSet:
     """Features of the paragraphs of labeled usages, those of a word one after the other."""
     labels, work = read_labels(run.labels), run.work
     drawn = draw_candidates(run.data, {place.word for place in labels})
@@ -118,7 +118,8 @@ def extract_usages(run: Run) -> FeatureSet:
         for place, text, _ in (usage for usages in drawn.values() for usage in usages):
             if sense := labels.get(place):
                 file.write(json.dumps({"text": text, "word": place.word, "sense": sense}) + "\n")
-    extractor, settings = Extractor(layers="concat=0..6", pooling="word"), CorpusSettings(keep=("word", "sense"))
+    extractor = Extractor(**{"layers": "concat=0..6", **storing}, pooling="word")
+    settings = CorpusSettings(keep=("word", "sense"))
     extractor.extract(work / "senses.jsonl", work / "senses.features", corpus_settings=settings)
     return FeatureSet(work / "senses.features")
 
@@ -136,18 +137,21 @@ def rand_index(features: FeatureSet, word: str, layer: str) -> float:
 
 
 def measure_usages(run: Run) -> dict[str, Interval]:
-    features = extract_usages(run)
+    return usage_precision(extract_usages(run), LAYERS)
+
+
+def usage_precision(features: FeatureSet, layers: Sequence[str]) -> dict[str, Interval]:
     vectors: defaultdict[tuple[str, str], list[NDArray[np.float32]]] = defaultdict(list)
     senses: defaultdict[str, list[object]] = defaultdict(list)
     for document in features:
         word = str(document.values["word"])
         at = [written.lower() for written in document.words.strings].index(word)
         senses[word].append(document.values["sense"])
-        for layer in LAYERS:
+        for layer in layers:
             vectors[word, layer].append(document.matrix(layer, "word")[at])
     return {
         layer: resample_mean([mean_precision(np.array(vectors[word, layer]), senses[word]) for word in senses])
-        for layer in LAYERS
+        for layer in layers
     }
 
 

@@ -26,7 +26,7 @@ BEST_LAYERS: Mapping[TaskName, str] = {"search": "last", "usages": "last", "chan
 """The layers that a task reads where none are named: of those measured the best, or as good as it (docs/layers.md)."""
 
 VectorDtype = Literal["float32", "float16", "int8"]
-"""The number type of stored vectors: those of documents are float32, tokens that an index keeps may be int8."""
+"""The number type of stored vectors; those of documents are float32."""
 
 
 class Operation(StrEnum):

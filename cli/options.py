@@ -11,7 +11,7 @@ import click
 
 from bertfeat.corpus import CorpusSettings
 from bertfeat.options import Option
-from bertfeat.recipe import Pooling, list_poolings
+from bertfeat.recipe import Pooling, VectorDtype, list_poolings
 from bertfeat.search import MaxSim
 from bertfeat.tokens import LongTextPolicy
 
@@ -112,8 +112,11 @@ class FeatureOptions:
     ] = LongTextPolicy.WINDOW
     max_length: Annotated[int | None, Option("Most tokens of one sequence.", default="the model's positions")] = None
     dtype: Annotated[
-        Literal["float16", "float32"],
-        Option("Number type of stored token and word matrices; vectors of texts are float32."),
+        VectorDtype,
+        Option(
+            "Number type of stored token and word matrices; vectors of texts are float32. In int8, whose cosines with "
+            "what was computed are at least 0.9995, they take half the bytes of float16."
+        ),
     ] = "float16"
     subword: Annotated[
         Literal["first", "mean", "last"],

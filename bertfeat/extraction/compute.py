@@ -31,7 +31,7 @@ from bertfeat.tokens import (
     split_groups,
 )
 
-DTYPES = {"float32": torch.float32, "float16": torch.float16}
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.float32}
 BATCHES_BEHIND = {"cuda": 1}
 """By type of device: the batches whose results are stored only after the next one was launched, so that the device need
 not wait for the processor."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self, TypeVar, get_args
 
 import torch
 
@@ -27,7 +27,7 @@ from bertfeat.extraction.part_content import (
 from bertfeat.features import FeatureSettings, ModelIdentity, PartContent
 from bertfeat.io import keep_freed_memory, stage
 from bertfeat.models import Model, find_model
-from bertfeat.recipe import FeatureColumn, Pooling, Unit, feature_columns, parse_poolings, split_specs
+from bertfeat.recipe import FeatureColumn, Pooling, Unit, VectorDtype, feature_columns, parse_poolings, split_specs
 from bertfeat.tokens import LongTextPolicy, Subword, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -90,8 +90,8 @@ class Embedder:
         self.model: Model = find_model(model, revision=revision)
         self.device = resolve_device(device)
         self.precision = resolve_precision(precision, self.device)
-        if dtype not in ("float16", "float32"):
-            raise UsageError(f"unknown dtype {dtype!r}", remedy="token and word matrices are float16 or float32")
+        if dtype not in get_args(VectorDtype):
+            raise UsageError(f"unknown dtype {dtype!r}", remedy=f"there are: {', '.join(get_args(VectorDtype))}")
         if batch_tokens is not None and batch_tokens < 1:
             raise UsageError(f"a batch of {batch_tokens} tokens holds no text", remedy="give at least 1")
         self.layers: tuple[str, ...] = split_specs(layers)

@@ -9,8 +9,8 @@ from bertfeat.corpus import BlankLine, Corpus, CorpusSettings, Document, Failure
 from bertfeat.display import displayed
 from bertfeat.extraction.cores import held_to_threads, threads_in_use
 from bertfeat.extraction.embedder import Embedder
-from bertfeat.extraction.records import TOKEN_ITEM_BYTES
 from bertfeat.extraction.source import CorpusSource, open_files
+from bertfeat.features import vector_bytes
 from bertfeat.recipe import Unit
 
 SAMPLE = 2000
@@ -102,7 +102,7 @@ def _estimate_bytes(embedder: Embedder, documents: int, tokens: float, words: fl
     vectors = {Unit.DOCUMENT: documents, Unit.TOKEN: tokens, Unit.WORD: words}
     total = documents * _ROW_BYTES + characters * _TEXT_SHARE
     for column in embedder.columns:
-        total += vectors[column.pooling.unit] * column.width * TOKEN_ITEM_BYTES[column.dtype]
+        total += vectors[column.pooling.unit] * vector_bytes(column)
     units = {column.pooling.unit for column in embedder.columns} - {Unit.DOCUMENT}
     return round(total + _PIECE_BYTES * sum(vectors[unit] for unit in units))
 

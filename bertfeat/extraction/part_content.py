@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bertfeat.corpus import BlankLine, Document, Failure, KeptColumn, Row
 from bertfeat.errors import shell_spelling
 from bertfeat.extraction.compute import FeatureMatrices
-from bertfeat.features import CELL_LIMIT, Counts, PartContent, Pieces
+from bertfeat.features import CELL_LIMIT, Counts, PartContent, Pieces, vector_bytes
 from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.tokens import TokenizedDocuments, TokenSpans, ranges
 
@@ -49,7 +49,7 @@ def find_oversized(tokenized: TokenizedDocuments, columns: Sequence[FeatureColum
         spans = _spans_of(tokenized, column.pooling.unit)
         if spans is None:
             continue
-        sizes = np.diff(spans.offsets) * column.width * np.dtype(column.dtype).itemsize
+        sizes = np.diff(spans.offsets) * vector_bytes(column)
         for at in np.flatnonzero(sizes > CELL_LIMIT).tolist():
             reasons[at] = (
                 f"its {column.name} features would take {sizes[at] / 2**30:.1f} GiB and one cell holds 2 GiB; "
@@ -75,7 +75,8 @@ def find_overflows(
         option = ("dtype", "float32") if column.dtype == "float16" else ("precision", "fp32")
         remedy = f"use {shell_spelling(*option)}"
         for document in np.unique(documents).tolist():
-            what = "are no numbers (NaN)" if document in undefined else f"are beyond what {column.dtype} holds"
+            held = "float16" if column.dtype == "float16" else "float32"
+            what = "are no numbers (NaN)" if document in undefined else f"are beyond what {held} holds"
             reasons[document] = f"its {column.name} features {what}; {remedy}"
     return reasons
 

@@ -24,6 +24,7 @@ from bertfeat.features import (
     read_header,
     read_manifest,
     remove_manifest,
+    vector_bytes,
     write_manifest,
 )
 from bertfeat.io import ContextPool, Location, canonical_json, file_stamp, installed_versions, to_plain
@@ -37,7 +38,6 @@ INT8_VERSION = 1
 """Raised whenever int8 would give other integers: by another method, or another text for its calibration."""
 
 _RERUN = "run the same command again: it redoes the parts concerned"
-TOKEN_ITEM_BYTES = {"float16": 2, "float32": 4}
 
 
 def record_settings(
@@ -78,17 +78,14 @@ def record_settings(
 def bytes_per_row(columns: Sequence[FeatureColumn], *, special_tokens: bool) -> float:
     """Estimated bytes of a document's features that do not depend on its length."""
     special = 2 if special_tokens else 0
-    return sum(
-        float(column.width * TOKEN_ITEM_BYTES[column.dtype] * (1 if column.pooling.per_document else special))
-        for column in columns
-    )
+    return sum(float(vector_bytes(column) * (1 if column.pooling.per_document else special)) for column in columns)
 
 
 def bytes_per_character(columns: Sequence[FeatureColumn]) -> float:
     """Estimated bytes of a document's features for each character of its text."""
     characters = {Unit.TOKEN: 4, Unit.WORD: 5}  # of running text, per token or word
     return sum(
-        column.width * TOKEN_ITEM_BYTES[column.dtype] / characters[column.pooling.unit]
+        vector_bytes(column) / characters[column.pooling.unit]
         for column in columns
         if column.pooling.unit in characters
     )

@@ -1,8 +1,9 @@
 """Verify a feature set: its checksums, its account of rows, and a sample of its features, computed again in fp32."""
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from bertfeat.corpus import Corpus, CorpusSettings, Document
 from bertfeat.display import displayed
 from bertfeat.errors import BertfeatError, FeatureSetError, UsageError
 from bertfeat.extraction.source import CorpusSource, open_files
-from bertfeat.features import DocumentFeatures, FeatureSet, content_documents
+from bertfeat.features import INT8_COSINE, DocumentFeatures, FeatureSet, FeatureSettings, content_documents
 from bertfeat.io import Address
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 SAMPLE = 100
 BOUNDS: Mapping[str, float] = {"fp32": 0.99999, "bf16": 0.9995, "fp16": 0.9999, "int8": 0.995}
-"""Least cosine between stored and recomputed features of a document, by the precision they were computed in."""
+"""Least cosine between features and the same ones recomputed, by the precision they were computed in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def verify_features(
     features = FeatureSet(folder)
     parts = sum(1 for _ in features.check())
     if bound is None:
-        bound = BOUNDS[features.header.settings.precision]
+        bound = _least_cosine(features.header.settings)
     has_texts = "text" in features.names and not features.header.settings.document_context
     if not sample or not len(features) or (corpus is None and not has_texts):
         return VerifyReport(parts, len(features), 0, bound, ())
@@ -91,10 +92,11 @@ def verify_features(
     else:
         documents = _find_documents(open_files(corpus, corpus_settings or CorpusSettings(), reader="verify"), stored)
     header = features.header
+    unrounded = [replace(column, dtype="float32") for column in header.columns]
     embedder = Embedder.from_record(
         header.model,
-        header.settings,
-        header.columns,
+        replace(header.settings, dtype="float32"),
+        unrounded,
         name=model,
         precision="fp32",
         device=device,
@@ -103,6 +105,12 @@ def verify_features(
     again = {document.row: document for document in _compute_again(embedder, documents, FeatureSetError)}
     deviations = tuple(_deviation(column.name, stored, again) for column in header.columns)
     return VerifyReport(parts, len(features), len(again), bound, deviations)
+
+
+def _least_cosine(settings: FeatureSettings) -> float:
+    """The least cosine that the precision allows and, where tokens or words are stored in int8, their rounding."""
+    bound = BOUNDS[settings.precision]
+    return math.cos(math.acos(bound) + math.acos(INT8_COSINE)) if settings.dtype == "int8" else bound
 
 
 def _sampled_rows(features: FeatureSet, sample: int, seed: int) -> list[int]:

@@ -1,3 +1,4 @@
+from .cells import INT8_COSINE as INT8_COSINE, vector_bytes as vector_bytes
 from .columns import (
     ReadableColumn as ReadableColumn,
     column_names as column_names,

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bertfeat.errors import DamagedError, FeatureSetError
+from bertfeat.features.cells import vector_bytes
 from bertfeat.features.manifest import read_manifest
 from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter, read_footer
 from bertfeat.features.parts import PartEntry
@@ -93,7 +94,7 @@ class PartReader:
         for column in self.footer.header.columns:
             if column.name in table.column_names and not column.pooling.per_document:
                 sizes = pc.binary_length(table.column(column.name)).to_numpy()
-                if np.any(sizes % (column.width * np.dtype(column.dtype).itemsize)):
+                if np.any(sizes % vector_bytes(column)):
                     raise ValueError(f"{column.name} holds a matrix whose rows are not whole")
         complete = {"row", "id", *(column.name for column in self.footer.header.columns)}
         for name in complete.intersection(table.column_names):

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ from bertfeat.io import (
     open_file,
     shorten,
 )
-from bertfeat.recipe import FeatureColumn
+from bertfeat.recipe import FeatureColumn, VectorDtype
 
 if TYPE_CHECKING:
     from bertfeat.models import Model
@@ -149,7 +149,7 @@ def _header_problems(header: PartHeader) -> Iterator[str]:
         if recipe.layers[-1] > model.num_layers or column.width != recipe.width(model.hidden_size):
             layers = f"{model.num_layers} layers of {model.hidden_size}"
             yield f"{column.name!r} of {column.width} values from a model of {layers}"
-        if column.dtype not in (("float32",) if pooling.per_document else ("float32", "float16")):
+        if column.dtype not in (("float32",) if pooling.per_document else get_args(VectorDtype)):
             yield f"{column.name!r} of the type {shorten(column.dtype)}"
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import RESERVED_COLUMNS
 from bertfeat.errors import DamagedError
+from bertfeat.features.cells import vector_bytes
 from bertfeat.features.open_parts import PartReader
 from bertfeat.features.part import Counts, PartFooter
 from bertfeat.features.record_batches import PiecePositions, list_offsets, read_positions
@@ -77,7 +78,7 @@ def _piece_problems(
             return
     for column in columns:
         sizes = pc.binary_length(batch.column(column.name)).to_numpy()
-        if np.any(sizes != numbers * column.width * np.dtype(column.dtype).itemsize):
+        if np.any(sizes != numbers * vector_bytes(column)):
             yield f"the matrices in {column.name!r} do not have a vector for each {kind}"
     pieces = read_positions(batch, kind)
     outside = np.any(pieces.start < 0) or np.any(pieces.end > _piece_text_lengths(batch, pieces))

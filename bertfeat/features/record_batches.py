@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bertfeat.derivation import Derivation
 from bertfeat.display import displayed
 from bertfeat.errors import DamagedError
+from bertfeat.features.cells import decode_vectors, vector_bytes
 from bertfeat.features.columns import ReadableColumn
 from bertfeat.recipe import FeatureColumn
 
@@ -21,7 +22,7 @@ RecordBatch = pa.RecordBatch
 """Rows of a feature set, as :meth:`FeatureSet.stream` reads them."""
 
 Matrix: TypeAlias = NDArray[np.floating]
-"""A feature matrix as it is stored, float16 or float32."""
+"""A feature matrix as it is read: float16 or float32 as stored, or float32 where int8 is stored."""
 
 # ── tokens and words ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -158,7 +159,7 @@ def stored_matrices(batch: pa.RecordBatch, columns: Iterable[FeatureColumn]) -> 
 def piece_offsets(batch: pa.RecordBatch, column: FeatureColumn) -> NDArray[np.int64]:
     """Return the offsets at which each document's pieces begin in a token or word matrix: ``[D+1]``."""
     ends = _cell_ends(batch.column(column.name))
-    offsets: NDArray[np.int64] = (ends - ends[0]) // (column.width * np.dtype(column.dtype).itemsize)
+    offsets: NDArray[np.int64] = (ends - ends[0]) // vector_bytes(column)
     return offsets
 
 
@@ -201,12 +202,7 @@ def _matrix(array: pa.Array, column: FeatureColumn) -> Matrix:
         flat: Matrix = array.flatten().to_numpy()
         return flat.reshape(-1, column.width)
     ends = _cell_ends(array)
-    dtype = np.dtype(column.dtype).newbyteorder("<")
-    count = int(ends[-1] - ends[0]) // dtype.itemsize
-    data = array.buffers()[2]
-    if not count:
-        return np.empty((0, column.width), dtype)
-    return np.frombuffer(data, dtype, count, int(ends[0])).reshape(-1, column.width)
+    return decode_vectors(array.buffers()[2], int(ends[0]), int(ends[-1]), column)
 
 
 def _cell_ends(array: pa.Array) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import RESERVED_COLUMNS, KeptColumn, Value
 from bertfeat.errors import FeatureSetError, UsageError, parameter
+from bertfeat.features.cells import encode_vectors, vector_bytes
 from bertfeat.features.record_batches import Matrix, Pieces
 from bertfeat.recipe import FeatureColumn
 
@@ -97,7 +98,7 @@ def row_bytes(content: PartContent, columns: Sequence[FeatureColumn]) -> NDArray
     sizes = np.full(len(content.rows), fixed, np.int64)
     for pieces in (content.tokens, content.words):
         if pieces is not None:
-            piece_bytes = 16 + sum(matrix.shape[1] * matrix.itemsize for matrix in pieces.matrices.values())
+            piece_bytes = 16 + sum(vector_bytes(column) for column in columns if column.name in pieces.matrices)
             sizes += np.diff(pieces.offsets) * piece_bytes
     for texts in (content.texts, content.pairs):
         if texts is not None:
@@ -143,27 +144,19 @@ def _list_array(offsets: NDArray[np.int64], values: pa.Array) -> pa.Array:
 
 
 def _vector_array(matrix: Matrix, column: FeatureColumn) -> pa.Array:
-    flat = pa.array(_stored_form(matrix, column).reshape(-1))
+    flat = pa.array(encode_vectors(matrix, column).reshape(-1))
     kind = pa.list_(pa.field("element", pa.float32(), nullable=False), column.width)
     return pa.FixedSizeListArray.from_arrays(flat, type=kind)
 
 
 def _cell_array(matrix: Matrix, offsets: NDArray[np.int64], column: FeatureColumn) -> pa.Array:
-    stored = _stored_form(matrix, column)
-    ends = offsets * (column.width * stored.itemsize)
+    stored, ends = encode_vectors(matrix, column), offsets * vector_bytes(column)
     if np.diff(ends).max(initial=0) > CELL_LIMIT:
         raise FeatureSetError(
             f"a document needs 2 GiB or more in the column {column.name}", remedy="cut it into several documents"
         )
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(stored.reshape(-1))]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
-
-
-def _stored_form(matrix: Matrix, column: FeatureColumn) -> Matrix:
-    """The matrix in row-major order and little-endian; it is copied only if it has another form."""
-    if matrix.ndim != 2 or matrix.shape[1] != column.width:
-        raise ValueError(f"{column.name} must be [n, {column.width}], not {list(matrix.shape)}")
-    return np.ascontiguousarray(matrix, np.dtype(column.dtype).newbyteorder("<"))
 
 
 # ── the columns of a part that was written ──────────────────────────────────────────────────────────────────

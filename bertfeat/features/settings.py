@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from msgspec import Meta
 
 from bertfeat.io import canonical_json, to_plain
-from bertfeat.recipe import FeatureColumn, Pooling
+from bertfeat.recipe import FeatureColumn, Pooling, VectorDtype
 
 _Positive = Annotated[int, Meta(ge=1)]
 
@@ -34,7 +34,7 @@ class FeatureSettings:
     model: str = ""  # fingerprint of its files
     layers: tuple[str, ...] = ()  # the feature columns: describe_column(column)
     precision: Annotated[str, Meta(pattern="^(fp32|bf16|fp16|int8)$")] = "fp32"  # of the computation
-    dtype: Annotated[str, Meta(pattern="^float(16|32)$")] = "float32"  # of token and word matrices
+    dtype: VectorDtype = "float32"  # of token and word matrices
     long: Annotated[str, Meta(pattern="^(window|truncate|error)$")] = "window"
     max_length: _Positive | None = None  # tokens of a window
     prompt: str | None = None

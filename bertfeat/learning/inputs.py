@@ -25,7 +25,7 @@ from bertfeat.errors import (
 from bertfeat.features import FeatureSet, FeatureSettings, MemoryFeatures, ModelIdentity, find_column
 from bertfeat.io import Address, JsonError, Location, as_location, from_plain, is_address, real_path, to_plain
 from bertfeat.learning.example_store import parts_digest
-from bertfeat.recipe import BEST_LAYERS, FeatureColumn, Operation, Pooling, Recipe, parse_recipes
+from bertfeat.recipe import BEST_LAYERS, FeatureColumn, Operation, Pooling, Recipe, VectorDtype, parse_recipes
 from bertfeat.tokens import LongTextPolicy, Subword
 
 # ── layers ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -151,7 +151,7 @@ class Extraction:
     document_context: bool
     subword: Subword | None  # how a word's vector is made of its pieces; not None where words are read
     precision: Literal["fp32", "bf16", "fp16", "int8"]
-    dtype: Literal["float16", "float32"]
+    dtype: VectorDtype
     special_tokens: bool
     context: str | None
 

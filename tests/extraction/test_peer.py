@@ -257,7 +257,7 @@ SPECS = (
     others=st.fixed_dictionaries(
         {},
         optional={
-            "dtype": st.sampled_from(["float16", "float32"]),
+            "dtype": st.sampled_from(["float16", "float32", "int8"]),
             "long": st.sampled_from(["window", "truncate", "error"]),
             "max_length": st.integers(8, 16),
             "subword": st.sampled_from(["first", "mean", "last"]),

@@ -16,12 +16,13 @@ import torch
 
 from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, KeptColumn, Row, memory_corpus
 from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailedError, UsageError, WrongColumnsError
-from bertfeat.extraction import Progress
+from bertfeat.extraction import Progress, verify_features
 from bertfeat.extraction.cores import held_to_threads, merging_threads, writer_count
 from bertfeat.extraction.worker import PartWorker
 from bertfeat.features import FeatureSet, PartContent, PartHeader, check_part, list_parts, read_header, write_part
 from bertfeat.recipe import Pooling
 from tests.support.runs import accounted, contents, extractor, failed_rows, jsonl_file, lines, text_file
+from tests.support.slow_features import slow_text
 from tests.support.tiny_models import LONG_TEXT, SENTENCES, Tiny, build, rewrite, text_states
 
 
@@ -385,6 +386,42 @@ def loud(tmp_path: Path) -> Path:
 
     rewrite(folder, change)
     return folder
+
+
+def test_int8_holds_what_float16_cannot(loud: Path, tmp_path: Path) -> None:
+    report = extractor(loud, layers="last", pooling="token", dtype="int8").extract(
+        memory_corpus(lines(24)), tmp_path / "small", part_rows=5
+    )
+    assert (report.failed, accounted(report)) == (0, 24)
+    assert verify_features(tmp_path / "small").holds
+
+
+def test_int8_is_hugging_face_rounded(bert: Tiny, tmp_path: Path) -> None:
+    """Every token and word of every layer within half a step of its 64 values; on disk, in memory, and after resume."""
+    made = extractor(bert, layers="all,concat4", pooling="mean,token,word", dtype="int8")
+    texts = [*SENTENCES, LONG_TEXT]
+    made.extract(memory_corpus(texts), tmp_path / "set", part_rows=3)
+    stored = FeatureSet(tmp_path / "set")
+    assert {column.dtype for column in stored.columns} == {"float32", "int8"}
+    for document, computed, text in zip(stored, made.features(texts), texts, strict=True):
+        slow = slow_text(bert, text)
+        for column in stored.columns:
+            if column.pooling is Pooling.TOKEN:
+                wanted = slow.layer_mix(column.recipe)
+                blocks = [wanted[:, at : at + 64] for at in range(0, wanted.shape[1], 64)]
+                step = np.concatenate([np.abs(b).max(1, keepdims=True) / 254 + 0 * b for b in blocks], axis=1)
+                assert (np.abs(document.stored[column.name] - wanted) <= step + 3e-5).all()
+        np.testing.assert_allclose(document.vector("last", "mean"), slow.hidden[-1].mean(0), atol=3e-5)
+        for name, matrix in computed.stored.items():
+            assert matrix.dtype == np.float32
+            np.testing.assert_allclose(matrix, document.stored[name], atol=0.03)
+    before = contents(tmp_path / "set")
+    list_parts(tmp_path / "set")[1].unlink()
+    made.extract(memory_corpus(texts), tmp_path / "set", part_rows=3)
+    assert contents(tmp_path / "set") == before
+    report = verify_features(tmp_path / "set")
+    assert report.holds
+    assert 0.9985 < report.bound < 0.9995  # that of fp32, turned by the angle of int8
 
 
 def test_float16_overflow_is_a_failed_row_not_a_stored_infinity(loud: Path, tmp_path: Path) -> None:

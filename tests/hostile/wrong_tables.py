@@ -112,6 +112,10 @@ SHAPES: dict[str, ChangePart] = {
     "a token more in the counts": _header("counts", "tokens", add=1),
     "a wider column in the header": _header("columns", 0, "width", add=1),
     "another type in the header": _header("columns", 0, "dtype", value="float16"),
+    "words of another type in the header": lambda t, h: (
+        t,
+        {**h, "columns": [{**each, "dtype": each["dtype"].replace("float16", "int8")} for each in h["columns"]]},
+    ),
     "an unknown type in the header": _header("columns", 0, "dtype", value="complex64"),
     "an unknown pooling": _header("columns", 0, "pooling", value="median"),
     "another pooling": _header("columns", 0, "pooling", value="word"),

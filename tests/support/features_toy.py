@@ -203,4 +203,4 @@ def _stack(documents: list[ToyDocument], column: FeatureColumn) -> NDArray[Any]:
     found = [doc.feature(operation, column.recipe.layers, column.pooling) for doc in documents]
     join = np.stack if column.pooling.per_document else np.concatenate
     matrix: NDArray[Any] = join(found) if found else np.empty((0, column.width))
-    return matrix.astype(column.dtype)
+    return matrix.astype("float32" if column.dtype == "int8" else column.dtype)

@@ -1,0 +1,107 @@
+"""What do smaller vectors of tokens and words cost in each task, and how many bytes do they save?
+
+    python benchmarks/small_sets.py --data DATA [--work DIR]
+
+DATA holds novels/, cranfield/ and wikigold/. Each way of storing is measured on the same texts:
+
+- bytes: those of a feature set of words of the last layer for each word, without texts, of 3,000 paragraphs of novels.
+- cosine: the least one between vectors of those words and the same ones in float32.
+- senses, usages: adjusted Rand index of two groups, and average precision, over 24 words whose usages are labeled
+  (layers_by_task.py).
+- tags: span F1 of the default tagger on Wikigold's test part, concat of the last four layers, three seeds.
+- maxsim: nDCG@10 on Cranfield of ``--rerank maxsim`` with tokens of the last layer.
+"""
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _commands import bertfeat
+from _duel import distinct_lines
+from _machine import machine
+from layers_by_task import LABELS, SEEDS, Run, extract_usages, over_seeds, rand_index, resample_mean, usage_precision
+from table7 import split_by_documents
+
+from bertfeat import Extractor, FeatureSet
+from bertfeat.corpus import CorpusSettings
+from bertfeat.search import BuildOptions, build_index, evaluate_beir
+
+HERE = Path(__file__).parent
+RESULT = HERE / "results" / "small_sets.json"
+WAYS: dict[str, dict[str, str]] = {"float32": {"dtype": "float32"}, "float16": {}, "int8": {"dtype": "int8"}}
+PARAGRAPHS = 3000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser.add_argument("--work", type=Path, default=Path("build/small_sets"))
+    options = parser.parse_args()
+    found: dict[str, Any] = {"machine": machine("faiss-cpu", "scikit-learn"), "ways": {}}
+    for name, storing in WAYS.items():
+        work = options.work / name
+        work.mkdir(parents=True, exist_ok=True)
+        found["ways"][name] = {task: measure(options.data, work, storing) for task, measure in TASKS.items()}
+        print(name, json.dumps(found["ways"][name], indent=1), flush=True)
+        RESULT.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def measure_size(data: Path, work: Path, storing: dict[str, str]) -> dict[str, float]:
+    """Bytes of a word, and the least cosine with float32."""
+    (work / "paragraphs.txt").write_text("\n".join(distinct_lines(data / "novels" / "paragraphs.txt")[:PARAGRAPHS]))
+    for folder, ways in (("small", storing), ("exact", {"dtype": "float32"})):
+        extractor = Extractor(layers="last", pooling="word", **ways)
+        extractor.extract(work / "paragraphs.txt", work / folder, keep_text=False)
+    small, exact = FeatureSet(work / "small"), FeatureSet(work / "exact")
+    size = sum(path.stat().st_size for path in (work / "small").glob("*.parquet"))
+    cosines = []
+    streams = (features.vectors("last_word", shuffle=False, dtype="float32") for features in (small, exact))
+    for one, other in zip(*streams, strict=True):
+        lengths = np.linalg.norm(one.matrix, axis=1) * np.linalg.norm(other.matrix, axis=1)
+        cosines.append(float(((one.matrix * other.matrix).sum(1) / lengths).min()))
+    words = len(small.vectors("last_word", unaligned=True).blocks)
+    return {"words": words, "bytes_per_word": round(size / words, 1), "least_cosine": round(min(cosines), 6)}
+
+
+def measure_usages(data: Path, work: Path, storing: dict[str, str]) -> dict[str, list[float]]:
+    features = extract_usages(Run(data, work, LABELS), layers="last", **storing)
+    words = dict.fromkeys(str(document.values["word"]) for document in features)
+    rand = resample_mean([rand_index(features, word, "last") for word in words])
+    return {"senses": [*rand], "usages": [*usage_precision(features, ["last"])["last"]]}
+
+
+def measure_tags(data: Path, work: Path, storing: dict[str, str]) -> list[float]:
+    folder = split_by_documents(data / "wikigold" / "wikigold.conll", work)
+    given = []
+    for part in ("train", "dev", "test"):
+        extractor = Extractor(layers="concat4", pooling="word", **storing)
+        extractor.extract(folder / f"{part}.conll", work / f"{part}.features")
+        given.append(f"--{part}={work / part}.features")
+    table = work / "table"
+    bertfeat("tag", "table7", *given, "-o", str(table), "--rows", "concat4", "--seeds", str(SEEDS), "--quiet")
+    (row,) = json.loads((table / "table7.json").read_text())["rows"]
+    return [*over_seeds(row["test"])]
+
+
+def measure_maxsim(data: Path, work: Path, storing: dict[str, str]) -> float:
+    features, index = work / "cranfield.features", work / "cranfield.index"
+    extractor = Extractor(layers="last", pooling=["mean", "token"], long="truncate", max_length=512, **storing)
+    settings = CorpusSettings(text_columns=("title", "text"), id_column="_id")
+    extractor.extract(data / "cranfield" / "corpus.jsonl", features, corpus_settings=settings)
+    build_index(features, index, "last_mean", options=BuildOptions(evaluate=False))
+    return float(evaluate_beir(index, data / "cranfield", rerank="maxsim").scores["ndcg_at_10"])
+
+
+TASKS: dict[str, Callable[[Path, Path, dict[str, str]], Any]] = {
+    "size": measure_size,
+    "usages": measure_usages,
+    "tags": measure_tags,
+    "maxsim": measure_maxsim,
+}
+
+
+if __name__ == "__main__":
+    main()
