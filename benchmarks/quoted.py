@@ -29,6 +29,7 @@ TABLES = (
     ("docs/numerics.md", "int8"),
     ("docs/search.md", "What whitening gains"),
     ("docs/models.md", "Speed"),
+    ("docs/sizes.md", "Measured"),
 )
 """The pages, and their sections, whose tables quote results."""
 CORPORA = ("sentences", "paragraphs", "mix")
@@ -113,6 +114,14 @@ def family_backends(name: str, results: str = "families-backends") -> list[float
     runs = [(measured[f"{precision}, {corpus}"], f"to pooled_{backend}:{precision}") for precision, backend in backends
             for corpus in ("sentences", "paragraphs")]  # fmt: skip
     return [run[ratio] for run, ratio in runs if ratio in run]
+
+
+def small_set(way: str) -> list[float]:
+    """Bytes and least cosine of words that are stored so, and what tasks score with them."""
+    found = result("small_sets")["ways"][way]
+    senses, usages = (found["usages"][task][0] for task in ("senses", "usages"))
+    size = found["size"]
+    return [size["bytes_per_word"], size["least_cosine"], senses, usages, 100 * found["tags"][0], found["maxsim"]]
 
 
 def head_scores(name: str, row: str) -> list[float]:
@@ -307,6 +316,14 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
     (
         "families",
         {name: family(name) for name in ("MPNet-base", "ModernBERT-base", "Nomic v1.5", "EuroBERT-210m")},
+    ),
+    (
+        "small_sets",
+        {
+            "`--dtype float32`": small_set("float32"),
+            "float16, the default": small_set("float16"),
+            "`--dtype int8`": small_set("int8"),
+        },
     ),
     ("families-esm2", {"ESM-2 35M": family("ESM-2 35M", "families-esm2")}),
     (

@@ -22,7 +22,7 @@ import numpy as np
 from _commands import bertfeat
 from _duel import distinct_lines
 from _machine import machine
-from layers_by_task import LABELS, SEEDS, Run, extract_usages, over_seeds, rand_index, resample_mean, usage_precision
+from layers_by_task import LABELS, Run, extract_usages, over_seeds, rand_index, resample_mean, usage_precision
 from table7 import split_by_documents
 
 from bertfeat import Extractor, FeatureSet
@@ -39,19 +39,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--work", type=Path, default=Path("build/small_sets"))
+    parser.add_argument("--senses", type=Path, default=LABELS, help="another table of labeled usages")
+    parser.add_argument("--seeds", type=int, default=3, help="trainings of a tagger")
     options = parser.parse_args()
     found: dict[str, Any] = {"machine": machine("faiss-cpu", "scikit-learn"), "ways": {}}
     for name, storing in WAYS.items():
         work = options.work / name
         work.mkdir(parents=True, exist_ok=True)
-        found["ways"][name] = {task: measure(options.data, work, storing) for task, measure in TASKS.items()}
+        found["ways"][name] = {task: measure(options, work, storing) for task, measure in TASKS.items()}
         print(name, json.dumps(found["ways"][name], indent=1), flush=True)
         RESULT.write_text(json.dumps(found, indent=1) + "\n")
 
 
-def measure_size(data: Path, work: Path, storing: dict[str, str]) -> dict[str, float]:
+def measure_size(options: argparse.Namespace, work: Path, storing: dict[str, str]) -> dict[str, float]:
     """Bytes of a word, and the least cosine with float32."""
-    (work / "paragraphs.txt").write_text("\n".join(distinct_lines(data / "novels" / "paragraphs.txt")[:PARAGRAPHS]))
+    (work / "paragraphs.txt").write_text(
+        "\n".join(distinct_lines(options.data / "novels" / "paragraphs.txt")[:PARAGRAPHS])
+    )
     for folder, ways in (("small", storing), ("exact", {"dtype": "float32"})):
         extractor = Extractor(layers="last", pooling="word", **ways)
         extractor.extract(work / "paragraphs.txt", work / folder, keep_text=False)
@@ -66,36 +70,36 @@ def measure_size(data: Path, work: Path, storing: dict[str, str]) -> dict[str, f
     return {"words": words, "bytes_per_word": round(size / words, 1), "least_cosine": round(min(cosines), 6)}
 
 
-def measure_usages(data: Path, work: Path, storing: dict[str, str]) -> dict[str, list[float]]:
-    features = extract_usages(Run(data, work, LABELS), layers="last", **storing)
+def measure_usages(options: argparse.Namespace, work: Path, storing: dict[str, str]) -> dict[str, list[float]]:
+    features = extract_usages(Run(options.data, work, options.senses), layers="last", **storing)
     words = dict.fromkeys(str(document.values["word"]) for document in features)
     rand = resample_mean([rand_index(features, word, "last") for word in words])
     return {"senses": [*rand], "usages": [*usage_precision(features, ["last"])["last"]]}
 
 
-def measure_tags(data: Path, work: Path, storing: dict[str, str]) -> list[float]:
-    folder = split_by_documents(data / "wikigold" / "wikigold.conll", work)
+def measure_tags(options: argparse.Namespace, work: Path, storing: dict[str, str]) -> list[float]:
+    folder = split_by_documents(options.data / "wikigold" / "wikigold.conll", work)
     given = []
     for part in ("train", "dev", "test"):
         extractor = Extractor(layers="concat4", pooling="word", **storing)
         extractor.extract(folder / f"{part}.conll", work / f"{part}.features")
         given.append(f"--{part}={work / part}.features")
     table = work / "table"
-    bertfeat("tag", "table7", *given, "-o", str(table), "--rows", "concat4", "--seeds", str(SEEDS), "--quiet")
+    bertfeat("tag", "table7", *given, "-o", str(table), "--rows", "concat4", "--seeds", str(options.seeds), "--quiet")
     (row,) = json.loads((table / "table7.json").read_text())["rows"]
     return [*over_seeds(row["test"])]
 
 
-def measure_maxsim(data: Path, work: Path, storing: dict[str, str]) -> float:
+def measure_maxsim(options: argparse.Namespace, work: Path, storing: dict[str, str]) -> float:
     features, index = work / "cranfield.features", work / "cranfield.index"
     extractor = Extractor(layers="last", pooling=["mean", "token"], long="truncate", max_length=512, **storing)
     settings = CorpusSettings(text_columns=("title", "text"), id_column="_id")
-    extractor.extract(data / "cranfield" / "corpus.jsonl", features, corpus_settings=settings)
+    extractor.extract(options.data / "cranfield" / "corpus.jsonl", features, corpus_settings=settings)
     build_index(features, index, "last_mean", options=BuildOptions(evaluate=False))
-    return float(evaluate_beir(index, data / "cranfield", rerank="maxsim").scores["ndcg_at_10"])
+    return float(evaluate_beir(index, options.data / "cranfield", rerank="maxsim").scores["ndcg_at_10"])
 
 
-TASKS: dict[str, Callable[[Path, Path, dict[str, str]], Any]] = {
+TASKS: dict[str, Callable[[argparse.Namespace, Path, dict[str, str]], Any]] = {
     "size": measure_size,
     "usages": measure_usages,
     "tags": measure_tags,

@@ -88,6 +88,9 @@ TOYS: dict[str, Toy | str] = {
         {"TEXTS": 100, "CLIENTS": 4, "ROUNDS": 1, "WARM_UP": 0.5},
     ),
     "shapes": Toy("--data {data} --repeats 1", {"SHAPES": {"bert-base": TINY_SHAPE}}),
+    "small_sets": Toy(
+        "--data {data} --work {work} --senses {data}/senses.csv --seeds 1", {"WAYS": {"int8": {"dtype": "int8"}}}
+    ),
     "storing": Toy("--data {data} --documents 40 --repeats 1"),
     "table7": Toy(
         "--data {data} --work {work} wikigold",

@@ -74,7 +74,7 @@ def test_the_bound_is_met_by_the_worst_vector() -> None:
 
 
 def test_the_smallest_numbers_become_zeros_and_nothing_else() -> None:
-    tiny = np.float32([[3e-45], [2e-43], [-1e-40], [1e-37], [0]]) * np.ones((1, 64), np.float32)
+    tiny = np.repeat(np.array([[3e-45], [2e-43], [-1e-40], [1e-37], [0]], np.float32), 64, axis=1)
     read = decode_vectors(pa.py_buffer(encode_vectors(tiny, column(64)).tobytes()), 0, 5 * 68, column(64))
     np.testing.assert_allclose(read, tiny, rtol=0, atol=6e-39)
 

@@ -170,6 +170,20 @@ def test_features_that_say_nothing_of_their_words_are_refused(
         train(silent, silent, tmp_path / "t", settings=QUICK)
 
 
+def test_features_in_int8_are_learned_and_made_again_for_a_corpus(bert: Tiny, tmp_path: Path) -> None:
+    learned, held_out = (feature_set(bert.folder, tmp_path / f"set{seed}", 30, seed, dtype="int8") for seed in (1, 2))
+    report = train(learned, held_out, tmp_path / "tagger", layers="concat4", settings=QUICK)
+    assert report.record.extraction is not None
+    assert report.record.extraction.dtype == "int8"
+    tagger = Tagger(tmp_path / "tagger", device="cpu")
+    stored, made = (
+        [tag for row in tagged(tagger, source) for tag in row.tags] for source in (held_out, tmp_path / "set2.conll")
+    )
+    assert len(stored) == len(made)
+    # a value at the middle of a step may round either way, since batches differ
+    assert np.mean([one == other for one, other in zip(stored, made, strict=True)]) > 0.95
+
+
 def test_features_that_were_replaced_are_told(bert: Tiny, tmp_path: Path) -> None:
     """Between two epochs: what was read before and after must be of one set."""
     features = feature_set(bert.folder, tmp_path / "train", 40, 1)
