@@ -89,7 +89,7 @@ class Pieces(PiecePositions):
 
 
 def position_columns(kind: str, names: Collection[str]) -> list[str]:
-    """Those of the columns ``names`` that hold the positions of tokens or words (``kind``)."""
+    """The columns among ``names`` that hold the positions of tokens or words (``kind``)."""
     own = [f"{kind}_start", f"{kind}_end", f"{kind}_segment", *(["aligned"] if kind == "word" else [])]
     return [name for name in own if name in names]
 

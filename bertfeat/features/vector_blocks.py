@@ -142,7 +142,7 @@ class StreamBatch:
 
     @property
     def arrays(self) -> list[NDArray[np.generic]]:
-        """Those of the four arrays that are present."""
+        """The matrix, and the arrays of origins that are present."""
         return [array for array in (self.matrix, self.rows, self.positions, self.strings) if array is not None]
 
     def take(self, numbers: NDArray[np.int64]) -> "StreamBatch":
