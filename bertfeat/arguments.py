@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, cast
 
-from bertfeat.errors import UsageError, WrongTypeError, parameter
+from bertfeat.errors import UsageError, WrongTypeError, parameter, shorten
 
 if TYPE_CHECKING:
     import numpy as np
@@ -433,6 +433,23 @@ def require_at_least(least: int, **given: int | None) -> None:
     for name, number in given.items():
         if number is not None and number < least:
             raise UsageError(f"must be at least {least}", where=parameter(name, number))
+
+
+def require_text(text: object, what: str) -> str:
+    """Check that something is a text that a model can read, and return it; ``what`` is its name in errors.
+
+    Raises:
+        UsageError: it is not a text, is blank, or cannot be encoded as UTF-8.
+    """
+    if not isinstance(text, str):
+        raise WrongTypeError(f"{what} is no text, but {type(text).__name__}")
+    if not text.strip():
+        raise UsageError(f"{what} is empty")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{what} holds bytes that are no UTF-8 text: {shorten(text)!r}") from None
+    return str(text)
 
 
 def resolve_range(start: int, stop: int | None, count: int) -> range:

@@ -112,6 +112,8 @@ def command(
         console.say(f"the finished parts stay in {folder}; the same command goes on from there")
         raise
     _print_extraction(report, console)
+    if features.only and not report.counts.words:
+        console.warn("no word of the corpus is among those of --only, so that no vector is stored")
     if note := kernels_note():
         console.say(note)
     if report.failed and not allow_failures:

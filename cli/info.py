@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bertfeat.display import format_size
-from bertfeat.errors import UsageError
+from bertfeat.errors import UsageError, shorten
 
 from .app import Command, option
 from .bundles import on_command_line
@@ -16,6 +16,8 @@ from .console import Console, fields_of, two_columns
 from .index import recall_line, tokens_line, transform_line
 from .options import output_options, reading_options, refuse_reading_options
 from .pretrain import pretraining_rows
+
+_LONGEST_SETTING = 400  # characters of a setting that are shown, such as a list of words
 
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings, KeptColumn
@@ -192,7 +194,7 @@ def _describe_features(folder: "Location") -> _Description:
         ("", f"fingerprint {model.fingerprint[:16]}…" + (f", revision {model.revision}" if model.revision else "")),
         ("columns", "\n".join(columns)),
         ("kept", _kept_column_lines(features.kept)),
-        ("settings", "\n".join(f"{key} = {shown}" for key, shown in settings.items())),
+        ("settings", "\n".join(f"{key} = {shorten(str(shown), _LONGEST_SETTING)}" for key, shown in settings.items())),
         ("sources", "\n".join(features.sources)),
     ]
     return _Description(value, rows)

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -129,6 +129,14 @@ class FeatureOptions:
     prompt: Annotated[
         str | None, Option("Text put before each document; it counts in document vectors only.", metavar="TEXT")
     ] = None
+    only: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            "Store the vectors of these words only, under word pooling; train* is all that begin so.",
+            default="every word",
+            metavar="WORD[,WORD]",
+        ),
+    ] = None
     context: Annotated[
         str | None,
         Option(
@@ -139,7 +147,32 @@ class FeatureOptions:
     ] = None
 
 
-feature_options = settings_options("features", FeatureOptions)
+def _with_listed_words(options: FeatureOptions, only_words: Path | None) -> FeatureOptions:
+    """Add the words of the file ``--only-words`` to those of ``--only``."""
+    if only_words is None:
+        return options
+    from bertfeat.search import read_queries
+
+    with only_words.open("rb") as file:
+        listed = tuple(read_queries(file, str(only_words)))
+    if not listed:
+        raise click.UsageError(f"--only-words {only_words} has no words")
+    return replace(options, only=(*(options.only or ()), *listed))
+
+
+feature_options = settings_options(
+    "features",
+    FeatureOptions,
+    option(
+        "--only-words",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        further=True,
+        metavar="FILE",
+        help="Store the vectors of the words in a file only, one a line; see --only.",
+    ),
+    names=("only_words",),
+    finish=_with_listed_words,
+)
 """The options of the features; the command gets ``features``, a :class:`FeatureOptions`."""
 
 reading_options = settings_options("reading", CorpusSettings)

@@ -144,7 +144,7 @@ def command(
     device: str | None,
     console: Console,
 ) -> None:
-    """Show a word in its contexts, from features with --pooling word or token.
+    """Show a word in its contexts, from features with --pooling word or token; train* is all words that begin so.
 
     With --like the usages nearest in meaning come first; with --senses they are grouped; otherwise they are in the
     order of the corpus. Stars mark which word of SENTENCE is meant, where that is not clear. Scores are cosines. With
@@ -155,7 +155,7 @@ def command(
     \b
     bertfeat usages corpus.features bank --like "He sat on the bank of the river."
     bertfeat usages corpus.features bank --like "I *banked* the money." -k 20 --show author,year
-    bertfeat usages corpus.features 은행 --match prefix --senses 2 --where "year > 1900"
+    bertfeat usages corpus.features "은행*" --senses 2 --where "year > 1900"
     bertfeat usages corpus.features cell --senses 3 --by year --slices 1839-1895,1896-1937 --plot cell.png
     """
     _check_usage_options(query, as_csv, plot, console)
@@ -342,9 +342,8 @@ def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: _UsageFor
     if not result.documents:
         form.console.say(form.unmet())
         return
-    hint = "; --match prefix also looks for words that begin so" if match == "exact" else ""
-    if result.word.endswith("*"):
-        hint = f"; for words that begin so: {result.word.rstrip('*')} --match prefix"
+    begins = match == "exact" and not result.word.endswith("*")
+    hint = f"; {result.word}* also finds words that begin so" if begins else ""
     form.console.say(f"{result.word!r} does not stand in the {pluralize(result.documents, 'document')}{hint}")
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from bertfeat.corpus import Document
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import tokenize
-from bertfeat.words import CharSpans, align_words, locate_words, split_words
+from bertfeat.words import CharSpans, WordList, WordQuery, align_words, locate_words, split_words
 from tests.support.slow_features import is_space, slow_words
 from tests.support.tiny_models import ALL, Tiny
 
@@ -147,3 +147,55 @@ def test_a_word_is_made_of_the_pieces_of_its_characters(family: str, text: str, 
         )
     starts = first[stop > first]
     assert (np.diff(starts) >= 0).all()
+
+
+def brute_force(entries: list[str], text: str) -> set[int]:
+    """The words of the text that an entry chooses: all ranges of words are compared with each entry."""
+    spans = split_words(text)
+    bounds = list(zip(spans.start.tolist(), spans.end.tolist(), strict=True))
+    found = set[int]()
+    for entry in entries:
+        folded, begins = entry.rstrip("*").casefold(), entry.endswith("*")
+        for first in range(len(bounds)):
+            for stop in range(first + 1, len(bounds) + 1):
+                words = " ".join(text[bounds[first][0] : bounds[stop - 1][1]].casefold().split())
+                if words == folded or (begins and words.startswith(folded)):
+                    found.update(range(first, stop))
+                    break
+    return found
+
+
+@given(
+    st.lists(st.sampled_from(["a", "ab", "a*", "b*", "a'b", "a b", "a b*", "'", "ab'a*", "B"]), min_size=1, max_size=4),
+    st.text(" abB'", max_size=14),
+)
+@settings(deadline=None, max_examples=300)
+def test_a_list_chooses_what_its_entries_find(entries: list[str], text: str) -> None:
+    words = WordList.parse(entries)
+    spans = split_words(text)
+    assert set(words.places(text, spans).tolist()) == brute_force(entries, text)
+    assert WordList(words.entries) == words == WordList.parse([*reversed(words.entries), *words.entries])
+    for query in map(WordQuery.parse, entries):
+        assert words.covers(query)
+
+
+@pytest.mark.parametrize(
+    ("entries", "word", "covered"),
+    [
+        (["train*"], "train", True),
+        (["train*"], "Trains", True),
+        (["train*"], "trainer*", True),
+        (["train*"], "tra*", False),
+        (["train"], "train*", False),
+        (["new", "york"], "New York", True),
+        (["new york"], "york", False),
+        (["new york"], "New  York", True),
+        (["don't"], "don", False),
+        (["don", "t"], "don't", False),
+        (["don", "'", "t"], "don't", True),
+        (["f***"], "f***", True),
+        (["f***"], "fort", False),
+    ],
+)
+def test_queries_that_a_list_covers(entries: list[str], word: str, covered: bool) -> None:
+    assert WordList.parse(entries).covers(WordQuery.parse(word)) is covered

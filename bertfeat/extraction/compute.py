@@ -23,15 +23,19 @@ from bertfeat.io import stage
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, needed_layers
 from bertfeat.tokens import (
     BatchGroups,
+    Layout,
     TokenBatch,
     TokenGroups,
     TokenizedDocuments,
     cut_batches,
     groups_in_batch,
     split_groups,
+    windows_of_groups,
 )
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.float32}
+"""The type of a column's matrix while it is computed, by the number type that is stored."""
+
 BATCHES_BEHIND = {"cuda": 1}
 """By type of device: the batches whose results are stored only after the next one was launched, so that the device need
 not wait for the processor."""
@@ -56,11 +60,17 @@ def compute_features(
     batch_size: int | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> FeatureMatrices:
-    """Run every window through the encoder and fill the columns' matrices.
+    """Run every window that the columns read through the encoder, and fill their matrices.
 
     ``on_batch`` gets the number of tokens of each batch.
     """
     return _BatchPass(encoder, tokenized, columns).run(batch_tokens, batch_size, on_batch or (lambda _: None))
+
+
+def windows_of_columns(layout: Layout, columns: Iterable[FeatureColumn]) -> NDArray[np.int64]:
+    """The numbers of the windows that have a token in one of the columns' vectors."""
+    poolings = dict.fromkeys(column.pooling for column in columns)
+    return windows_of_groups((POOLING_METHODS[pooling].groups_of(layout) for pooling in poolings), layout)
 
 
 class _BatchPass:
@@ -90,8 +100,8 @@ class _BatchPass:
 
     def run(self, batch_tokens: int, batch_size: int | None, on_batch: Callable[[int], None]) -> FeatureMatrices:
         """Run all batches and return the matrices."""
-        padded = self._encoder.padded
-        for batch in cut_batches(self._layout, batch_tokens, padded=padded, most=batch_size):
+        padded, windows = self._encoder.padded, windows_of_columns(self._layout, self._columns)
+        for batch in cut_batches(self._layout, batch_tokens, padded=padded, most=batch_size, windows=windows):
             self._run_or_halve(batch)
             self._tokens += len(batch.ids)
             self._padding += int(batch.lengths.max()) * len(batch.lengths) - len(batch.ids) if padded else 0

@@ -7,13 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self, TypeVar, get_args
 
+import numpy as np
 import torch
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import Failure, KeptColumn, Row
 from bertfeat.encoder import Encoder, load_encoder, resolve_device, resolve_precision
 from bertfeat.errors import FeatureSetError, UsageError, parameter
-from bertfeat.extraction.compute import compute_features
+from bertfeat.extraction.compute import compute_features, windows_of_columns
 from bertfeat.extraction.cores import held_to_threads, merging_threads
 from bertfeat.extraction.encode_arguments import check_prompt
 from bertfeat.extraction.part_content import (
@@ -29,6 +30,7 @@ from bertfeat.io import keep_freed_memory, stage
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import FeatureColumn, Pooling, Unit, VectorDtype, feature_columns, parse_poolings, split_specs
 from bertfeat.tokens import LongTextPolicy, Subword, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
+from bertfeat.words import WordList
 
 Choice = TypeVar("Choice", bound=StrEnum)
 CPU_BATCH_TOKENS = 8192
@@ -44,11 +46,7 @@ class TokenizedRows:
     rows: PartRows
     tokens: TokenizedDocuments  # of rows.unique
     rejected: dict[int, str]  # number among the unique documents → reason
-
-    @property
-    def token_count(self) -> int:
-        """Tokens that go through the encoder, overlaps of windows included."""
-        return len(self.tokens.layout.ids)
+    token_count: int  # tokens that go through the encoder, overlaps of windows included
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +82,7 @@ class Embedder:
         special_tokens: bool = True,
         batch_tokens: int | None = None,
         prompt: str | None = None,
+        only: str | Sequence[str] | None = None,
         context: str | None = None,
         revision: str | None = None,
     ) -> None:
@@ -114,10 +113,12 @@ class Embedder:
             subword=_choice(Subword, "subword", subword),
             with_tokens=Unit.TOKEN in units,
             with_words=Unit.WORD in units,
+            only=_word_list(only),
             left_words=_left_words(context),
         )
         self._check_first_tokens()
         self._check_context()
+        self._check_only()
         self.own_prompt = prompt is not None
         """Whether it was made with a prompt, which is used instead of the model's."""
         self.given_batch_tokens = batch_tokens
@@ -142,6 +143,13 @@ class Embedder:
         if any(column.pooling is Pooling.CLS for column in self.columns):
             raise UsageError(f"with {parameter('context')} the first token of a text reads its first word only")
 
+    def _check_only(self) -> None:
+        if self.token_settings.only is not None and not self.token_settings.with_words:
+            raise UsageError(
+                f"{parameter('only')} chooses the words that get vectors, and words get none",
+                remedy=f"add {parameter('pooling', str(Pooling.WORD))}",
+            )
+
     @classmethod
     def from_record(
         cls,
@@ -153,12 +161,14 @@ class Embedder:
         precision: str | None = None,
         device: str | None = None,
         prompt: str | None = None,
+        only: Sequence[str] = (),
         where: object = "",
     ) -> Self:
         """Make the embedder that a feature set, an index or a tagger records, to compute ``columns`` in the same way.
 
         ``name`` is where the model is now, if it has moved; ``precision`` and ``prompt`` replace the recorded ones;
-        ``where`` is the folder of the record, for errors.
+        ``only`` are the words that get vectors, which are all by default, whatever is recorded: a query may have any
+        words. ``where`` is the folder of the record, for errors.
 
         Raises:
             FeatureSetError: the model there is not the recorded one, or does not take the recorded settings.
@@ -195,6 +205,7 @@ class Embedder:
                 subword=settings.subword or "first",
                 special_tokens=settings.special_tokens,
                 prompt=settings.prompt if prompt is None else prompt,
+                only=only or None,
                 context=settings.context,
             )
         except UsageError as error:
@@ -259,7 +270,9 @@ class Embedder:
                 for number in oversized:
                     documents[number] = replace(documents[number], text="", pair=None, words=None, before="", after="")
                 tokens = tokenize(documents, self.tokenizer, self.token_settings)
-        return TokenizedRows(parted, tokens, {**tokens.rejected, **oversized})
+            windows = windows_of_columns(tokens.layout, self.columns)
+            token_count = int(np.diff(tokens.layout.window_offsets)[windows].sum())
+        return TokenizedRows(parted, tokens, {**tokens.rejected, **oversized}, token_count)
 
     def compute_rows(
         self,
@@ -313,6 +326,16 @@ def _max_length(length: int | None, model: Model) -> int:
             f"{model.name} reads {_LEAST_LENGTH} to {limit} tokens at once", where=parameter("max_length", length)
         )
     return length
+
+
+def _word_list(words: str | Sequence[str] | None) -> WordList | None:
+    """The words of a list, or of a string in which commas separate them: ``bank,train*``."""
+    if words is None:
+        return None
+    try:
+        return WordList.parse(words.split(",") if isinstance(words, str) else words)
+    except UsageError as error:
+        raise error.within(parameter("only")) from None
 
 
 def _left_words(context: str | None) -> int | None:

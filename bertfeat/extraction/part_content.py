@@ -72,10 +72,11 @@ def find_overflows(
         documents = at if spans is None else np.searchsorted(spans.offsets, at, side="right") - 1
         undefined = set(documents[np.isnan(matrix[at]).any(axis=1)].tolist())
         # stored with the part, so it has the shell's spelling, whoever calls
-        option = ("dtype", "float32") if column.dtype == "float16" else ("precision", "fp32")
+        held, option = (
+            ("float16", ("dtype", "float32")) if column.dtype == "float16" else ("float32", ("precision", "fp32"))
+        )
         remedy = f"use {shell_spelling(*option)}"
         for document in np.unique(documents).tolist():
-            held = "float16" if column.dtype == "float16" else "float32"
             what = "are no numbers (NaN)" if document in undefined else f"are beyond what {held} holds"
             reasons[document] = f"its {column.name} features {what}; {remedy}"
     return reasons
@@ -112,7 +113,7 @@ def assemble_part(
         vectors={name: _take_rows(matrix, numbers) for name, matrix in by_unit[Unit.DOCUMENT].items()},
         tokens=_take_pieces(tokenized.tokens, numbers, by_unit[Unit.TOKEN], keep_text=keep_text, pairs=pairs),
         words=_take_pieces(tokenized.words, numbers, by_unit[Unit.WORD], keep_text=keep_text, pairs=pairs),
-        tags=[document.tags or () for document in documents] if tags else None,
+        tags=_take_tags(documents, numbers, tokenized.words) if tags else None,
     )
 
 
@@ -145,6 +146,20 @@ def count_part(content: PartContent, documents: Sequence[Document]) -> Counts:
 
 def _spans_of(tokenized: TokenizedDocuments, unit: Unit) -> TokenSpans | None:
     return {Unit.TOKEN: tokenized.tokens, Unit.WORD: tokenized.words}.get(unit)
+
+
+def _take_tags(
+    documents: Sequence[Document], numbers: NDArray[np.int64], words: TokenSpans | None
+) -> list[Sequence[str]]:
+    """The tags of each document; where only some of its words are stored, the tags of these."""
+    if words is None or words.places is None:
+        return [document.tags or () for document in documents]
+    places = words.places.tolist()
+    bounds = zip(words.offsets[numbers].tolist(), words.offsets[numbers + 1].tolist(), strict=True)
+    return [
+        [document.tags[place] for place in places[begin:end]] if document.tags else ()
+        for document, (begin, end) in zip(documents, bounds, strict=True)
+    ]
 
 
 def _take_pieces(

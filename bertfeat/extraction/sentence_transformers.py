@@ -446,6 +446,7 @@ class Extractor(Embedder):
             "special_tokens": tokens.special_tokens,
             "batch_tokens": self.given_batch_tokens,
             "prompt": tokens.prompt if self.own_prompt else None,
+            "only": None if tokens.only is None else list(tokens.only.entries),
             "context": None if tokens.left_words is None else f"left:{tokens.left_words}",
             "revision": self.model.revision,
         }

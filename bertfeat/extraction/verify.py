@@ -14,8 +14,16 @@ from bertfeat.corpus import Corpus, CorpusSettings, Document
 from bertfeat.display import displayed
 from bertfeat.errors import BertfeatError, FeatureSetError, UsageError
 from bertfeat.extraction.source import CorpusSource, open_files
-from bertfeat.features import INT8_COSINE, DocumentFeatures, FeatureSet, FeatureSettings, content_documents
+from bertfeat.features import (
+    INT8_COSINE,
+    DocumentFeatures,
+    DocumentPieces,
+    FeatureSet,
+    FeatureSettings,
+    content_documents,
+)
 from bertfeat.io import Address
+from bertfeat.words import CharSpans, WordList, split_words
 
 if TYPE_CHECKING:
     from bertfeat.extraction.embedder import Embedder
@@ -88,7 +96,7 @@ def verify_features(
     rows = _sampled_rows(features, sample, seed)
     stored = {row: features[row] for row in rows}
     if corpus is None:
-        documents = [_document_of(features) for features in stored.values()]
+        documents = [_document_of(each, features.header.settings.only) for each in stored.values()]
     else:
         documents = _find_documents(open_files(corpus, corpus_settings or CorpusSettings(), reader="verify"), stored)
     header = features.header
@@ -100,6 +108,7 @@ def verify_features(
         name=model,
         precision="fp32",
         device=device,
+        only=header.settings.only,
         where=features.folder,
     )
     again = {document.row: document for document in _compute_again(embedder, documents, FeatureSetError)}
@@ -129,12 +138,20 @@ def _sampled_rows(features: FeatureSet, sample: int, seed: int) -> list[int]:
     return rows
 
 
-def _document_of(features: DocumentFeatures) -> Document:
-    text = features.text or ""
-    strings = features.words.strings if features.words else None
-    # words that give the text when joined by spaces came with the corpus; others were split from the text
-    own = strings is not None and " ".join(strings) == text and features.pair is None
-    return Document(features.row, features.id, text, features.pair, tuple(strings or ()) if own else None)
+def _document_of(features: DocumentFeatures, only: Sequence[str]) -> Document:
+    text, words = features.text or "", None
+    if features.words is not None and features.pair is None:
+        # words that give the text when joined by spaces came with the corpus; others were split from the text
+        given = text.split(" ") if only else features.words.strings or ()
+        if " ".join(given) == text and (not only or not _chooses(only, text, split_words(text), features.words)):
+            words = tuple(given)
+    return Document(features.row, features.id, text, features.pair, words)
+
+
+def _chooses(only: Sequence[str], text: str, spans: CharSpans, stored: DocumentPieces) -> bool:
+    """Whether a list of words chooses, among the words of a text, those that are stored."""
+    places = WordList(tuple(only)).places(text, spans)
+    return np.array_equal(spans.start[places], stored.start) and np.array_equal(spans.end[places], stored.end)
 
 
 def _find_documents(corpus: Corpus, stored: Mapping[int, DocumentFeatures]) -> list[Document]:

@@ -6,6 +6,7 @@ from typing import Annotated, Self
 
 from msgspec import Meta
 
+from bertfeat.errors import shorten
 from bertfeat.io import canonical_json, to_plain
 from bertfeat.recipe import FeatureColumn, Pooling, VectorDtype
 
@@ -47,13 +48,15 @@ class FeatureSettings:
     part_rows: _Positive | None = None
     numerics: _Positive = 1  # version of the numbers; see NUMERICS_VERSION of bertfeat.extraction
     quantization: _Positive | None = None  # of int8: version of its integers; see INT8_VERSION of bertfeat.extraction
+    only: tuple[str, ...] = ()  # the words whose vectors are stored, as bertfeat.words.WordList has them; (): all
     context: str | None = None  # "left:8": each word sees the 8 words before it; None: its whole window
     plan: _Positive = 1  # version of the plan; see PLAN_VERSION of bertfeat.extraction
 
     @property
     def plain(self) -> dict[str, object]:
         """The settings as JSON values, by name."""
-        return to_plain(self) | {"layers": list(self.layers), "keep": list(self.keep)}
+        lists = ("layers", "keep", "only")
+        return to_plain(self) | {name: list(getattr(self, name)) for name in lists}
 
     @property
     def fingerprint(self) -> str:
@@ -72,8 +75,8 @@ class FeatureSettings:
         ``special_tokens``, ``subword``, ``document_context`` and ``context`` decide that. So do ``long`` and
         ``max_length``: how much of a long text a vector represents, and how far its tokens attend. ``precision``,
         ``dtype``, ``numerics`` and ``quantization`` change only the last digits of a vector (docs/numerics.md);
-        ``keep``, ``text``, ``batch_tokens``, ``part_rows`` and ``plan`` do not affect its meaning. With ``pooling``
-        only the settings that matter for that pooling are compared.
+        ``keep``, ``text``, ``only``, ``batch_tokens``, ``part_rows`` and ``plan`` do not affect its meaning. With
+        ``pooling`` only the settings that matter for that pooling are compared.
         """
         always = ("model", "prompt", "document_context", "context", "long", "max_length")
         poolings = list(Pooling) if pooling is None else [pooling]
@@ -88,4 +91,6 @@ def describe_column(column: FeatureColumn) -> str:
 
 
 def _show_value(value: object) -> str:
-    return {None: "none", True: "on", False: "off"}[value] if value is None or isinstance(value, bool) else repr(value)
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "on", False: "off"}[value]
+    return shorten(repr(value))

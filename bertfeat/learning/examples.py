@@ -62,6 +62,7 @@ def open_examples(
     *,
     label: str | None = None,
     budget: int,
+    reader: str = "the head",
     with_gold: bool = True,
     may_be_empty: bool = False,
 ) -> HeadExamples:
@@ -72,7 +73,8 @@ def open_examples(
             f"{sets[0].folder} and {sets[1].folder} do not hold the same rows",
             remedy="a row that failed in one is listed there; correct it in the corpus and extract both again",
         )
-    table = FeatureTable(sets)
+    table = FeatureTable(sets, reads.pooling)
+    check_pairs(table.has_pairs, table.where, needed=reads.pairs is not None, other=reader)
     layout = task.lay_out(sets, table, rows[0])
     if not len(layout.rows.lengths) and not may_be_empty:
         held = "sentence with words" if task.per_vector else "example"
@@ -131,9 +133,8 @@ def open_sources(sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOption
             check_same_features(features, reads.model, reads.extraction, str(first[0].folder), reads.pooling)
         memory = options.settings.memory
         share = memory * 3 // 4 if name == "train" else memory // (4 * (len(sets) - 1))
-        table = FeatureTable(listed)
-        check_pairs(table.has_pairs, table.where, needed=reads.pairs is not None, other=str(first[0].folder))
-        opened[name] = made = open_examples(task, listed, reads, label=options.label, budget=share)
+        reader = str(first[0].folder)
+        opened[name] = made = open_examples(task, listed, reads, label=options.label, budget=share, reader=reader)
         if name == "train":
             task = task.learned(made.gold, made.origin, options.settings)
         elif name == "dev":

@@ -173,7 +173,7 @@ def tune_head(
 def open_table(source: OpenSets, options: HeadOptions) -> ExampleTable:
     """The rows of feature sets, or of a corpus file, with both texts of a pair in one row."""
     if not isinstance(source, Path):
-        return FeatureTable(source)
+        return FeatureTable(source, options.task.reads)
     _, corpus = next(iter(head_corpora(source, options, form=PairForm.TOGETHER)))
     return CorpusTable(corpus)
 

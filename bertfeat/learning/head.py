@@ -36,7 +36,7 @@ from bertfeat.learning.kinds import HeadKind, Work, refuse_unread_options
 from bertfeat.learning.loop import store_guesses
 from bertfeat.learning.settings import MEMORY
 from bertfeat.learning.spans import LabelSet
-from bertfeat.learning.tables import CorpusTable, ExampleTable, FeatureRows, FeatureTable, Gold, check_pairs
+from bertfeat.learning.tables import CorpusTable, ExampleTable, FeatureRows, Gold, check_pairs
 from bertfeat.learning.tag_files import TaggedText
 from bertfeat.learning.task import Guess, HeadScores, Prediction, network_scores
 from bertfeat.learning.tasks import task_of
@@ -294,8 +294,7 @@ class Head:
             yield block if len(block) == 1 else tuple(features.without(failed) for features in block)
 
     def _guess_features(self, sets: Sequence[FeatureRows], options: HeadOptions) -> _GuessedRows:
-        record, reads, table = self.record, self.record.reads(), FeatureTable(sets)
-        self._check_pairs(table.has_pairs, table.where)
+        record, reads = self.record, self.record.reads()
         for features in sets:
             if not isinstance(features, MemoryFeatures):
                 check_same_features(features, reads.model, reads.extraction, f"the head {self.folder}", reads.pooling)
@@ -313,6 +312,7 @@ class Head:
             reads,
             label=options.label,
             budget=MEMORY,
+            reader=f"the head {self.folder}",
             with_gold=options.with_gold,
             may_be_empty=True,
         )

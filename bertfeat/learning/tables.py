@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.corpus import Corpus, Document, Failure
-from bertfeat.errors import HeadError, UsageError, did_you_mean, parameter
+from bertfeat.errors import HeadError, UsageError, did_you_mean, parameter, shorten
 from bertfeat.features import (
     DocumentPieces,
     FeatureSet,
@@ -20,6 +20,7 @@ from bertfeat.features import (
 from bertfeat.io import quote_names
 from bertfeat.learning.example_store import describe_source
 from bertfeat.learning.tag_files import TaggedText
+from bertfeat.recipe import Pooling
 from bertfeat.tokens import ranges
 from bertfeat.words import CharSpans, locate_words, split_words
 
@@ -34,10 +35,20 @@ TextRow = tuple[str, str, str | None]
 
 
 class FeatureTable:
-    """The rows of a feature set; a second set with the same rows holds the second texts of pairs."""
+    """The rows of a feature set; a second set with the same rows holds the second texts of pairs.
 
-    def __init__(self, sets: Sequence[FeatureRows]) -> None:
+    Raises:
+        HeadError: ``reads`` are words, and the set keeps the vectors of some of them only.
+    """
+
+    def __init__(self, sets: Sequence[FeatureRows], reads: Pooling | None = None) -> None:
         self._sets = sets
+        if reads is Pooling.WORD and isinstance(sets[0], FeatureSet) and (only := sets[0].header.settings.only):
+            raise HeadError(
+                f"it holds the vectors of some words only ({shorten(', '.join(only))}), and a tagger reads all",
+                where=describe_source(sets[0]),
+                remedy=f"extract it again without {parameter('only')}",
+            )
         self.where = describe_source(sets[0])
         self.kept = tuple(column.name for column in sets[0].kept)
         self.has_tags = "tags" in sets[0].names

@@ -41,7 +41,6 @@ from .queries import (
     QueryEncoder as QueryEncoder,
     check_same_model as check_same_model,
     open_query_encoder as open_query_encoder,
-    query_text as query_text,
     query_texts as query_texts,
     query_vectors as query_vectors,
     read_queries as read_queries,

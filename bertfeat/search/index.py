@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from bertfeat.arguments import checked, checked_methods
+from bertfeat.arguments import checked, checked_methods, require_text
 from bertfeat.corpus import Value
 from bertfeat.display import Cells, displayed, html_facts
 from bertfeat.errors import IndexFolderError
@@ -22,7 +22,6 @@ from bertfeat.search.queries import (
     check_same_model,
     embed_queries,
     open_query_encoder,
-    query_text,
     query_texts,
     query_vectors,
 )
@@ -192,7 +191,7 @@ class Index:
             UsageError: a query that does not fit the index, ``k`` below 1, or a condition that cannot be read.
             IndexFolderError: the model is not the one that the index was made with; or the tokens are not available.
         """
-        (answer,) = self.search_batch([query_text(query)], k, where=where, exact=exact, rerank=rerank)
+        (answer,) = self.search_batch([require_text(query, "the query")], k, where=where, exact=exact, rerank=rerank)
         return answer
 
     def search_batch(

@@ -12,6 +12,7 @@ from typing import BinaryIO, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bertfeat.arguments import require_text
 from bertfeat.corpus import BadLine, encoding_by_mark, read_lines
 from bertfeat.errors import (
     BertfeatError,
@@ -32,35 +33,18 @@ _LONGEST_LINE = 1 << 24  # bytes
 _MARKED = re.compile(r"\*(\S(?:[^*]*\S)?)\*")
 
 
-def query_text(query: object, what: str = "the query") -> str:
-    """Check that a query is a text that a model can read, and return it; ``what`` is its name in errors.
-
-    Raises:
-        UsageError: it is not a text, is blank, or cannot be encoded as UTF-8.
-    """
-    if not isinstance(query, str):
-        raise WrongTypeError(f"{what} is no text, but {type(query).__name__}")
-    if not query.strip():
-        raise UsageError(f"{what} is empty")
-    try:
-        query.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{what} holds bytes that are no UTF-8 text: {shorten(query)!r}") from None
-    return str(query)
-
-
 def query_texts(queries: Iterable[str]) -> list[str]:
-    """Check that queries are a sequence of texts, and return them as a list; see :func:`query_text`.
+    """Check that queries are a sequence of texts, and return them as a list.
 
     Raises:
-        UsageError: they are not.
+        UsageError: they are not, or one is blank or cannot be encoded as UTF-8.
     """
     unfit = isinstance(queries, str | bytes | Mapping | Set) or not isinstance(queries, Iterable)
     if unfit or getattr(queries, "ndim", 1) != 1:
         raise WrongTypeError(
             f"search_batch() takes a list of texts, not {type(queries).__name__}; search() takes one text"
         )
-    return [query_text(query, f"query {number}") for number, query in enumerate(queries)]
+    return [require_text(query, f"query {number}") for number, query in enumerate(queries)]
 
 
 def query_vectors(vectors: ArrayLike, width: int, *, first: int = 0) -> NDArray[np.float32]:

@@ -24,7 +24,7 @@ from bertfeat.progress import ProgressOption, StepProgress, telling
 from bertfeat.search import Interval as Interval  # exported from here
 from bertfeat.study.change_sample import EqualSample, WordReader, WordSample
 from bertfeat.study.settings import ChangeMeasure, ChangeSettings
-from bertfeat.usages import Usage, cluster_labels, find_usage_column
+from bertfeat.usages import Usage, cluster_labels, find_usage_column, word_query
 from bertfeat.where import Slice, cut_slices
 
 
@@ -110,7 +110,10 @@ def measure_change(
     slices = cut_slices(features, by, settings.slices)
     reader = WordReader(features, column, slices, by, settings)
     names = reader.frequent_words() if words is None else list(dict.fromkeys(words))
-    samples = reader.sample_vocabulary(names) if words is None else map(reader.sample_word, names)
+    if words is None:
+        samples = reader.sample_vocabulary(names)
+    else:
+        samples = map(reader.sample_word, [word_query(features, word) for word in names])
     results = []
     with telling(progress) as tell:
         for number, sample in enumerate(samples, 1):

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from bertfeat.features import FeatureSet, ReadableColumn
 from bertfeat.study.settings import ChangeSettings
-from bertfeat.usages import Match, Site, Usage, fold_case, parse_word, scan_features
+from bertfeat.usages import Site, Usage, scan_features
 from bertfeat.where import Slice, slice_number
+from bertfeat.words import Match, WordQuery, fold_case
 
 MEMORY = 2**30
 """Bytes that samples of the vocabulary take at once; for more words the feature set is read again."""
 
-_EVERY_WORD = parse_word("every", Match.ANY)
+_EVERY_WORD = WordQuery.parse("every", Match.ANY)
 _CHARACTER = 4  # bytes of a character at most
 _USAGE = 1000  # bytes of a usage without its context and vector, about
 
@@ -88,10 +89,10 @@ class WordReader:
     by: str  # the kept column
     settings: ChangeSettings
 
-    def sample_word(self, word: str) -> WordSample:
+    def sample_word(self, query: WordQuery) -> WordSample:
         """Draw the usages of one word; the vectors are read only where it occurs."""
-        sample = self._begin(word)
-        for group in scan_features(self.features, parse_word(word), self.column, vectors=True):
+        sample = self._begin(query.word)
+        for group in scan_features(self.features, query, self.column, vectors=True):
             for site, unit in zip(group.sites, group.matrix, strict=True):
                 sample.add(site, unit)
         return sample

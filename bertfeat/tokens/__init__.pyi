@@ -4,6 +4,7 @@ from .batches import (
     cut_batches as cut_batches,
     groups_in_batch as groups_in_batch,
     split_groups as split_groups,
+    windows_of_groups as windows_of_groups,
 )
 from .layout import (
     Layout as Layout,

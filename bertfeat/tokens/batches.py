@@ -1,6 +1,6 @@
 """Windows → batches of similar length within a token budget, and the token groups of each batch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,13 +56,17 @@ class BatchGroups:
     targets: Int64s  # [S] result row of each segment
 
 
-def cut_batches(layout: Layout, budget: int, *, padded: bool, most: int | None = None) -> Iterator[TokenBatch]:
+def cut_batches(
+    layout: Layout, budget: int, *, padded: bool, most: int | None = None, windows: Int64s | None = None
+) -> Iterator[TokenBatch]:
     """Cut the windows, longest first, into batches of at most ``budget`` tokens, but at least one window.
 
     With ``padded`` every window of a batch counts as long as its longest; ``most`` limits the windows of a batch.
+    ``windows`` are the numbers of those to take; None means all.
     """
     lengths = np.diff(layout.window_offsets)
-    order = np.argsort(-lengths, kind="stable")
+    taken = np.arange(len(lengths)) if windows is None else windows
+    order = taken[np.argsort(-lengths[taken], kind="stable")]
     begin, cost = 0, 0
     for at, length in enumerate(lengths[order].tolist()):
         cost += int(lengths[order[begin]]) if padded else length
@@ -78,6 +82,14 @@ def _token_batch(layout: Layout, windows: Int64s) -> TokenBatch:
     lengths = layout.window_offsets[windows + 1] - starts
     positions = ranges(starts, lengths)
     return TokenBatch(windows, layout.ids[positions], layout.types[positions], lengths)
+
+
+def windows_of_groups(groups: Iterable[TokenGroups], layout: Layout) -> Int64s:
+    """The numbers of the windows that have a token in one of the groups."""
+    read = np.zeros(len(layout.window_offsets) - 1, bool)
+    for each in groups:
+        read |= np.diff(np.searchsorted(each.tokens, layout.window_offsets.astype(each.tokens.dtype))) > 0
+    return np.flatnonzero(read)
 
 
 def split_groups(groups: TokenGroups, layout: Layout) -> tuple[TokenGroups, TokenGroups]:

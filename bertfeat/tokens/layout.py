@@ -16,7 +16,7 @@ from bertfeat.tokens.long_texts import split_texts
 from bertfeat.tokens.sequences import NO_TOKENS, Subword, TokenSequence, TokenSettings, build_sequences, too_long_reason
 from bertfeat.tokens.tokenizer import Tokenizer
 from bertfeat.tokens.windows import LongTextPolicy, TextWindow, cut_windows
-from bertfeat.words import CharSpans, align_words, locate_words, split_words
+from bertfeat.words import CharSpans, WordList, align_words, locate_words, split_words
 
 Int64s = NDArray[np.int64]
 _Int32s = NDArray[np.int32]  # positions of tokens: half the memory of int64, and a part has fewer than 2³¹
@@ -61,6 +61,7 @@ class TokenSpans:
     end: NDArray[np.int32]  # [n]
     segment: NDArray[np.int8]  # [n] 0 first text, 1 second
     aligned: NDArray[np.bool_] | None = None  # [n] words: whether the word has pieces and all of them were read
+    places: NDArray[np.int32] | None = None  # [n] of chosen words: their numbers among all words of their text
 
     def __len__(self) -> int:
         return len(self.start)
@@ -94,7 +95,7 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
     windows = _WindowLayout(flat)
     eligible = ~flat.special | settings.special_tokens
     pooled, stored = eligible & flat.counted, eligible & flat.own
-    words = _WordLayout(documents, sequences, flat, settings.subword) if settings.with_words else None
+    words = _WordLayout(documents, sequences, flat, settings) if settings.with_words else None
     embedded = np.flatnonzero(flat.lengths)  # the documents that are not rejected
     ends = (
         TokenGroups(windows.place(at[embedded]), embedded.astype(np.int32), len(documents))
@@ -348,15 +349,21 @@ class _WordLayout:
     """The words of all documents and the tokens that give their vectors."""
 
     def __init__(
-        self, documents: Sequence[Document], sequences: Sequence[TokenSequence], flat: _FlatTokens, subword: Subword
+        self,
+        documents: Sequence[Document],
+        sequences: Sequence[TokenSequence],
+        flat: _FlatTokens,
+        settings: TokenSettings,
     ) -> None:
-        by_document = [_words_of(document, sequence) for document, sequence in zip(documents, sequences, strict=True)]
+        pairs = zip(documents, sequences, strict=True)
+        by_document = [_words_of(document, sequence, settings.only) for document, sequence in pairs]
         counts = np.array([sum(len(text.spans) for text in texts) for texts in by_document], np.int64)
         texts = [text for texts in by_document for text in texts]
         shift = np.repeat(flat.offsets[:-1], counts)
         first = _concatenate([text.first for text in texts], np.int64) + shift
         stop = _concatenate([text.stop for text in texts], np.int64) + shift
         aligned = _concatenate([text.aligned for text in texts], np.bool_)
+        places = [text.places for text in texts if text.places is not None]
         self.spans = TokenSpans(
             offsets=np.concatenate([[0], np.cumsum(counts)]),
             strings=[string for text in texts for string in text.strings],
@@ -364,19 +371,20 @@ class _WordLayout:
             end=_concatenate([text.spans.end for text in texts], np.int32),
             segment=np.repeat(np.array([t.segment for t in texts], np.int8), [len(t.spans) for t in texts]),
             aligned=aligned,
+            places=None if settings.only is None else _concatenate(places, np.int32),
         )
         at = np.flatnonzero(aligned)
-        if subword is Subword.MEAN:
+        if settings.subword is Subword.MEAN:
             self.tokens: Int64s = ranges(first[at], stop[at] - first[at])
             self.targets: _Int32s = np.repeat(at.astype(np.int32), stop[at] - first[at])
         else:
-            self.tokens = first[at] if subword is Subword.FIRST else stop[at] - 1
+            self.tokens = first[at] if settings.subword is Subword.FIRST else stop[at] - 1
             self.targets = at.astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
 class _AlignedWords:
-    """The words of one text of a document, and the tokens of each: from ``first`` up to ``stop``, in the document."""
+    """The words of one text of a document that get vectors, with their tokens: from ``first`` up to ``stop`` in it."""
 
     strings: Sequence[str]
     spans: CharSpans
@@ -384,9 +392,10 @@ class _AlignedWords:
     first: Int64s
     stop: Int64s
     aligned: NDArray[np.bool_]
+    places: NDArray[np.int32] | None = None  # of chosen words: their numbers among all words of the text
 
 
-def _words_of(document: Document, sequence: TokenSequence) -> list[_AlignedWords]:
+def _words_of(document: Document, sequence: TokenSequence, only: WordList | None) -> list[_AlignedWords]:
     if sequence.rejected:
         return []
     result, at = [], 0
@@ -395,14 +404,13 @@ def _words_of(document: Document, sequence: TokenSequence) -> list[_AlignedWords
         at += len(sequence.chunks[2 * segment].ids)  # the special tokens before this text: every other chunk is a text
         own_words = document.words if segment == 0 else None
         spans = locate_words(own_words) if own_words is not None else split_words(text)
-        strings = (
-            own_words
-            if own_words is not None
-            else [text[s:e] for s, e in zip(spans.start.tolist(), spans.end.tolist(), strict=True)]
-        )
+        places = None if only is None else only.places(text, spans)
+        if places is not None:
+            spans = CharSpans(spans.start[places], spans.end[places])
+        strings = [text[s:e] for s, e in zip(spans.start.tolist(), spans.end.tolist(), strict=True)]
         first, stop = align_words(spans, sequence.texts[segment])
         start, end = sequence.read[segment]
         aligned = (stop > first) & (first >= start) & (stop <= end)
-        result.append(_AlignedWords(strings, spans, segment, first - start + at, stop - start + at, aligned))
+        result.append(_AlignedWords(strings, spans, segment, first - start + at, stop - start + at, aligned, places))
         at += end - start
     return result

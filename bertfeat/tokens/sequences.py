@@ -13,7 +13,7 @@ from bertfeat.errors import shell_spelling
 from bertfeat.tokens.long_texts import split_texts
 from bertfeat.tokens.tokenizer import Template, TextPieces, Tokenizer
 from bertfeat.tokens.windows import LongTextPolicy, TextWindow, cut_left_windows, cut_windows, fit_context
-from bertfeat.words import CharSpans, align_words, locate_words, split_words
+from bertfeat.words import CharSpans, WordList, align_words, locate_words, split_words
 
 NO_TOKENS = "it has no tokens, and the model's tokenizer sets none around texts"
 
@@ -37,6 +37,7 @@ class TokenSettings:
     subword: Subword = Subword.FIRST
     with_tokens: bool = False
     with_words: bool = False
+    only: WordList | None = None  # the words that get vectors; None: all
     left_words: int | None = None  # words before a word that its vector may know of; None: the whole window
 
 

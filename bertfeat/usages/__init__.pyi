@@ -1,5 +1,8 @@
-from .match import Match as Match, fold_case as fold_case, parse_word as parse_word
-from .query import find_usage_column as find_usage_column, parse_condition_on as parse_condition_on
+from .query import (
+    find_usage_column as find_usage_column,
+    parse_condition_on as parse_condition_on,
+    word_query as word_query,
+)
 from .results import (
     Sense as Sense,
     Senses as Senses,

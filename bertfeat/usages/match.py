@@ -1,59 +1,17 @@
-"""The words of a text that match the searched word, and the stored vectors that belong to each of them.
+"""The occurrences of a searched word in a text, and the stored vectors that belong to each of them.
 
 Shapes: n words of a text, p vectors of a document.
 """
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import UsageError
 from bertfeat.features import DocumentPieces
 from bertfeat.recipe import Unit
-from bertfeat.search import query_text
-
-
-class Match(StrEnum):
-    """The rule by which words of a text match the searched word."""
-
-    EXACT = "exact"  # the word itself
-    PREFIX = "prefix"  # every word that begins with it: 은행 finds 은행에서
-    ANY = "any"  # every word
-
-
-@dataclass(frozen=True, slots=True)
-class WordQuery:
-    """The word that is searched, in the form that is compared."""
-
-    word: str  # as it was given
-    key: str  # the word without case; several words have one space between them
-    needle: str  # the longest part of the key without white space; a text that lacks it has no match
-    match: Match
-
-    def may_occur_in(self, text: str) -> bool:
-        """Whether the words of a text must be compared at all."""
-        return self.match is Match.ANY or self.needle in fold_case(text)
-
-    def find(self, text: str, start: list[int], end: list[int]) -> list[tuple[int, int]]:
-        """The ranges of words that match, mostly one word each; ``start`` and ``end`` are the offsets of all words."""
-        if self.match is Match.ANY:
-            return [(at, at + 1) for at, span in enumerate(zip(start, end, strict=True)) if is_word(text[slice(*span)])]
-        ranges = ((at, self._matching_words(text, start[at], end[at:])) for at in range(len(start)))
-        return [(at, at + count) for at, count in ranges if count]
-
-    def _matching_words(self, text: str, start: int, ends: list[int]) -> int:
-        """Count the words from ``start`` on that make up the query; 0 if they do not."""
-        for count, end in enumerate(ends, 1):
-            key = fold_case(text[start:end])
-            if key == self.key or (self.match is Match.PREFIX and key.startswith(self.key)):
-                return count
-            if not key or not self.key.startswith(key):
-                return 0
-        return 0
+from bertfeat.words import CharSpans, WordQuery, align_words, split_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,33 +39,6 @@ class _TextWords:
     start: list[int]  # [n]
     end: list[int]  # [n]
     vectors: list[tuple[int, ...]]  # [n] numbers of the vectors of each word
-
-
-def parse_word(word: str, match: Match | str = Match.EXACT) -> WordQuery:
-    """Prepare a word for the search.
-
-    Raises:
-        UsageError: there is no word, or no such way to match.
-    """
-    word = query_text(word, "the word to look for")
-    try:
-        match = Match(match)
-    except ValueError as error:
-        raise UsageError(f"match {match!r} is unknown", remedy=f"there are: {', '.join(Match)}") from error
-    key = fold_case(word)
-    return WordQuery(word, key, max(key.split(), key=len), match)
-
-
-def fold_case(text: str) -> str:
-    """A text in the form that is compared: without case, composed (NFC), each run of white space as one space."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
-    return " ".join(text.lower().split())
-
-
-def is_word(text: str) -> bool:
-    """Whether a text contains a letter or digit, so that it is not only punctuation."""
-    return any(character.isalnum() for character in text)
 
 
 def find_occurrences(
@@ -159,8 +90,6 @@ def _stored_words(pieces: DocumentPieces, inside: NDArray[np.intp]) -> _TextWord
 
 def _words_of_tokens(text: str, pieces: DocumentPieces, inside: NDArray[np.intp], subword: str) -> _TextWords:
     """The words of a text, aligned with its tokens."""
-    from bertfeat.words import CharSpans, align_words, split_words  # here, because a word set needs no tokenizers
-
     words = split_words(text)
     first, stop = align_words(words, CharSpans(pieces.start[inside], pieces.end[inside]))
     numbers = inside.tolist()

@@ -11,14 +11,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.arguments import require_text
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter, shorten
 from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ReadableColumn, unit_vectors
 from bertfeat.io import Address
 from bertfeat.recipe import FeatureColumn, Pooling, TaskName, Unit
-from bertfeat.search import QueryEncoder, check_same_model, query_text, unmark_words
-from bertfeat.usages.match import Match, Occurrence, WordQuery, combine_vectors, find_occurrences, fold_case, parse_word
+from bertfeat.search import QueryEncoder, check_same_model, unmark_words
+from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
 from bertfeat.usages.scan import ScannedGroup, scan_features, subword_rule
 from bertfeat.where import Condition
+from bertfeat.words import Match, WordList, WordQuery, fold_case
 
 _DOCUMENT_POOLINGS = [pooling.value for pooling in Pooling if pooling.per_document]
 _PIECE_POOLINGS = [pooling for pooling in Pooling if not pooling.per_document]
@@ -90,7 +92,7 @@ def open_usage_search(
     """Check the arguments of :func:`bertfeat.find_usages`, and embed the word in the sentence ``like``."""
     if not isinstance(features, FeatureSet):
         features = FeatureSet(features)
-    query, like = parse_word(word, match), None if like is None else query_text(like, parameter("like"))
+    query, like = word_query(features, word, match), None if like is None else require_text(like, parameter("like"))
     if query.match is Match.ANY and like is None:
         raise UsageError(
             f"{parameter('match', 'any')} compares every word",
@@ -107,6 +109,22 @@ def open_usage_search(
         check_same_model(features.folder, recorded, encoder, FeatureSetError, rebuild="extract the features again")
     vector = embed_word(query, like, encoder, readable, features.header.settings)
     return UsageSearch(features, query, like, readable, condition, vector)
+
+
+def word_query(features: FeatureSet, word: str, match: Match | str = Match.EXACT) -> WordQuery:
+    """Prepare a word for a search in a feature set.
+
+    Raises:
+        UsageError: there is no word, or no such way to match; or the set keeps the vectors of other words only.
+    """
+    query, kept = WordQuery.parse(word, match), features.header.settings.only
+    if kept and not WordList(kept).covers(query):
+        raise UsageError(
+            f"{shorten(word)!r} is not among the words that the set keeps: {shorten(', '.join(kept))}",
+            where=features.folder,
+            remedy=f"extract the corpus again with {parameter('only', word)} or without {parameter('only')}",
+        )
+    return query
 
 
 def check_numbers(k: int, context: int) -> None:
@@ -197,7 +215,7 @@ def _find_in_sentence(
 ) -> Occurrence:
     pieces = document.words if unit is Unit.WORD else document.tokens
     ways = (query.match,) if query.match is not Match.ANY else (Match.EXACT, Match.PREFIX)
-    queries = [parse_word(text[slice(*mark)])] if mark else [parse_word(query.word, way) for way in ways]
+    queries = [WordQuery.parse(text[slice(*mark)])] if mark else [WordQuery.parse(query.word, way) for way in ways]
     for one in queries:
         for occurrence in find_occurrences(one, [text], pieces, unit, subword) if pieces else ():
             if mark is None or mark == (occurrence.start, occurrence.end):

@@ -21,9 +21,10 @@ from bertfeat.features import (
     stored_matrices,
     unit_vectors,
 )
-from bertfeat.usages.match import VectorPicks, WordQuery, combine_vectors, find_occurrences
+from bertfeat.usages.match import VectorPicks, combine_vectors, find_occurrences
 from bertfeat.usages.results import Site
 from bertfeat.where import Condition, Slice, slice_number
+from bertfeat.words import WordQuery
 
 _WHOLE_GROUP = 1 << 40  # a batch size that no row group reaches, so that each batch is a whole row group
 _NO_VECTORS = np.empty((0, 0), np.float32)

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.arguments import checked
+from bertfeat.arguments import checked, require_text
 from bertfeat.errors import IndexFolderError, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
-from bertfeat.search import Hit, Index, QueryEncoder, query_text
-from bertfeat.usages.match import Match, is_word, parse_word
+from bertfeat.search import Hit, Index, QueryEncoder
 from bertfeat.usages.query import check_numbers, embed_word, open_usage_search, parse_condition_on
 from bertfeat.usages.results import CONTEXT, Site, SlicedUsages, SliceUsages, Usage, Usages
 from bertfeat.usages.scan import ScanCounts, ScannedGroup
 from bertfeat.where import cut_slices
+from bertfeat.words import Match, WordQuery, is_word
 
 
 @checked
@@ -185,7 +185,7 @@ def find_usages_in_index(
         UsageError: the word is not in the sentence, ``k`` is below 1, or a condition cannot be read.
     """
     check_numbers(k, context)
-    query, like = parse_word(word, Match.ANY), query_text(like, parameter("like"))
+    query, like = WordQuery.parse(word, Match.ANY), require_text(like, parameter("like"))
     if not isinstance(index, Index):
         index = Index(index, model=model, device=device, encoder=encoder)
     settings, folder = index.settings, index.vectors.folder

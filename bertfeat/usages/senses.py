@@ -14,11 +14,11 @@ from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, needed_library, parameter
 from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import Address
-from bertfeat.usages.match import Match, parse_word
-from bertfeat.usages.query import check_numbers, find_usage_column, parse_condition_on
+from bertfeat.usages.query import check_numbers, find_usage_column, parse_condition_on, word_query
 from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
 from bertfeat.usages.scan import ScanCounts, ScannedGroup, scan_features
 from bertfeat.where import cut_slices, slice_number
+from bertfeat.words import Match
 
 MOST = 10_000
 """The most usages that are grouped; of more, a random sample is taken, always the same one."""
@@ -57,7 +57,7 @@ def find_senses(
     """
     if not isinstance(features, FeatureSet):
         features = FeatureSet(features)
-    query = parse_word(word, match)
+    query = word_query(features, word, match)
     if query.match is Match.ANY:
         raise UsageError(
             f"senses are those of one word, and {parameter('match', 'any')} takes every word",

@@ -105,8 +105,11 @@ def test_values_of_an_option_are_no_inputs() -> None:
     assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
 
 
-def test_a_star_is_no_prefix() -> None:
-    assert "for words that begin so: ban --match prefix" in run("usages words ban*").stderr
+def test_a_star_finds_words_that_begin_so() -> None:
+    assert run("usages words ban*").stdout == run("usages words ban --match prefix").stdout.replace("ban:", "ban*:")
+    assert "'banx' does not stand in the" in (told := run("usages words banx").stderr)
+    assert "; banx* also finds words that begin so" in told
+    assert "also finds" not in run("usages words banx*").stderr
 
 
 def test_a_map_says_what_it_can_take() -> None:

@@ -30,7 +30,8 @@ from bertfeat.search import (
 from bertfeat.speed import measure_speed
 from bertfeat.study import ChangeMeasure, ChangeSettings, ComparisonSettings
 from bertfeat.tokens import LongTextPolicy, Subword
-from bertfeat.usages import Match, find_senses, find_usages, find_usages_by
+from bertfeat.usages import find_senses, find_usages, find_usages_by
+from bertfeat.words import Match
 from tests.support.commands import find_command
 
 # command → where the library keeps the defaults of its options

@@ -21,6 +21,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / f"v{FORMAT_VERSION}"
 WRITTEN = (
     '{"batch_tokens":8192,"context":null,"document_context":false,"dtype":"float32","keep":["year:int64"],'
     '"layers":["concat4_mean=concat:3+4+5+6"],"long":"window","max_length":512,"model":"f0f0","numerics":2,'
+    '"only":[],'
     '"part_rows":16384,"plan":1,"precision":"fp32","prompt":"","quantization":null,"special_tokens":true,'
     '"subword":null,"text":true}'
 )

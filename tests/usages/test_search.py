@@ -18,8 +18,7 @@ from bertfeat.extraction import Extractor
 from bertfeat.features import FeatureSet
 from bertfeat.search import build_index
 from bertfeat.usages import Usage, find_senses, find_usages, find_usages_in_index
-from bertfeat.usages.match import fold_case, is_word, parse_word
-from bertfeat.words import split_words
+from bertfeat.words import WordQuery, fold_case, is_word, split_words
 from tests.support.tiny_models import Tiny
 
 TEXTS = (
@@ -132,7 +131,7 @@ def extract(tiny: Callable[[str], Tiny], tmp_path: Path, monkeypatch: pytest.Mon
 def test_words_that_match(word: str, match: str, text: str, found: list[str]) -> None:
     spans = split_words(text)
     start, end = spans.start.tolist(), spans.end.tolist()
-    looked_for = parse_word(word, match)
+    looked_for = WordQuery.parse(word, match)
     assert looked_for.may_occur_in(text)
     ranges = looked_for.find(text, start, end)
     assert [text[start[first] : end[stop - 1]] for first, stop in ranges] == found
@@ -151,10 +150,10 @@ def test_matches_are_those_of_all_ranges_of_words(text: str, word: str) -> None:
         for stop in range(first + 1, len(start) + 1)
         if same(text[start[first] : end[stop - 1]]) == same(word)
     ]
-    assert parse_word(word).find(text, start, end) == every
+    assert WordQuery.parse(word).find(text, start, end) == every
     assert fold_case(word) == same(word)
     if every:
-        assert parse_word(word).may_occur_in(text)
+        assert WordQuery.parse(word).may_occur_in(text)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +161,7 @@ def test_matches_are_those_of_all_ranges_of_words(text: str, word: str) -> None:
 )
 def test_nothing_to_look_for(word: str, match: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
-        parse_word(word, match)
+        WordQuery.parse(word, match)
 
 
 # ── in the order of the corpus ──────────────────────────────────────────────────────────────────────────────

@@ -117,7 +117,7 @@ def plan_tokens(source: FeatureSource, name: str, dtype: TokenDtype) -> FeatureC
     if not source.per_document:
         raise UsageError(f"{source.column.name} is of tokens or words itself, so no others are kept beside it")
     first = source.sets[0]
-    found = find_token_column(first.columns, first.header.model.num_layers, name, source.column.recipe)
+    found = find_token_column(first, name, source.column.recipe)
     column = FeatureColumn(found.recipe, found.pooling, found.width, dtype)
     check_token_sets(source.sets, column, first.header.model, first.header.settings)
     return column

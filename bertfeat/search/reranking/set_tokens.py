@@ -3,7 +3,7 @@
 Shapes: D documents, N tokens of all of them, n tokens of one document, W values in a vector.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ from bertfeat.features import (
     unit_vectors,
 )
 from bertfeat.io import as_location
-from bertfeat.recipe import FeatureColumn, Pooling, Recipe
+from bertfeat.recipe import Pooling, Recipe
 from bertfeat.search.building.feature_source import describe_source_set, find_incomparability
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.reranking.kept_tokens import TokenCounts, no_strings_error
@@ -61,10 +61,7 @@ class FeatureSetTokens:
         self._index = index
         self._sets = [_unchanged_source(index, number) for number in range(len(index.settings.sources))]
         settings = index.settings
-        found = [
-            find_token_column(features.columns, settings.model.num_layers, column, settings.column.recipe)
-            for features in self._sets
-        ]
+        found = [find_token_column(features, column, settings.column.recipe) for features in self._sets]
         for features, theirs in zip(self._sets, found, strict=True):
             problem = find_incomparability(settings.model, settings.extraction, found[0], features.header, theirs)
             if problem:
@@ -152,11 +149,16 @@ def has_strings(features: FeatureSet, pooling: Pooling) -> bool:
     return f"{pooling}s" in features.names
 
 
-def find_token_column(
-    stored: Sequence[FeatureColumn], num_layers: int, name: str | None, recipe: Recipe
-) -> ReadableColumn:
+def find_token_column(features: FeatureSet, name: str | None, recipe: Recipe) -> ReadableColumn:
     """The token or word column with a name or recipe; without a name that of ``recipe``, else the only one there is."""
-    pieces = [column for column in stored if not column.pooling.per_document]
+    stored, num_layers, only = features.columns, features.header.model.num_layers, features.header.settings.only
+    complete = (Pooling.TOKEN,) if only else (Pooling.TOKEN, Pooling.WORD)
+    pieces = [column for column in stored if column.pooling in complete]
+    if not pieces and only:
+        raise NotDerivableError(
+            f"{features.folder} keeps the vectors of some words only, and maxsim compares all",
+            remedy=f"extract with {parameter('pooling', 'mean,token')}, or without {parameter('only')}",
+        )
     if not pieces:
         raise NotDerivableError(
             f"there is one vector a document only ({column_names(stored)}), and maxsim compares tokens",

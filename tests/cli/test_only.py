@@ -1,0 +1,60 @@
+"""Chosen words from the shell: an option, a file with a word a line, or both."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bertfeat.cli import main
+from bertfeat.features import FeatureSet
+from tests.support.runs import text_file
+from tests.support.tiny_models import TEXTS, Tiny
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text_file(tmp_path / "a.txt", TEXTS)
+
+
+def extract(tiny: Tiny, *arguments: str) -> Result:
+    line = ["extract", "a.txt", "-o", "a.features", "--model", str(tiny.folder), "--pooling", "word", *arguments]
+    return CliRunner().invoke(main, line)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_words_of_an_option_and_of_a_file(bert: Tiny, encoding: str) -> None:
+    Path("words.txt").write_bytes("Water*\n\n  은행*\r\nbank\n".encode(encoding))
+    result = extract(bert, "--only", "don't,BANK", "--only-words", "words.txt")
+    assert result.exit_code == 0, result.stderr
+    assert FeatureSet("a.features").header.settings.only == ("bank", "don't", "water*", "은행*")
+    Path("more.txt").write_text("don't\n은행*")
+    again = extract(bert, "--only", "bank,water*", "--only-words", "more.txt")
+    assert "nothing to do, all of it was there" in again.output
+    other = extract(bert, "--only", "bank")
+    assert (other.exit_code, "  only: ['bank', " in other.stderr) == (1, True), other.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "--only-words words.txt has no words"),
+        (b"\n \n", "--only-words words.txt has no words"),
+        (b"bank\n\xff\xfe\xfa\n", "words.txt, line 2: "),
+        (b"bank\n*\n", "an asterisk alone chooses every word"),
+    ],
+)
+def test_files_without_words(bert: Tiny, content: bytes, told: str) -> None:
+    Path("words.txt").write_bytes(content)
+    result = extract(bert, "--only-words", "words.txt")
+    assert (result.exit_code in (1, 2), told in result.stderr) == (True, True), result.stderr
+    assert not Path("a.features").exists()
+    assert extract(bert, "--only-words", "nowhere.txt").exit_code == 2
+    assert extract(bert, "--only-words", ".").exit_code == 2
+
+
+def test_words_that_do_not_occur(bert: Tiny) -> None:
+    result = extract(bert, "--only", "nowhere")
+    assert result.exit_code == 0
+    assert "no word of the corpus is among those of --only, so that no vector is stored" in result.stderr
+    assert "no word" not in extract(bert, "--only", "bank", "--overwrite").stderr
