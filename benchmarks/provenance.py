@@ -33,6 +33,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "change": ("study", "usages"),
     "compiled": _ENCODING,
     "families": _ENCODING,
+    "chosen_words": _STORING,
     "small_sets": (*_STORING, "learning", "search", "usages"),
     "families-backends": _ENCODING,
     "families-backends-esm2": _ENCODING,

@@ -30,6 +30,7 @@ TABLES = (
     ("docs/search.md", "What whitening gains"),
     ("docs/models.md", "Speed"),
     ("docs/sizes.md", "Measured"),
+    ("docs/sizes.md", "Chosen words"),
 )
 """The pages, and their sections, whose tables quote results."""
 CORPORA = ("sentences", "paragraphs", "mix")
@@ -122,6 +123,12 @@ def small_set(way: str) -> list[float]:
     senses, usages = (found["usages"][task][0] for task in ("senses", "usages"))
     size = found["size"]
     return [size["bytes_per_word"], size["least_cosine"], senses, usages, 100 * found["tags"][0], found["maxsim"]]
+
+
+def chosen_words(way: str) -> list[float]:
+    """Megabytes, bytes a word of the corpus, times the text's bytes, and seconds of words that are stored so."""
+    found = result("chosen_words")["ways"][way]
+    return [found["bytes"] / 1e6, found["bytes_per_word"], found["times_the_text"], found["seconds"]]
 
 
 def head_scores(name: str, row: str) -> list[float]:
@@ -324,6 +331,10 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
             "float16, the default": small_set("float16"),
             "`--dtype int8`": small_set("int8"),
         },
+    ),
+    (
+        "chosen_words",
+        {f"vectors of {name}": chosen_words(name) for name in ("every word", "24 words", "one word")},
     ),
     ("families-esm2", {"ESM-2 35M": family("ESM-2 35M", "families-esm2")}),
     (

@@ -51,6 +51,7 @@ TOYS: dict[str, Toy | str] = {
     "attention": Toy("--repeats 1", {"TOKENS": 512, "LENGTHS": (8, 512)}),
     "block": Toy("--repeats 1"),
     "change": Toy("--data {data} --work {work}", {"PLANTED": 1, "USAGES": 24, "OFTEN": (60, 10_000)}),
+    "chosen_words": Toy("--data {data} --work {work} --paragraphs 8 --repeats 1"),
     "compiled": "torch.compile takes minutes for each way and corpus",
     "concat4": Toy("--data {data} --tokens 100 --repeats 1"),
     "concurrent_updates": Toy("--cases index,extract --pairs 1 --kills 1 --work {work}"),
