@@ -15,6 +15,7 @@ from bertfeat.features import FeatureSet
 from bertfeat.learning import HeadSettings, Task, parse_input
 from bertfeat.learning.examples import HeadExamples, open_examples
 from bertfeat.learning.inputs import extraction_of
+from bertfeat.learning.kinds import PairForm
 from bertfeat.learning.record import HeadInput
 from bertfeat.learning.tasks import TASKS, task_of
 from bertfeat.recipe import Pooling
@@ -34,7 +35,8 @@ def opened(
 
 def read_of(sets: list[FeatureSet], layers: str, pooling: Pooling) -> HeadInput:
     layer_input, model = parse_input(layers, 5), sets[0].header.model
-    return HeadInput(model, extraction_of(sets[0], pooling), pooling, layer_input, None)
+    form = PairForm.APART if len(sets) == 2 else PairForm.TOGETHER if "pair" in sets[0].names else None
+    return HeadInput(model, extraction_of(sets[0], pooling), pooling, layer_input, form)
 
 
 def learned(examples: HeadExamples, kind: str = "classify") -> Task:
