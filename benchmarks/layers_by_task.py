@@ -110,7 +110,7 @@ def over_seeds(values: Sequence[float]) -> Interval:
 # ── words in context ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def extract_usages(run: Run, **storing: str) -> FeatureSet:
+def extract_usages(run: Run, *, width: int | None = None, **storing: str) -> FeatureSet:
     """Features of the paragraphs of labeled usages, those of a word one after the other."""
     labels, work = read_labels(run.labels), run.work
     drawn = draw_candidates(run.data, {place.word for place in labels})
@@ -120,7 +120,7 @@ def extract_usages(run: Run, **storing: str) -> FeatureSet:
                 file.write(json.dumps({"text": text, "word": place.word, "sense": sense}) + "\n")
     extractor = Extractor(**{"layers": "concat=0..6", **storing}, pooling="word")
     settings = CorpusSettings(keep=("word", "sense"))
-    extractor.extract(work / "senses.jsonl", work / "senses.features", corpus_settings=settings)
+    extractor.extract(work / "senses.jsonl", work / "senses.features", corpus_settings=settings, width=width)
     return FeatureSet(work / "senses.features")
 
 

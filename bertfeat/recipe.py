@@ -6,7 +6,7 @@ Layer ``0`` is the embedding output and ``1..L`` the outputs of the transformer 
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -150,6 +150,18 @@ class Recipe:
         return hidden_size * (len(self.layers) if self.operation is Operation.CONCAT else 1)
 
 
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """Orthonormal directions by which the vectors of a column are stored: the first principal components of a sample.
+
+    They are those of the vectors as they are, not of their differences from a mean, so that zero vectors stay zero.
+    """
+
+    width: int  # number of directions
+    kept: float  # share of the squared lengths of the sample that lies in these directions: 0 to 1
+    values: bytes = field(repr=False)  # [width of the column, width] float16, row by row, little-endian
+
+
 @checked
 @dataclass(frozen=True, slots=True)
 class FeatureColumn:
@@ -157,8 +169,9 @@ class FeatureColumn:
 
     recipe: Recipe
     pooling: Pooling
-    width: int
-    dtype: VectorDtype
+    width: int  # of a vector; with a basis fewer values are stored
+    dtype: VectorDtype  # of the stored values
+    basis: Basis | None = None  # None: the vectors themselves are stored
 
     @property
     def name(self) -> str:

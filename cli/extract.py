@@ -112,6 +112,8 @@ def command(
         console.say(f"the finished parts stay in {folder}; the same command goes on from there")
         raise
     _print_extraction(report, console)
+    if run.width is not None or run.basis is not None:
+        _say_kept(report.folder, console)
     if features.only and not report.counts.words:
         console.warn("no word of the corpus is among those of --only, so that no vector is stored")
     if note := kernels_note():
@@ -133,7 +135,7 @@ def _estimate_corpus(
         extractor,
         sources,
         corpus_settings=reading,
-        keep_text=run.keep_text,
+        options=run,
         workers=ways.worker_count,
         share_cores=ways.engine is None,
     )
@@ -172,6 +174,15 @@ def _print_extraction(report: "ExtractionReport", console: Console) -> None:
         console.say(note)
     rates = {"tokens_per_second": report.tokens_per_second, "padding_share": report.padding_share}
     console.result({**fields_of(report), **rates}, [escape_controls(_run_summary(report)).replace("\n", "\\n")])
+
+
+def _say_kept(folder: "Location", console: Console) -> None:
+    from bertfeat.features import FeatureSet
+
+    for column in FeatureSet(folder, allow_unfinished=True).columns:
+        if column.basis is not None:
+            kept = f"{column.basis.kept:.1%} of the squared lengths of a sample"
+            console.say(f"{column.name} is stored by {column.basis.width} components, which keep {kept}")
 
 
 def _run_summary(report: "ExtractionReport") -> str:

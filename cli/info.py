@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bertfeat.features import Counts, ShardRecord
     from bertfeat.io import Location, ResultKind
     from bertfeat.learning import HeadRecord
+    from bertfeat.recipe import FeatureColumn
 
 
 @click.command(cls=Command, name="info")
@@ -170,7 +171,15 @@ def _describe_features(folder: "Location") -> _Description:
         "counts": counts,
         "model": model,
         "columns": [
-            {"name": c.name, "width": c.width, "dtype": c.dtype, "layers": c.recipe.layers} for c in features.columns
+            {
+                "name": c.name,
+                "width": c.width,
+                "dtype": c.dtype,
+                "layers": c.recipe.layers,
+                "components": c.basis and c.basis.width,
+                "kept": c.basis and c.basis.kept,
+            }
+            for c in features.columns
         ],
         "kept": features.kept,
         "settings": settings,
@@ -180,7 +189,8 @@ def _describe_features(folder: "Location") -> _Description:
     }
     unfinished = "" if at_work is None else f" (not finished: {at_work.summary})"
     columns = [
-        f"{c.name}  {c.width} × {c.dtype}  layers {', '.join(map(str, c.recipe.layers))}" for c in features.columns
+        f"{c.name}  {c.width} × {c.dtype}  layers {', '.join(map(str, c.recipe.layers))}{_basis_note(c)}"
+        for c in features.columns
     ]
     rows = [
         ("feature set", f"{folder}{unfinished}"),
@@ -248,6 +258,11 @@ def _describe_table7(folder: Path) -> _Description:
         ("runs", "\n".join(runs) or "none yet"),
     ]
     return _Description({"kind": "table7", "finished": finished, "runs": runs}, rows)
+
+
+def _basis_note(column: "FeatureColumn") -> str:
+    basis = column.basis
+    return "" if basis is None else f", by {basis.width} components that keep {basis.kept:.1%}"
 
 
 def _kept_column_lines(columns: Iterable["KeptColumn"]) -> str | None:

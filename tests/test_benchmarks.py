@@ -90,7 +90,7 @@ TOYS: dict[str, Toy | str] = {
     ),
     "shapes": Toy("--data {data} --repeats 1", {"SHAPES": {"bert-base": TINY_SHAPE}}),
     "small_sets": Toy(
-        "--data {data} --work {work} --senses {data}/senses.csv --seeds 1", {"WAYS": {"int8": {"dtype": "int8"}}}
+        "--data {data} --work {work} --senses {data}/senses.csv --seeds 1", {"WAYS": {"int8, width 3": ["int8", 3]}}
     ),
     "storing": Toy("--data {data} --documents 40 --repeats 1"),
     "table7": Toy(

@@ -60,6 +60,7 @@ class Join(Sharing):
     """
 
     several_writers = True
+    is_alone = False
 
     @checked
     def __init__(self, lease: float | None = None) -> None:

@@ -37,6 +37,8 @@ class Shard(Sharing):
     where parts begin, but computes only its own parts. All have the same settings; each has a folder of its own.
     """
 
+    is_alone = False
+
     @checked
     def __init__(self, index: int, count: int) -> None:
         _check_shard(index, count)

@@ -1,6 +1,6 @@
 """The embedder: a model with the layers and poolings to compute, which turns rows of a corpus into features."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -246,9 +246,15 @@ class Embedder:
     def variant(self, columns: Sequence[FeatureColumn], token_settings: TokenSettings) -> Self:
         """An embedder of the same weights, for other columns or another reading of the texts."""
         self.tokenizer, self.encoder  # noqa: B018  # loaded here, once for all variants
+        other = self.with_bases(columns)
+        other.token_settings = token_settings
+        return other
+
+    def with_bases(self, columns: Iterable[FeatureColumn]) -> Self:
+        """The embedder of the same columns with the bases by which they are stored."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.columns, other.token_settings = tuple(columns), token_settings
+        other.columns = tuple(columns)
         return other
 
     def of_columns(self, columns: Sequence[FeatureColumn]) -> Self:

@@ -1,17 +1,20 @@
 """An estimate of an extraction: rows, tokens, bytes on disk, seconds."""
 
-import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.corpus import BlankLine, Corpus, CorpusSettings, Document, Failure, check_readable
 from bertfeat.display import displayed
+from bertfeat.extraction.bases import check_width, take_bases
 from bertfeat.extraction.cores import held_to_threads, threads_in_use
 from bertfeat.extraction.embedder import Embedder
+from bertfeat.extraction.run_options import ExtractionOptions
+from bertfeat.extraction.sample import Reservoir
 from bertfeat.extraction.source import CorpusSource, open_files
-from bertfeat.features import vector_bytes
-from bertfeat.recipe import Unit
+from bertfeat.features import FeatureSet, vector_bytes
+from bertfeat.io import as_location
+from bertfeat.recipe import Basis, Unit
 
 SAMPLE = 2000
 _TIMED_TOKENS = 65_536  # about the tokens that the timing runs through the model, after a warm-up
@@ -42,38 +45,50 @@ def estimate_extraction(
     corpus: CorpusSource,
     *,
     corpus_settings: CorpusSettings | None = None,
-    keep_text: bool = True,
+    options: ExtractionOptions | None = None,
     workers: int = 1,
     share_cores: bool = True,
 ) -> Estimate:
     """Estimate what :meth:`bertfeat.Extractor.extract` would read, compute and write; nothing is written.
 
     The rows of the corpus are counted, a random sample of 2,000 documents is tokenized, and the model is timed on some
-    of them. Of several ``workers`` one is timed, with its share of the cores if they ``share_cores``, and all are
-    assumed to be as fast.
+    of them. ``options`` are those of the run. Of several ``workers`` one is timed, with its share of the cores if they
+    ``share_cores``, and all are assumed to be as fast.
 
     Raises:
         CorpusError: the corpus cannot be read.
         UsageError: it is standard input, which can be read only once; or there are no workers.
     """
     require_at_least(1, workers=workers)
+    options = options or ExtractionOptions()
+    embedder = _with_planned_bases(embedder, options)
     opened = open_files(corpus, corpus_settings or CorpusSettings(), reader="an estimate")
     with held_to_threads(max(1, threads_in_use() // workers) if share_cores else threads_in_use()):
-        return _estimate(embedder, opened, keep_text, workers)
+        return _estimate(embedder, opened, options.keep_text, workers)
+
+
+def _with_planned_bases(embedder: Embedder, options: ExtractionOptions) -> Embedder:
+    """The embedder of columns that are stored as a run would store them, without bases that it would have to learn."""
+    if options.basis is not None:
+        return embedder.with_bases(take_bases(embedder, FeatureSet(as_location(options.basis)), options.width))
+    if options.width is None:
+        return embedder
+    check_width(embedder.columns, options.width)
+    return embedder.with_bases(
+        column if column.pooling.per_document else replace(column, basis=Basis(options.width, 1.0, b""))
+        for column in embedder.columns
+    )
 
 
 def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool, workers: int) -> Estimate:
     counts = {Document: 0, Failure: 0, BlankLine: 0}
-    characters, sample, draw = 0, list[Document](), random.Random(0)
+    characters, drawn = 0, Reservoir[Document](SAMPLE)
     for row in check_readable(corpus.rows(), corpus):
         counts[type(row)] += 1
         if isinstance(row, Document):
             characters += len(row.text) + len(row.pair or "")
-            at = draw.randrange(counts[Document])
-            if len(sample) < SAMPLE:
-                sample.append(row)
-            elif at < SAMPLE:
-                sample[at] = row
+            drawn.add(row)
+    sample = drawn.items
     if not sample:
         return Estimate(sum(counts.values()), 0, counts[Failure], counts[BlankLine], 0, 0, 0.0, 0.0, workers)
     tokenized = embedder.tokenize_rows(sample)

@@ -64,7 +64,7 @@ def find_overflows(
     """The documents whose features overflowed and must not be stored, each with a reason."""
     reasons: dict[int, str] = {}
     for column in columns:
-        matrix = computed.matrices[column.name]
+        matrix = _held_values(computed.matrices[column.name], column)
         if not matrix.size or torch.stack(torch.aminmax(torch.from_numpy(matrix))).isfinite().all():
             continue  # the usual case; with a NaN, both the least and the greatest value are NaN
         spans = _spans_of(tokenized, column.pooling.unit)
@@ -80,6 +80,15 @@ def find_overflows(
             what = "are no numbers (NaN)" if document in undefined else f"are beyond what {held} holds"
             reasons[document] = f"its {column.name} features {what}; {remedy}"
     return reasons
+
+
+def _held_values(matrix: NDArray[np.floating], column: FeatureColumn) -> NDArray[np.floating]:
+    """Values that are finite where what is stored is; a coordinate may be as great as the length of its vector."""
+    if column.basis is None or column.dtype != "float16":
+        return matrix
+    with np.errstate(over="ignore"):
+        lengths: NDArray[np.float16] = np.linalg.norm(matrix.astype(np.float32), axis=1, keepdims=True).astype("<f2")
+    return lengths
 
 
 def assemble_part(

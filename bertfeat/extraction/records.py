@@ -17,6 +17,7 @@ from bertfeat.features import (
     FeatureSettings,
     Manifest,
     ModelIdentity,
+    PartHeader,
     check_derived,
     describe_column,
     finished_parts,
@@ -104,11 +105,11 @@ def run_identity(settings: FeatureSettings, corpus: Corpus, corpus_settings: Cor
     return hashlib.sha256(canonical_json(said)).hexdigest()
 
 
-def recorded_settings(folder: Location) -> FeatureSettings | None:
-    """The settings of earlier runs, by the first sound part; None where there is none."""
+def recorded_header(folder: Location) -> PartHeader | None:
+    """The header of the first sound part of earlier runs; None where there is none."""
     for path in list_parts(folder):
         try:
-            return read_header(path).settings
+            return read_header(path)
         except DamagedError:
             continue
     return None

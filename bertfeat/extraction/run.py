@@ -15,6 +15,7 @@ from bertfeat.corpus import Corpus, CorpusSettings, Failure, FileCorpus, check_r
 from bertfeat.engine import Engine
 from bertfeat.errors import BertfeatError, CorpusError, RowFailedError, UsageError, parameter
 from bertfeat.extraction.agenda import Agenda, MadePart, PlannedAgenda, ScanningAgenda, tasks_of
+from bertfeat.extraction.bases import check_width, learn_bases, recorded_bases, take_bases
 from bertfeat.extraction.embedder import Embedder
 from bertfeat.extraction.plan import PartLimits, PlannedPart, begins_with, plan_parts, read_part
 from bertfeat.extraction.progress import ExtractionReport, OnProgress, RunProgress
@@ -24,7 +25,7 @@ from bertfeat.extraction.records import (
     finished_as,
     is_finished,
     record_settings,
-    recorded_settings,
+    recorded_header,
     refuse_changed_files,
     run_facts,
     run_identity,
@@ -37,6 +38,7 @@ from bertfeat.extraction.source import CorpusSource, is_of_files, open_run_sourc
 from bertfeat.extraction.worker import ExtractionJob, PartWorker
 from bertfeat.features import (
     FAILURES_NAME,
+    FeatureSet,
     FeatureSettings,
     Manifest,
     PartHeader,
@@ -44,7 +46,15 @@ from bertfeat.features import (
     refuse_foreign_parts,
     remove_leftovers,
 )
-from bertfeat.io import Address, FolderLock, Location, ResultKind, refuse_other_kind, releasing_if_failed
+from bertfeat.io import (
+    Address,
+    FolderLock,
+    Location,
+    ResultKind,
+    as_location,
+    refuse_other_kind,
+    releasing_if_failed,
+)
 
 _SILENT_SECONDS = 5.0  # of reading the corpus, before a message says so
 _log = logging.getLogger("bertfeat")
@@ -118,8 +128,9 @@ class ExtractionRun:
             remove_leftovers(self._folder)
         with open_run_source(self._source, self._folder, self._corpus_settings) as corpus:
             self._check_corpus(corpus)
-            recorded = recorded_settings(self._folder) if not self._options.overwrite else None
-            settings = self._settle(corpus, recorded or FeatureSettings())
+            recorded = recorded_header(self._folder) if not self._options.overwrite else None
+            self._choose_bases(corpus, recorded)
+            settings = self._settle(corpus, recorded.settings if recorded else FeatureSettings())
             identity = run_identity(settings, corpus, self._corpus_settings)
             # local parts are read against their checksums; object storage keeps what was written
             trusts_listing = isinstance(self._folder, Address) and not self._sharing.several_writers
@@ -161,6 +172,27 @@ class ExtractionRun:
             raise UsageError(
                 f"{other} and {parameter('document_context')} both stand before a text", remedy="give one of them"
             )
+
+    def _choose_bases(self, corpus: Corpus, recorded: PartHeader | None) -> None:
+        """Fix the bases of the columns: of another set, of earlier runs, or learned from a sample."""
+        embedder, width, basis = self._embedder, self._options.width, self._options.basis
+        if basis is not None:
+            columns = take_bases(embedder, FeatureSet(as_location(basis)), width)
+        elif width is None:
+            return
+        else:
+            check_width(embedder.columns, width)
+            if not self._sharing.is_alone:
+                raise UsageError(
+                    "runs that share a corpus do not learn components, which might differ",
+                    where=parameter("width", width),
+                    remedy=f"extract a part of the corpus first, and name that set with {parameter('basis')}",
+                )
+            if (known := recorded_bases(embedder.columns, recorded, width)) is not None:
+                columns = known
+            else:
+                columns = learn_bases(embedder, corpus, width)
+        self._embedder = embedder.with_bases(columns)
 
     def _settle(self, corpus: Corpus, recorded: FeatureSettings) -> FeatureSettings:
         """Fix the settings: those that are not given are taken from earlier runs."""

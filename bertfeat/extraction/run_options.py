@@ -11,7 +11,7 @@ PART_ROWS = 16_384  # most rows of a part, unless a run or its folder says other
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionOptions:
-    """Options of an extraction; only ``part_rows`` and ``keep_text`` decide what is written."""
+    """Options of an extraction; ``part_rows``, ``keep_text``, ``width`` and ``basis`` decide what is written."""
 
     overwrite: Annotated[
         bool,
@@ -37,6 +37,22 @@ class ExtractionOptions:
     keep_text: Annotated[
         bool, Option("Whether texts, tokens and words are stored beside the features.", default="they are")
     ] = True
+
+    width: Annotated[
+        int | None,
+        Option(
+            "Store vectors of tokens and words by their N principal components, learned from a sample of the corpus.",
+            default="all values",
+            least=1,
+        ),
+    ] = None
+    basis: Annotated[
+        str | None,
+        Option(
+            "Store them by the components of another feature set: for shards, or a head's other sets.",
+            metavar="FEATURES",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         check_bounds(self)

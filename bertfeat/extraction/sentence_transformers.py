@@ -172,6 +172,8 @@ class Extractor(Embedder):
         overwrite: bool = False,
         prune: bool = False,
         keep_text: bool = True,
+        width: int | None = None,
+        basis: str | Path | Address | None = None,
         progress: ProgressOption[Progress] = None,
         engine: Engine | None = None,
         sharing: Sharing | None = None,
@@ -181,9 +183,10 @@ class Extractor(Embedder):
         ``corpus`` is a corpus, a file, folder or pattern or several of them, or ``"-"`` for standard input. Rows that
         fail are listed in the set; ``strict`` stops at the first, ``max_failures`` once more rows than this failed.
         Finished parts whose rows the corpus no longer has are not removed unasked: ``prune`` removes them and keeps the
-        rest, ``overwrite`` starts again from nothing. ``engine`` and ``sharing``, of :mod:`bertfeat.distributed`, have
-        other processes and machines do the work, or a share of it. ``progress``: see
-        :data:`bertfeat.progress.ProgressOption`.
+        rest, ``overwrite`` starts again from nothing. ``width`` stores vectors of tokens and words by so many principal
+        components, learned from a sample of the corpus, or taken from the feature set ``basis``. ``engine`` and
+        ``sharing``, of :mod:`bertfeat.distributed`, have other processes and machines do the work, or a share of it.
+        ``progress``: see :data:`bertfeat.progress.ProgressOption`.
 
         Raises:
             CorpusError: the corpus cannot be read (:class:`WrongColumnsError`: its first rows all failed).
@@ -199,6 +202,8 @@ class Extractor(Embedder):
             overwrite=overwrite,
             prune=prune,
             keep_text=keep_text,
+            width=width,
+            basis=None if basis is None else str(basis),
         )
         reading = corpus_settings or CorpusSettings()
         with telling(progress) as tell:

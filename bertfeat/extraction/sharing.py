@@ -82,6 +82,7 @@ class Sharing:
     """The way in which a run shares its work: here not at all; subclasses share it."""
 
     several_writers = False  # whether other processes write parts into the same folder
+    is_alone = True  # whether no other run makes parts of the same set
 
     def hold(self, folder: Location) -> AbstractContextManager[FolderLock | None]:
         """Lock the folder against other runs.

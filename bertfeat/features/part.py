@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import Failure
 from bertfeat.errors import DamagedError, FeatureSetError, parameter
+from bertfeat.features.cells import directions
 from bertfeat.features.schema import PartContent, content_table, row_bytes
 from bertfeat.features.sealed_file import (
     EMPTY_SEAL,
@@ -151,6 +152,11 @@ def _header_problems(header: PartHeader) -> Iterator[str]:
             yield f"{column.name!r} of {column.width} values from a model of {layers}"
         if column.dtype not in (("float32",) if pooling.per_document else get_args(VectorDtype)):
             yield f"{column.name!r} of the type {shorten(column.dtype)}"
+        if (basis := column.basis) is not None:
+            if pooling.per_document or not 0 < basis.width < column.width:
+                yield f"{column.name!r} of {column.width} values in {basis.width} directions"
+            elif len(basis.values) != 2 * column.width * basis.width or not np.isfinite(directions(basis)).all():
+                yield f"the directions of {column.name!r} are not [{column.width}, {basis.width}] finite float16"
 
 
 # ── the file ────────────────────────────────────────────────────────────────────────────────────────────────

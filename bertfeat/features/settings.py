@@ -86,8 +86,14 @@ class FeatureSettings:
 
 
 def describe_column(column: FeatureColumn) -> str:
-    """A feature column as the settings name it: ``concat4_mean=concat:9+10+11+12``."""
-    return f"{column.name}={column.recipe.operation}:{'+'.join(map(str, column.recipe.layers))}"
+    """A feature column as the settings name it: ``concat4_mean=concat:9+10+11+12``.
+
+    One with a basis of 128 directions ends in ``@128:`` and the beginning of the sha256 of their values.
+    """
+    described = f"{column.name}={column.recipe.operation}:{'+'.join(map(str, column.recipe.layers))}"
+    if (basis := column.basis) is None:
+        return described
+    return f"{described}@{basis.width}:{hashlib.sha256(basis.values).hexdigest()[:16]}"
 
 
 def _show_value(value: object) -> str:

@@ -123,9 +123,9 @@ class Head:
         recipe = reads.layers.recipe
         width, dtype = recipe.width(reads.model.hidden_size), reads.extraction.dtype
         column = FeatureColumn(recipe, reads.pooling, width, "float32" if reads.pooling.per_document else dtype)
-        settings = reads.extraction.settings
+        settings, columns = reads.extraction.settings, reads.extraction.stored or (column,)
         return Extractor.from_record(
-            reads.model, settings, [column], name=self._model, device=self._device, where=self.folder
+            reads.model, settings, columns, name=self._model, device=self._device, where=self.folder
         )
 
     def predict(

@@ -154,6 +154,7 @@ class Extraction:
     dtype: VectorDtype
     special_tokens: bool
     context: str | None
+    stored: tuple[FeatureColumn, ...] = ()  # the columns that the input is read from, where these have bases
 
     @property
     def settings(self) -> FeatureSettings:
@@ -165,14 +166,18 @@ def extraction_of(features: FeatureSet, pooling: Pooling) -> Extraction:
     """The settings of a feature set that decide its features with that pooling."""
     recorded = features.header.settings.plain
     try:
-        values = {field.name: recorded[field.name] for field in fields(Extraction)}
-        extraction = from_plain(values, Extraction)
+        values = {field.name: recorded[field.name] for field in fields(Extraction) if field.name != "stored"}
+        extraction = replace(from_plain(values, Extraction), stored=_columns_with_bases(features, pooling))
         if pooling is Pooling.WORD and extraction.subword is None:
             raise JsonError("they lack subword")
         return extraction
     except JsonError as error:
         problem = f"its settings do not say how it was extracted ({error})"
         raise TrainingError(problem, where=features.folder, remedy="extract it again") from error
+
+
+def _columns_with_bases(features: FeatureSet, pooling: Pooling) -> tuple[FeatureColumn, ...]:
+    return tuple(column for column in features.columns if column.pooling is pooling and column.basis is not None)
 
 
 def count_failed_rows(sources: Mapping[str, object], sets: Mapping[str, tuple[FeatureSet, ...]]) -> int:
@@ -207,6 +212,11 @@ def check_same_features(
         )
         problem = f"{ours.folder} was extracted in another way than {what}: {listed}"
         raise TrainingError(problem, remedy="extract it again as that")
+    if _columns_with_bases(ours, pooling) != extraction.stored:
+        raise TrainingError(
+            f"the vectors of {ours.folder} are stored by other components than those of {what}",
+            remedy=f"extract it again with {parameter('basis')}, and name the set whose components it is to have",
+        )
     extraction_of(ours, pooling)  # refuses incomplete settings
 
 

@@ -324,6 +324,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "Extractor.similarity": lambda world: dict.fromkeys(("embeddings1", "embeddings2"), world.plain.matrix()),
     "Extractor.similarity_pairwise": lambda world: dict.fromkeys(("embeddings1", "embeddings2"), world.plain.matrix()),
     "Extractor.to": lambda world: {"device": "cpu"},
+    "Extractor.with_bases": lambda world: {"columns": world.extractor.columns},
     "Extractor.tokenize_rows": lambda world: {"rows": world.rows},
     "Extractor.variant": lambda world: {
         "columns": world.extractor.columns,
