@@ -1,6 +1,6 @@
 """The embedder: a model with the layers and poolings to compute, which turns rows of a corpus into features."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -250,7 +250,7 @@ class Embedder:
         other.token_settings = token_settings
         return other
 
-    def with_bases(self, columns: Iterable[FeatureColumn]) -> Self:
+    def with_bases(self, columns: Sequence[FeatureColumn]) -> Self:
         """The embedder of the same columns with the bases by which they are stored."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)

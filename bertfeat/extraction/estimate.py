@@ -74,9 +74,9 @@ def _with_planned_bases(embedder: Embedder, options: ExtractionOptions) -> Embed
     if options.width is None:
         return embedder
     check_width(embedder.columns, options.width)
+    planned = Basis(options.width, 1.0, b"")
     return embedder.with_bases(
-        column if column.pooling.per_document else replace(column, basis=Basis(options.width, 1.0, b""))
-        for column in embedder.columns
+        [column if column.pooling.per_document else replace(column, basis=planned) for column in embedder.columns]
     )
 
 
