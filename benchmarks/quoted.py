@@ -118,11 +118,12 @@ def family_backends(name: str, results: str = "families-backends") -> list[float
 
 
 def small_set(way: str) -> list[float]:
-    """Bytes and least cosine of words that are stored so, and what tasks score with them."""
-    found = result("small_sets")["ways"][way]
-    senses, usages = (found["usages"][task][0] for task in ("senses", "usages"))
-    size = found["size"]
-    return [size["bytes_per_word"], size["least_cosine"], senses, usages, 100 * found["tags"][0], found["maxsim"]]
+    """Bytes and cosines of words that are stored so, and what tasks score with them."""
+    found = {task: told["found"] for task, told in result("small_sets")[way].items()}
+    cosines = [found["size"][name] for name in ("mean_cosine", "least_cosine") if name in found["size"]]
+    tags = [100 * found["tags"][0]] if "tags" in found else []
+    tasks = [found["usages"]["senses"][0], found["usages"]["usages"][0], *tags, found["maxsim"]]
+    return [found["size"]["bytes_per_word"], *cosines, *tasks]
 
 
 def chosen_words(way: str) -> list[float]:
@@ -330,6 +331,7 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
             "`--dtype float32`": small_set("float32"),
             "float16, the default": small_set("float16"),
             "`--dtype int8`": small_set("int8"),
+            **{f"`--dtype int8 --width {width}`": small_set(f"int8, width {width}") for width in (256, 128, 64)},
         },
     ),
     (

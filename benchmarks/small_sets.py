@@ -1,6 +1,6 @@
 """What do smaller vectors of tokens and words cost in each task, and how many bytes do they save?
 
-    python benchmarks/small_sets.py --data DATA [--work DIR]
+    python benchmarks/small_sets.py --data DATA [--work DIR] [--ways "float16;int8"] [--tasks size,usages]
 
 DATA holds novels/, cranfield/ and wikigold/. Each way of storing is measured on the same texts:
 
@@ -58,15 +58,19 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("build/small_sets"))
     parser.add_argument("--senses", type=Path, default=LABELS, help="another table of labeled usages")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of a tagger")
+    parser.add_argument("--ways", default=";".join(WAYS), help="those that are measured anew, with semicolons between")
+    parser.add_argument("--tasks", default=",".join(TASKS))
     options = parser.parse_args()
-    found: dict[str, Any] = {"machine": machine("faiss-cpu", "scikit-learn"), "ways": {}}
-    for name, stored in WAYS.items():
-        way = Way(*stored)
+    for name in options.ways.split(";"):
         work = options.work / name
         work.mkdir(parents=True, exist_ok=True)
-        found["ways"][name] = {task: measure(options, work, way) for task, measure in TASKS.items()}
-        print(name, json.dumps(found["ways"][name], indent=1), flush=True)
-        RESULT.write_text(json.dumps(found, indent=1) + "\n")
+        for task in options.tasks.split(","):
+            before = machine("faiss-cpu", "scikit-learn")
+            value = TASKS[task](options, work, Way(*WAYS[name]))
+            found = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+            found.setdefault(name, {})[task] = {"machine": before, "found": value}
+            print(name, task, json.dumps(value), flush=True)
+            RESULT.write_text(json.dumps({way: found[way] for way in WAYS if way in found}, indent=1) + "\n")
 
 
 def measure_size(options: argparse.Namespace, work: Path, way: Way) -> dict[str, float]:

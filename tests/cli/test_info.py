@@ -36,7 +36,14 @@ def test_feature_set(tmp_path: Path) -> None:
     assert (value["kind"], value["finished"]) == ("features", True)
     assert (value["documents"], value["failed"], value["blank"], value["parts"]) == (15, 1, 2, 3)
     assert value["bytes"] == sum(path.stat().st_size for path in tmp_path.glob("*/part-*.parquet"))
-    assert {"name": "concat4_mean", "width": 32, "dtype": "float32", "layers": [1, 2, 3, 4]} in value["columns"]
+    assert {
+        "name": "concat4_mean",
+        "width": 32,
+        "dtype": "float32",
+        "layers": [1, 2, 3, 4],
+        "components": None,
+        "kept": None,
+    } in value["columns"]
     assert [column["name"] for column in value["kept"]] == ["year", "title", "score", "good.or.bad"]
     assert value["model"]["name"] == "toy/model"
 
