@@ -6,7 +6,7 @@ from typing import Literal
 
 from bertfeat.corpus import CorpusSettings
 from bertfeat.display import Cells, displayed
-from bertfeat.features import ModelIdentity
+from bertfeat.features import ModelIdentity, describe_column
 from bertfeat.io import FileDigest, to_plain
 from bertfeat.learning.inputs import Extraction, LayerInput, parse_input
 from bertfeat.learning.kinds import HeadKind, PairForm
@@ -152,7 +152,10 @@ def head_identity(
         "layers": reads.layers.spec,
         "pooling": str(reads.pooling),
         "pairs": reads.pairs and str(reads.pairs),
-        "extraction": to_plain(reads.extraction),
+        "extraction": {
+            **to_plain(reads.extraction),
+            "stored": [describe_column(column) for column in reads.extraction.stored],
+        },
         "training": to_plain(training),
         "data": dict(data),
     }
