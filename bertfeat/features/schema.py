@@ -4,7 +4,7 @@ Shapes: D documents of the part; N tokens or words of all its documents, flat; W
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -92,13 +92,15 @@ def content_table(content: PartContent, columns: Sequence[FeatureColumn]) -> pa.
 
 
 def row_bytes(content: PartContent, columns: Sequence[FeatureColumn]) -> NDArray[np.int64]:
-    """The approximate number of bytes of each document, ``[D]``."""
+    """The approximate number of bytes of each document, ``[D]``; with a basis those of its vectors as they are read."""
     # an allowance of 64 bytes for the other columns of a document, and of 16 for those of a token or word
     fixed = 64 + sum(4 * column.width for column in columns if column.pooling.per_document)
     sizes = np.full(len(content.rows), fixed, np.int64)
     for pieces in (content.tokens, content.words):
         if pieces is not None:
-            piece_bytes = 16 + sum(vector_bytes(column) for column in columns if column.name in pieces.matrices)
+            piece_bytes = 16 + sum(
+                vector_bytes(replace(column, basis=None)) for column in columns if column.name in pieces.matrices
+            )
             sizes += np.diff(pieces.offsets) * piece_bytes
     for texts in (content.texts, content.pairs):
         if texts is not None:

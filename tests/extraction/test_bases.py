@@ -1,10 +1,12 @@
 """Vectors by their principal components: NumPy's own decomposition of the same vectors, and what is read of them."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
@@ -87,10 +89,6 @@ def test_layers_are_derived_as_from_whole_vectors(bert: Tiny, corpus: Path, tmp_
 
 def test_parts_describe_themselves(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
     """Another reader: the JSON of the footer, and NumPy."""
-    import base64
-
-    import pyarrow.parquet as pq
-
     extractor(bert, dtype="float16").extract(corpus, tmp_path / "short", width=WIDTH)
     features = FeatureSet(tmp_path / "short")
     path = tmp_path / "short" / "part-00000.parquet"
@@ -101,6 +99,20 @@ def test_parts_describe_themselves(bert: Tiny, corpus: Path, tmp_path: Path) -> 
     for cell, document in zip(table["last_word"].to_pylist(), features, strict=True):
         stored = np.frombuffer(cell, "<f2").reshape(-1, WIDTH).astype(np.float32)
         np.testing.assert_allclose(stored @ basis.T.astype(np.float32), document.matrix("last_word"), atol=1e-6)
+
+
+def test_row_groups_are_as_small_as_those_of_whole_vectors(
+    bert: Tiny, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader holds the vectors of a row group, however few values are stored of them."""
+    monkeypatch.setattr("bertfeat.features.part.ROW_GROUP_BYTES", 4000)
+    groups = []
+    for name, width in (("whole", None), ("short", WIDTH)):
+        extractor(bert).extract(corpus, tmp_path / name, width=width)
+        metadata = pq.read_metadata(tmp_path / name / "part-00000.parquet")
+        groups.append([metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)])
+    assert groups[0] == groups[1]
+    assert len(groups[0]) > 5
 
 
 def test_a_run_resumes_and_others_take_its_basis(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
