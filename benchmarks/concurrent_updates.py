@@ -374,7 +374,7 @@ class RunCase:
             (shutil.copytree if path.is_dir() else shutil.copy2)(path, target / name)
 
 
-ONE_THREAD = "tests.tagging.test_interruption:one_thread"
+ONE_THREAD = "tests.learning.tags.test_interruption:one_thread"
 _TINY = ("--model", "model", "--device", "cpu", "--precision", "fp32", "--quiet")
 _SETS = ("--train", "train.conll", "--dev", "dev.conll", "--hidden", "4", "--epochs", "2", *_TINY)
 _RUNS: Mapping[str, tuple[Sequence[str], str]] = {

@@ -25,7 +25,7 @@ from _duel import Way, distinct_lines, duel, ratio
 from _machine import machine
 from _models import BERT_BASE, BERT_LARGE, MINILM, TINY, random_model
 
-SHAPES = {"bert-base": BERT_BASE, "bert-large": BERT_LARGE, "minilm": MINILM, "tiny": TINY}
+SHAPES = {"bert-base": BERT_BASE, "bert-large": BERT_LARGE, "minilm": MINILM, "tiny": TINY | {"num_hidden_layers": 4}}
 ROWS = 65_536
 LENGTH = 512
 OURS = "ours"

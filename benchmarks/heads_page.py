@@ -46,9 +46,11 @@ from sklearn.preprocessing import StandardScaler
 from bertfeat import CorpusSettings, Extractor, FeatureSet, Head, HeadSettings, train_head
 from bertfeat.learning import HeadPrediction, HeadReport, parse_input, score_answers, score_multi_labels, score_numbers
 from bertfeat.learning.examples import HeadExamples, open_examples
-from bertfeat.learning.record import Outputs
+from bertfeat.learning.inputs import extraction_of
+from bertfeat.learning.kinds import PairForm
+from bertfeat.learning.record import HeadInput
 from bertfeat.learning.tables import ANSWERS
-from bertfeat.learning.task import Guess, PassageSpans, Threshold, own_scores
+from bertfeat.learning.task import Guess, PassageSpans, Threshold
 from bertfeat.learning.tasks.answers import Answers
 from bertfeat.recipe import Pooling
 
@@ -284,16 +286,15 @@ def span_credits(rows: Sequence[HeadPrediction]) -> NDArray[np.float64]:
 
 def span_page(sets: Mapping[str, FeatureSet]) -> dict[str, Any]:
     """What is best on the development set of the regressions of tokens that the page tries."""
-    layers = parse_input("concat4", sets["train"].header.model.num_layers)
-    opened = {
-        name: open_examples(ANSWER_TASK, [features], layers, Pooling.TOKEN, budget=1 << 40)
-        for name, features in sets.items()
-    }
+    model, extraction = sets["train"].header.model, extraction_of(sets["train"], Pooling.TOKEN)
+    layers = parse_input("concat4", model.num_layers)
+    reads = HeadInput(model, extraction, Pooling.TOKEN, layers, PairForm.TOGETHER)
+    opened = {name: open_examples(ANSWER_TASK, [features], reads, budget=1 << 40) for name, features in sets.items()}
     made, train = {name: token_vectors(examples) for name, examples in opened.items()}, opened["train"]
     tokens = train.layout.tokens
     assert tokens is not None
     allowed, places = np.flatnonzero(tokens.allowed), np.zeros((2, len(made["train"])), np.int8)
-    spans = train.make_targets(Outputs()) + tokens.offsets[:-1, None]
+    spans = ANSWER_TASK.make_targets(train.known) + tokens.offsets[:-1, None]
     places[0, spans[:, 0]] = places[1, spans[:, 1]] = 1
     best: dict[str, Any] = {"dev": -1.0}
     found: list[float] = []
@@ -309,13 +310,12 @@ def span_page(sets: Mapping[str, FeatureSet]) -> dict[str, Any]:
                 name: ANSWER_TASK.guesses(
                     np.stack([each.decision_function(vectors) for each in learned], 1).astype(np.float32),
                     opened[name].store.offsets,
-                    Outputs(),
                     PassageSpans(opened[name].layout.tokens, HeadSettings().max_answer),
                 )
                 for name, vectors in scaled.items()
             }
             dev_examples = opened["dev"]
-            _, threshold = own_scores(ANSWER_TASK, dev_examples.gold, guesses["dev"], Outputs(), dev_examples.passages)
+            _, threshold = ANSWER_TASK.best_scores(dev_examples.gold, guesses["dev"], dev_examples.passages)
             dev, test = (credit_spans(opened[name], guesses[name], threshold) for name in ("dev", "test"))
             found.append(float(test.mean()))
             if dev.mean() > best["dev"]:
