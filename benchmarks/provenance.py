@@ -56,6 +56,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "int8_quality": _ENCODING,
     "kill_and_resume": ("extraction", "features", "io"),
     "layers_by_task": ("usages", "study", "search", *_LEARNING),
+    "lookups": ("features", "usages"),
     "lstm": _LEARNING,
     "page_million": ("server",),
     "plan_size": ("corpus", "extraction"),

@@ -154,25 +154,26 @@ class WordList:
         return cls(tuple(sorted({query.key + beginnings[query.match] for query in queries})))
 
     @cached_property
-    def _queries(self) -> tuple[WordQuery, ...]:
+    def queries(self) -> tuple[WordQuery, ...]:
+        """A query for each entry."""
         return tuple(map(WordQuery.parse, self.entries))
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        return frozenset(query.key for query in self._queries if query.match is Match.EXACT)
+        return frozenset(query.key for query in self.queries if query.match is Match.EXACT)
 
     @cached_property
     def _beginnings(self) -> tuple[str, ...]:
-        return tuple(query.key for query in self._queries if query.match is Match.PREFIX)
+        return tuple(query.key for query in self.queries if query.match is Match.PREFIX)
 
     @cached_property
     def _phrases(self) -> tuple[WordQuery, ...]:
-        return tuple(query for query in self._queries if count_words(query.key) > 1)
+        return tuple(query for query in self.queries if count_words(query.key) > 1)
 
     def places(self, text: str, spans: CharSpans) -> NDArray[np.int32]:
         """The numbers of the chosen words among the words of a text, which lie at ``spans``; ascending."""
         start, end = spans.start.tolist(), spans.end.tolist()
-        folded = [_fold_word(text[begin:stop]) for begin, stop in zip(start, end, strict=True)]
+        folded = [fold_word(text[begin:stop]) for begin, stop in zip(start, end, strict=True)]
         chosen = {at for at, word in enumerate(folded) if word in self._words or word.startswith(self._beginnings)}
         for phrase in self._phrases:
             if phrase.may_occur_in(text):
@@ -196,7 +197,8 @@ def fold_case(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-_fold_word = lru_cache(1 << 16)(fold_case)
+fold_word = lru_cache(1 << 16)(fold_case)
+""":func:`fold_case` for words, which come again and again."""
 
 
 def is_word(text: str) -> bool:

@@ -14,7 +14,7 @@ from bertfeat.options import Option
 
 from .app import Command, option
 from .bundles import on_command_line, settings_options
-from .console import Console, fields_of
+from .console import Console, fields_of, progress_display
 from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options, recorded_device_option, recorded_model_option, width_option
 from .result_lines import (
@@ -31,7 +31,7 @@ from .terminal import cell_width, cut_end, has_color, pad, single_line, terminal
 if TYPE_CHECKING:
     from bertfeat.features import FeatureSet
     from bertfeat.io import Location
-    from bertfeat.usages import Senses, SlicedUsages, Usage, Usages
+    from bertfeat.usages import Senses, SlicedUsages, SliceUsages, Usage, Usages
 
 
 @dataclass(slots=True)
@@ -46,13 +46,20 @@ class UsageQuery:
         Literal["exact", "prefix", "any"],
         Option(
             "prefix: words that begin with WORD (은행 finds 은행에서); any: every word, compared with --like.",
-            basic=True,
         ),
     ] = "exact"
     k: Annotated[
         int | None,
         Option("Number of usages.", default="10, or 5 for each sense or slice", basic=True, least=1, most=10_000),
     ] = None
+    page: Annotated[
+        int | None, Option("Which page: 2 is the -k usages after the first ones.", default="1", least=1)
+    ] = None
+    sort: Annotated[
+        str | None,
+        Option("By the words on the left or right, or by a kept column.", metavar="left|right|COL", basic=True),
+    ] = None
+    sample: Annotated[int | None, Option("Take N usages at random, always the same ones.", metavar="N", least=1)] = None
     column: Annotated[
         str | None,
         Option(
@@ -147,14 +154,15 @@ def command(
     """Show a word in its contexts, from features with --pooling word or token; train* is all words that begin so.
 
     With --like the usages nearest in meaning come first; with --senses they are grouped; otherwise they are in the
-    order of the corpus. Stars mark which word of SENTENCE is meant, where that is not clear. Scores are cosines. With
-    --by each slice of a kept column has its usages, or each sense the number of its usages in every slice. With --match
-    any, FEATURES may be an index of words, which is faster. --json and --csv have all kept columns, unless --show names
-    some.
+    order of the corpus, or of --sort. Stars mark which word of SENTENCE is meant, where that is not clear. Scores are
+    cosines. With --by each slice of a kept column has its usages and their frequency, or each sense the number of its
+    usages in every slice. With --match any, FEATURES may be an index of words, which is faster. --json and --csv have
+    all kept columns, unless --show names some. The first look-up in FEATURES makes an index of their words.
 
     \b
     bertfeat usages corpus.features bank --like "He sat on the bank of the river."
     bertfeat usages corpus.features bank --like "I *banked* the money." -k 20 --show author,year
+    bertfeat usages corpus.features bank --sample 100 --sort right -k 50 --page 2
     bertfeat usages corpus.features "은행*" --senses 2 --where "year > 1900"
     bertfeat usages corpus.features cell --senses 3 --by year --slices 1839-1895,1896-1937 --plot cell.png
     """
@@ -173,18 +181,19 @@ def command(
 def _search_index(
     folder: "Location", word: str, query: UsageQuery, form: _UsageFormat, model: str | None, device: str | None
 ) -> None:
-    if query.match != "any" or query.like is None or query.column is not None or query.by is not None:
+    others = (query.column, query.by, query.sort, query.sample)
+    if query.match != "any" or query.like is None or any(option is not None for option in others):
         raise click.UsageError(
-            f"{folder} is an index, which answers only --match any with --like, by its own column without --column and "
-            f"without --by; give the features that it was made from"
+            f"{folder} is an index, which answers only --match any with --like, by its own column, without --column, "
+            f"--by, --sort and --sample; give the features that it was made from"
         )
     from bertfeat import Index
     from bertfeat.usages import find_usages_in_index
 
     index = Index(folder, model=model, device=device)
     form = form.with_columns(index.kept, lambda: unmet_in_index(index, query.where))
-    arguments = query.arguments("like", "k", "where", "one_per_document", "context")
-    _print_usages(find_usages_in_index(index, word, **arguments), form, query.match)
+    arguments = query.arguments("like", "k", "page", "where", "one_per_document", "context")
+    _print_usages(find_usages_in_index(index, word, **arguments), form, query)
 
 
 def _search_features(
@@ -195,12 +204,16 @@ def _search_features(
 
     features = FeatureSet(folder)
     form = _feature_format(features, form, query)
-    arguments = query.arguments("like", "match", "k", "column", "where", "one_per_document", "context")
+    arguments = query.arguments(*_LISTING, "like", "match", "k", "column", "where", "one_per_document", "context")
     if query.by is not None:
-        sliced = find_usages_by(features, word, query.by, query.slices, model=model, device=device, **arguments)
-        _print_sliced_usages(sliced, form, query.match)
+        with progress_display(form.console) as progress:
+            arguments |= {"model": model, "device": device, "progress": progress}
+            sliced = find_usages_by(features, word, query.by, query.slices, **arguments)
+        _print_sliced_usages(sliced, form, query)
         return
-    _print_usages(find_usages(features, word, model=model, device=device, **arguments), form, query.match)
+    with progress_display(form.console) as progress:
+        usages = find_usages(features, word, model=model, device=device, progress=progress, **arguments)
+    _print_usages(usages, form, query)
 
 
 def _group_features(folder: "Location", word: str, query: UsageQuery, form: _UsageFormat, plot: Path | None) -> None:
@@ -214,10 +227,11 @@ def _group_features(folder: "Location", word: str, query: UsageQuery, form: _Usa
     features = FeatureSet(folder)
     form = _feature_format(features, form, query)
     names = ("senses", "match", "k", "column", "where", "one_per_document", "context", "by", "slices")
-    senses = find_senses(features, word, **query.arguments(*names))
+    with progress_display(form.console) as progress:
+        senses = find_senses(features, word, progress=progress, **query.arguments(*names))
     if plot is not None:
         draw_senses(senses, plot)
-    _print_senses(senses, form, query.match)
+    _print_senses(senses, form, query)
 
 
 def _feature_format(features: "FeatureSet", form: _UsageFormat, query: UsageQuery) -> _UsageFormat:
@@ -236,6 +250,9 @@ def _check_usage_options(query: UsageQuery, as_csv: bool, plot: Path | None, con
         raise click.UsageError("--like orders usages and --senses groups them; give one of the two")
     if query.slices is not None and query.by is None:
         raise click.UsageError("--slices are slices of a kept column; name it with --by")
+    for name in _LISTING:
+        if query.senses is not None and getattr(query, name) is not None:
+            raise click.UsageError(f"--senses shows the most central usages of each group; leave out --{name}")
     if plot is not None and (query.senses is None or query.by is None):
         raise click.UsageError("--plot draws how --senses are shared out over the slices of --by; give both")
     if as_csv and console.as_json:
@@ -249,25 +266,31 @@ def _check_usage_options(query: UsageQuery, as_csv: bool, plot: Path | None, con
             )
 
 
-def _print_usages(result: "Usages", form: _UsageFormat, match: str) -> None:
+_LISTING = ("page", "sort", "sample")  # options of a list of usages
+
+
+def _print_usages(result: "Usages", form: _UsageFormat, query: UsageQuery) -> None:
     """Print usages, and their number on stderr."""
     if form.as_csv:
         _print_csv([("", "", usage) for usage in result.usages], form.names)
     else:
         value = {**fields_of(result), "usages": list(map(form.usage, result.usages))}
-        form.console.result(value, [*form.lines(result.usages)] or ["nothing found"])
+        form.console.result(value, [*form.lines(result.usages)] or ([] if result.found else ["nothing found"]))
     if not result.found:
-        _say_nothing_found(result, form, match)
+        _say_nothing_found(result, form, query)
         return
+    shown = f"{len(result.usages):,}"
+    if query.page is not None:
+        last = (query.page - 1) * (query.k or 10) + len(result.usages)
+        shown = f"{last - len(result.usages) + 1:,} to {last:,}" if result.usages else f"page {query.page:,} has none"
     form.console.say(
-        f"{result.word}: {len(result.usages):,} of {result.found:,} {_usage_noun(match)} in "
-        f"{pluralize(result.documents, 'document')}, "
-        f"{_order(result)} ({result.column})"
+        f"{result.word}: {shown} of {_found_count(result.found, query)}{_often(result)} in "
+        f"{pluralize(result.documents, 'document')}, {_order(result, query)} ({result.column})"
     )
     _warn_of_skipped(result.skipped, form.console)
 
 
-def _print_sliced_usages(result: "SlicedUsages", form: _UsageFormat, match: str) -> None:
+def _print_sliced_usages(result: "SlicedUsages", form: _UsageFormat, query: UsageQuery) -> None:
     """Print the usages of each slice, and their number on stderr."""
     if form.as_csv:
         _print_csv([("", one.slice.name, usage) for one in result.slices for usage in one.usages], form.names)
@@ -281,17 +304,17 @@ def _print_sliced_usages(result: "SlicedUsages", form: _UsageFormat, match: str)
         form.console.result({**fields_of(result), "slices": slices}, list(_slice_lines(result, form)))
     found = sum(one.found for one in result.slices)
     if not found:
-        _say_nothing_found(result, form, match)
+        _say_nothing_found(result, form, query)
         return
     form.console.say(
-        f"{result.word}: {found:,} {_usage_noun(match)} in {pluralize(result.documents, 'document')} by {result.by}, "
-        f"{_order(result)} ({result.column})"
+        f"{result.word}: {_found_count(found, query)} in {pluralize(result.documents, 'document')} by {result.by}, "
+        f"{_order(result, query)} ({result.column})"
     )
     _say_outside(result, form.console)
     _warn_of_skipped(sum(one.skipped for one in result.slices), form.console)
 
 
-def _print_senses(result: "Senses", form: _UsageFormat, match: str) -> None:
+def _print_senses(result: "Senses", form: _UsageFormat, query: UsageQuery) -> None:
     """Print senses with their most central usages, and their numbers on stderr."""
     if form.as_csv:
         numbered = [(str(number), usage) for number, sense in enumerate(result.senses, 1) for usage in sense.usages]
@@ -300,7 +323,7 @@ def _print_senses(result: "Senses", form: _UsageFormat, match: str) -> None:
         senses = [fields_of(sense) | {"usages": list(map(form.usage, sense.usages))} for sense in result.senses]
         form.console.result({**fields_of(result), "senses": senses}, [*_sense_lines(result, form)] or ["nothing found"])
     if not result.found:
-        _say_nothing_found(result, form, match)
+        _say_nothing_found(result, form, query)
         return
     form.console.say(
         f"{result.word}: {pluralize(result.found, 'usage')} in {pluralize(result.documents, 'document')} "
@@ -320,12 +343,25 @@ def _slice_of(result: "Senses", usage: "Usage") -> str:
     return "" if number is None else result.slices[number].name
 
 
-def _usage_noun(match: str) -> str:
-    return "words compared" if match == "any" else "usages"
+def _found_count(found: int, query: UsageQuery) -> str:
+    """The number of usages that were found, and of those that were drawn from them."""
+    count = f"{found:,} words compared" if query.match == "any" else f"{found:,} usages"
+    sampled = query.sample is not None and query.sample < found
+    return f"a sample of {query.sample:,} of {count}" if sampled else count
 
 
-def _order(result: "Usages | SlicedUsages") -> str:
-    return f"nearest to {result.like!r}" if result.like else "in the order of the corpus"
+def _often(result: "Usages | SliceUsages") -> str:
+    """The frequency of the usages, in parentheses."""
+    often = result.per_million
+    return "" if not often else f" ({often:,.{1 if often < 1000 else 0}f} per million words)"
+
+
+def _order(result: "Usages | SlicedUsages", query: UsageQuery) -> str:
+    if result.like:
+        return f"nearest to {result.like!r}"
+    if query.sort is None:
+        return "in the order of the corpus"
+    return f"sorted by {f'the words on the {query.sort}' if query.sort in ('left', 'right') else query.sort}"
 
 
 def _say_outside(result: "SlicedUsages | Senses", console: Console) -> None:
@@ -338,18 +374,19 @@ def _warn_of_skipped(skipped: int, console: Console) -> None:
         console.warn(f"{skipped:,} of them have no vector (cut off, or unknown to the model) and were skipped")
 
 
-def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: _UsageFormat, match: str) -> None:
+def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: _UsageFormat, query: UsageQuery) -> None:
     if not result.documents:
         form.console.say(form.unmet())
         return
-    begins = match == "exact" and not result.word.endswith("*")
+    begins = query.match == "exact" and not result.word.endswith("*")
     hint = f"; {result.word}* also finds words that begin so" if begins else ""
     form.console.say(f"{result.word!r} does not stand in the {pluralize(result.documents, 'document')}{hint}")
 
 
 def _slice_lines(result: "SlicedUsages", form: _UsageFormat) -> Iterator[str]:
     for number, one in enumerate(result.slices):
-        heading = f"{one.slice.name}: {pluralize(one.found, 'usage')} in {pluralize(one.slice.documents, 'document')}"
+        found = f"{pluralize(one.found, 'usage')}{_often(one)}"
+        heading = f"{one.slice.name}: {found} in {pluralize(one.slice.documents, 'document')}"
         if one.score is not None:
             heading += f", mean score {one.score:.3f}"
         yield from ([] if number == 0 else [""])

@@ -76,6 +76,7 @@ TOYS: dict[str, Toy | str] = {
         "--data {data} --work {work} --senses {data}/senses.csv --only senses,usages,search,likeness,labels",
         {"LAYERS": ("embeddings", "last", "concat4"), "SEEDS": 1, "RESAMPLES": 10},
     ),
+    "lookups": Toy("--data {data} --work {work} --paragraphs 120 --repeats 1"),
     "lstm": Toy("--data {data} --work {work} --rounds 1 --seeds 1 --epochs 1 --hidden 8"),
     "page_million": Toy("--data {data} --work {work} --count 200"),
     "plan_size": Toy("--files 20 --documents 10000 --scanned 200 --work {work}"),

@@ -64,7 +64,7 @@ HOMES: dict[str, set[str]] = {
     "matplotlib": {"plots"},
     "obstore": {"io"},
     "prometheus_client": {"server"},
-    "pyarrow": {"corpus", "features", "where", "search", "server"},
+    "pyarrow": {"corpus", "features", "where", "search", "usages", "server"},
     "qdrant_client": {"search"},
     "ray": {"distributed"},
     "rich": {"cli"},

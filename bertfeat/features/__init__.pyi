@@ -14,6 +14,7 @@ from .document import (
 from .exports import EXPORT_FORMATS as EXPORT_FORMATS, ExportReport as ExportReport, export_features as export_features
 from .manifest import (
     FAILURES_NAME as FAILURES_NAME,
+    WORDS_NAME as WORDS_NAME,
     Manifest as Manifest,
     ShardRecord as ShardRecord,
     check_derived as check_derived,

@@ -42,6 +42,8 @@ from bertfeat.recipe import FeatureColumn
 
 _MANIFEST_NAME = f"{STATE_FOLDER}/manifest.json"
 FAILURES_NAME = f"{STATE_FOLDER}/failures.jsonl"
+WORDS_NAME = f"{STATE_FOLDER}/words.arrow"
+"""The file of the word index, which look-ups of words make (:mod:`bertfeat.usages.word_index`)."""
 _SHARD_NAME = f"{STATE_FOLDER}/shard.json"
 
 _SPOOLED = 1 << 20  # most bytes of a list of failures that are held in memory, or compared at a time
@@ -122,7 +124,7 @@ def read_manifest(folder: Location) -> Manifest | None:
 
 def remove_manifest(folder: Location) -> None:
     """Mark a set as unfinished: called before the first part is written or removed."""
-    for name in (_MANIFEST_NAME, FAILURES_NAME, _SHARD_NAME):
+    for name in (_MANIFEST_NAME, FAILURES_NAME, WORDS_NAME, _SHARD_NAME):
         remove_stored(folder / name)
 
 

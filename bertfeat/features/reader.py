@@ -261,10 +261,7 @@ class FeatureSet:
             FeatureSetError: there is no such column.
             DamagedError: a checksum does not hold.
         """
-        names = self.names if names is None else names
-        known = frozenset(self.names)
-        if unknown := [name for name in names if name not in known]:
-            raise self._no_column(unknown[0])
+        names = self._known_names(names)
         rows = resolve_range(start, stop, self.entries[-1].last_row)
         require_at_least(1, batch_rows=batch_rows)
         for entry in self.entries if rows else ():
@@ -300,9 +297,29 @@ class FeatureSet:
             NotDerivableError: see :meth:`find`.
             DamagedError: a checksum does not hold.
         """
-        wanted = sorted(set(rows))
-        for batch in self._parts.find_rows(wanted, self._document_names(columns)):
+        for batch in self.stream_rows(rows, self._document_names(columns)):
             yield from batch_documents(batch, self.columns, self.header.model.num_layers)
+
+    def stream_rows(self, rows: Collection[int], names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The columns of those names (default: all) in these rows of the corpus, in row order, a row group at a time.
+
+        Rows without a document are left out. Row groups that contain none of the rows are not read.
+
+        Raises:
+            FeatureSetError: there is no such column.
+            DamagedError: a checksum does not hold.
+        """
+        names = self._known_names(names)
+        for batch in self._parts.find_rows(sorted(set(rows)), ["row", *(name for name in names if name != "row")]):
+            yield batch.select(names)
+
+    def _known_names(self, names: Sequence[str] | None) -> Sequence[str]:
+        """Check names of stored columns; None are all of them."""
+        known = frozenset(self.names)
+        for name in names or ():
+            if name not in known:
+                raise self._no_column(name)
+        return self.names if names is None else names
 
     def _document_names(self, columns: Sequence[str] | None) -> list[str]:
         """The stored columns that documents with these features need."""

@@ -71,7 +71,7 @@ from bertfeat.io.storage.local import open_regular, read_regular, real_path
 from bertfeat.io.storage.store import MOST_BYTES, Stamp, Store, StoredFile
 from bertfeat.io.threads import ContextPool, prefetched
 from bertfeat.io.timing import record_stages, recorded_stages, stage
-from bertfeat.io.user_cache import user_cache
+from bertfeat.io.user_cache import user_cache, user_cache_folder
 
 __all__ = [
     "CORRECT_EXTENSION",
@@ -157,5 +157,6 @@ __all__ = [
     "use_huge_pages",
     "use_one_arena",
     "user_cache",
+    "user_cache_folder",
     "write_json",
 ]

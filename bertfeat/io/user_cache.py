@@ -1,7 +1,11 @@
 """The user's cache folder, whose files can be made again and may be deleted at any time."""
 
+import atexit
 import os
+import shutil
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 
 def user_cache() -> Path | None:
@@ -17,3 +21,15 @@ def user_cache() -> Path | None:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bertfeat"
     except RuntimeError:  # a user without a home
         return None
+
+
+def user_cache_folder(name: str) -> Path:
+    """The folder of that name in the cache; where nothing is to be kept, in one that is removed with the process."""
+    return (user_cache() or _process_folder()) / name
+
+
+@cache
+def _process_folder() -> Path:
+    folder = mkdtemp(prefix="bertfeat-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)

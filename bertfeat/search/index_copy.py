@@ -5,7 +5,6 @@ version, and is named after the address and the content of the record: while the
 again. ``BERTFEAT_CACHE`` names the cache folder; if it is set but empty, copies last as long as the process.
 """
 
-import atexit
 import fcntl
 import hashlib
 import os
@@ -13,9 +12,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 
 from bertfeat.errors import FolderLockedError, IndexFolderError
 from bertfeat.io import (
@@ -27,7 +24,7 @@ from bertfeat.io import (
     open_file,
     storage_errors,
     sync,
-    user_cache,
+    user_cache_folder,
 )
 from bertfeat.search.settings import (
     COPY_OR_REBUILD,
@@ -95,19 +92,11 @@ def keep_as_copy(place: Address, settings: IndexSettings, room: Path) -> None:
 
 def _home(place: Address) -> Path:
     """The folder for the copies of an index."""
-    return (user_cache() or _process_folder()) / _FOLDER / _digest(str(place).encode())
+    return user_cache_folder(_FOLDER) / _digest(str(place).encode())
 
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
-
-
-@cache
-def _process_folder() -> Path:
-    """A folder that is removed when the process ends."""
-    folder = mkdtemp(prefix="bertfeat-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
 
 
 @contextmanager

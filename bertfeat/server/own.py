@@ -85,6 +85,9 @@ class UsagesBody(Body):
     senses: Annotated[int, Field(ge=2, le=50)] | None = None
     match: Literal["exact", "prefix", "any"] = "exact"
     k: Annotated[int, Field(ge=1, le=1000)] | None = None
+    page: Annotated[int, Field(ge=1, le=100_000)] | None = Field(None, description="2: the k that follow the first k.")
+    sort: Name | None = Field(None, description="By the words on the left or right, or by a kept column.")
+    sample: Annotated[int, Field(ge=1)] | None = Field(None, description="So many at random, always the same ones.")
     layers: Name | None = Field(None, description="A stored column, or a recipe that can be derived from it.")
     where: str | None = None
     one_per_document: bool = False
@@ -219,10 +222,14 @@ def _usages(service: Service, features: FeatureSet, body: UsagesBody) -> dict[st
     if body.senses is not None:
         if body.like is not None:
             raise Problem(Kind.WRONG_VALUE, "like orders usages and senses groups them; give one of the two", "senses")
+        for name in ("page", "sort", "sample"):
+            if getattr(body, name) is not None:
+                raise Problem(Kind.WRONG_VALUE, "senses shows the most central usages of each group", name)
         senses: Senses = find_senses(features, body.word, body.senses, k=body.k or 5, **more)
         return _plain_fields(senses)
     encoder = service.encoder_of(features) if body.like is not None else None
-    usages: Usages = find_usages(features, body.word, like=body.like, k=body.k or 10, encoder=encoder, **more)
+    more |= {"k": body.k or 10, "page": body.page or 1, "sort": body.sort, "sample": body.sample}
+    usages: Usages = find_usages(features, body.word, like=body.like, encoder=encoder, **more)
     return _plain_fields(usages)
 
 

@@ -24,7 +24,7 @@ from bertfeat.progress import ProgressOption, StepProgress, telling
 from bertfeat.search import Interval as Interval  # exported from here
 from bertfeat.study.change_sample import EqualSample, WordReader, WordSample
 from bertfeat.study.settings import ChangeMeasure, ChangeSettings
-from bertfeat.usages import Usage, cluster_labels, find_usage_column, word_query
+from bertfeat.usages import Usage, cluster_labels, find_usage_column, open_word_index, word_query
 from bertfeat.where import Slice, cut_slices
 
 
@@ -109,13 +109,12 @@ def measure_change(
     column = find_usage_column(features, settings.column, "change")
     slices = cut_slices(features, by, settings.slices)
     reader = WordReader(features, column, slices, by, settings)
-    names = reader.frequent_words() if words is None else list(dict.fromkeys(words))
-    if words is None:
-        samples = reader.sample_vocabulary(names)
-    else:
-        samples = map(reader.sample_word, [word_query(features, word) for word in names])
+    queries = [] if words is None else [word_query(features, word) for word in dict.fromkeys(words)]
     results = []
     with telling(progress) as tell:
+        open_word_index(features, progress=tell)  # made with progress where there is none
+        names = reader.frequent_words() if words is None else [query.word for query in queries]
+        samples = reader.sample_vocabulary(names) if words is None else map(reader.sample_word, queries)
         for number, sample in enumerate(samples, 1):
             results.append(_measure_word(sample, slices, settings))
             tell(StepProgress("", number, len(names), "words"))

@@ -1,9 +1,8 @@
-"""The usages by which a word's change is measured: a random sample of each slice, drawn as the feature set streams by.
+"""The usages by which a word's change is measured: a random sample of each slice, drawn as they are read.
 
 Shapes: S slices, n usages of each, W width of the feature column.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,9 +12,9 @@ from numpy.typing import NDArray
 
 from bertfeat.features import FeatureSet, ReadableColumn
 from bertfeat.study.settings import ChangeSettings
-from bertfeat.usages import Site, Usage, scan_features
-from bertfeat.where import Slice, slice_number
-from bertfeat.words import Match, WordQuery, fold_case
+from bertfeat.usages import Site, Usage, look_up, read_hits
+from bertfeat.where import Slice, number_slices, slice_number
+from bertfeat.words import Match, WordQuery
 
 MEMORY = 2**30
 """Bytes that samples of the vocabulary take at once; for more words the feature set is read again."""
@@ -91,9 +90,9 @@ class WordReader:
 
     def sample_word(self, query: WordQuery) -> WordSample:
         """Draw the usages of one word; the vectors are read only where it occurs."""
-        sample = self._begin(query.word)
-        for group in scan_features(self.features, query, self.column, vectors=True):
-            for site, unit in zip(group.sites, group.matrix, strict=True):
+        sample, search = self._begin(query.word), look_up(self.features, query, self.column)
+        for read in read_hits(self.features, search.index, search.hits, self.column, vectors=True):
+            for site, unit in zip(read.sites, read.matrix, strict=True):
                 sample.add(site, unit)
         return sample
 
@@ -102,13 +101,13 @@ class WordReader:
 
         Usages without a vector, which are few, count here.
         """
-        counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * len(self.slices))
-        for group in scan_features(self.features, _EVERY_WORD, self.column, vectors=False):
-            for site in group.sites:
-                number = slice_number(self.slices, site.values[self.by])
-                if number is not None:
-                    counts[_compared_form(site)][number] += 1
-        return sorted(word for word, numbers in counts.items() if min(numbers) >= self.settings.least)
+        search = look_up(self.features, _EVERY_WORD, self.column)
+        of_documents = number_slices(self.features, self.by, self.slices)
+        of_hits = of_documents[search.index.document_of(search.hits.first)]
+        words, different = search.index.words[search.hits.first], len(search.index.vocabulary)
+        counts = [np.bincount(words[of_hits == one], minlength=different) for one in range(len(self.slices))]
+        frequent = np.flatnonzero(np.min(counts, axis=0) >= self.settings.least)
+        return search.index.spell(frequent)
 
     def sample_vocabulary(self, words: Iterable[str]) -> Iterator[WordSample]:
         """Draw the usages of many words, reading the feature set once for every :data:`MEMORY` bytes of samples.
@@ -117,18 +116,15 @@ class WordReader:
         """
         usage_bytes = self.column.width * 4 + 2 * self.settings.context * _CHARACTER + _USAGE
         at_once = max(1, MEMORY // (len(self.slices) * self.settings.most * usage_bytes))
+        search = look_up(self.features, _EVERY_WORD, self.column)
         names = iter(words)
         while samples := {word: self._begin(word) for word in islice(names, at_once)}:
-            for group in scan_features(self.features, _EVERY_WORD, self.column, vectors=True):
-                for site, unit in zip(group.sites, group.matrix, strict=True):
-                    if (word := _compared_form(site)) in samples:
-                        samples[word].add(site, unit)
+            hits = search.hits[search.index.are_words(search.hits.first, list(samples))]
+            for read in read_hits(self.features, search.index, hits, self.column, vectors=True):
+                strings = search.index.strings(hits.first[read.numbers])
+                for word, site, unit in zip(strings, read.sites, read.matrix, strict=True):
+                    samples[word].add(site, unit)
             yield from (sample for sample in samples.values() if sample.is_enough)
 
     def _begin(self, word: str) -> WordSample:
         return WordSample(word, self.slices, self.by, self.settings)
-
-
-def _compared_form(site: Site) -> str:
-    """The word at a site, with case folded."""
-    return fold_case(site.text[site.start : site.end])

@@ -1,5 +1,7 @@
+from .hits import read_hits as read_hits
 from .query import (
     find_usage_column as find_usage_column,
+    look_up as look_up,
     parse_condition_on as parse_condition_on,
     word_query as word_query,
 )
@@ -12,10 +14,10 @@ from .results import (
     Usage as Usage,
     Usages as Usages,
 )
-from .scan import scan_features as scan_features
 from .search import (
     find_usages as find_usages,
     find_usages_by as find_usages_by,
     find_usages_in_index as find_usages_in_index,
 )
 from .senses import cluster_labels as cluster_labels, find_senses as find_senses
+from .word_index import open_word_index as open_word_index

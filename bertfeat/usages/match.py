@@ -5,11 +5,12 @@ Shapes: n words of a text, p vectors of a document.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.features import DocumentPieces
+from bertfeat.features import DocumentPieces, FeatureSettings
 from bertfeat.recipe import Unit
 from bertfeat.words import CharSpans, WordQuery, align_words, split_words
 
@@ -21,42 +22,75 @@ class VectorPicks:
     numbers: tuple[int, ...]  # indices of the document's tokens or words; empty if the occurrence has no vector
     weights: tuple[float, ...]  # one for each number; they add up to 1
 
+    def moved(self, offset: int) -> Self:
+        """The same vectors, counted from ``offset``."""
+        return type(self)(tuple(number + offset for number in self.numbers), self.weights)
+
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One occurrence of the word in a document."""
+    """One occurrence of the word in a text."""
 
-    in_pair: bool
-    start: int  # character offsets in the text
+    start: int  # character offsets
     end: int
     picks: VectorPicks
 
 
 @dataclass(frozen=True, slots=True)
-class _TextWords:
-    """The words of one text."""
+class TextWords:
+    """The words of one text of a document, and the vectors of each."""
 
-    start: list[int]  # [n]
-    end: list[int]  # [n]
-    vectors: list[tuple[int, ...]]  # [n] numbers of the vectors of each word
+    spans: CharSpans  # [n] where each word lies in the text
+    first: NDArray[np.int64]  # [n] the vectors of a word are those with `numbers[first:stop]`
+    stop: NDArray[np.int64]  # [n]
+    numbers: NDArray[np.intp]  # [p] of the document's tokens or words that lie in the text
+
+    @classmethod
+    def of_text(
+        cls, text: str, pieces: DocumentPieces, unit: Unit, settings: FeatureSettings, *, in_pair: bool = False
+    ) -> Self:
+        """The words of a text, from the tokens or words (``unit``) of its document.
+
+        Words are those that the set stores. If it stores tokens, or chosen words only, bertfeat's own rule splits the
+        text, and each word has what overlaps it; of its tokens, those that ``settings.subword`` names represent it.
+        """
+        inside = pieces.end > pieces.start  # special tokens are in no text
+        if pieces.segment is not None:
+            inside &= pieces.segment == in_pair
+        if unit is Unit.WORD and not settings.only:
+            numbers = np.flatnonzero(inside)
+            first = np.arange(len(numbers))
+            stop = first + (1 if pieces.aligned is None else pieces.aligned[numbers])
+            return cls(CharSpans(pieces.start[numbers], pieces.end[numbers]), first, stop, numbers)
+        numbers = np.flatnonzero(inside if pieces.aligned is None else inside & pieces.aligned)
+        words = split_words(text)
+        first, stop = align_words(words, CharSpans(pieces.start[numbers], pieces.end[numbers]))
+        if unit is Unit.TOKEN and settings.subword != "mean":
+            if settings.subword == "last":
+                first = np.maximum(first, stop - 1)
+            else:  # the first token, also in a set that has no word vectors and so no rule
+                stop = np.minimum(stop, first + 1)
+        return cls(words, first, stop, numbers)
+
+    def picks(self, words: range) -> VectorPicks:
+        """The mean of some words that have vectors, where each counts as the mean of its own vectors."""
+        vectors = [self.numbers[self.first[word] : self.stop[word]].tolist() for word in words]
+        with_vectors = [numbers for numbers in vectors if numbers]
+        return VectorPicks(
+            tuple(number for numbers in with_vectors for number in numbers),
+            tuple(1 / (len(with_vectors) * len(numbers)) for numbers in with_vectors for _ in numbers),
+        )
 
 
 def find_occurrences(
-    query: WordQuery, texts: Sequence[str], pieces: DocumentPieces, unit: Unit, subword: str
+    query: WordQuery, text: str, pieces: DocumentPieces, unit: Unit, settings: FeatureSettings
 ) -> Iterator[Occurrence]:
-    """Find the word in the texts of a document, in their order.
-
-    ``pieces`` are the document's words or, with ``unit`` token, its tokens; then bertfeat's own rule splits the text
-    into words, and ``subword`` says which of a word's tokens represent it: ``first``, ``last`` or ``mean`` (all).
-    """
-    for segment, text in enumerate(texts):
-        if not query.may_occur_in(text):
-            continue
-        inside = _pieces_of_text(pieces, segment)
-        words = _stored_words(pieces, inside) if unit is Unit.WORD else _words_of_tokens(text, pieces, inside, subword)
-        for first, stop in query.find(text, words.start, words.end):
-            picks = _mean_of_words(words.vectors[first:stop])
-            yield Occurrence(segment == 1, words.start[first], words.end[stop - 1], picks)
+    """Find the word in the only text of a document, whose tokens or words (``unit``) are ``pieces``."""
+    if query.may_occur_in(text):
+        words = TextWords.of_text(text, pieces, unit, settings)
+        for first, stop in query.find(text, words.spans.start.tolist(), words.spans.end.tolist()):
+            start, end = int(words.spans.start[first]), int(words.spans.end[stop - 1])
+            yield Occurrence(start, end, words.picks(range(first, stop)))
 
 
 def combine_vectors(matrix: NDArray[np.float32], picks: Sequence[VectorPicks]) -> NDArray[np.float32]:
@@ -70,38 +104,3 @@ def combine_vectors(matrix: NDArray[np.float32], picks: Sequence[VectorPicks]) -
         return matrix
     vectors: NDArray[np.float32] = np.add.reduceat(matrix * weights[:, None], starts, axis=0)
     return vectors
-
-
-def _pieces_of_text(pieces: DocumentPieces, segment: int) -> NDArray[np.intp]:
-    """The indices of the pieces in a text; special tokens are in none."""
-    inside = pieces.end > pieces.start
-    if pieces.segment is not None:
-        inside &= pieces.segment == segment
-    return np.flatnonzero(inside)
-
-
-def _stored_words(pieces: DocumentPieces, inside: NDArray[np.intp]) -> _TextWords:
-    """The words as the feature set has them."""
-    aligned = [True] * len(inside) if pieces.aligned is None else pieces.aligned[inside].tolist()
-    pairs = zip(inside.tolist(), aligned, strict=True)
-    vectors: list[tuple[int, ...]] = [(number,) if has_vector else () for number, has_vector in pairs]
-    return _TextWords(pieces.start[inside].tolist(), pieces.end[inside].tolist(), vectors)
-
-
-def _words_of_tokens(text: str, pieces: DocumentPieces, inside: NDArray[np.intp], subword: str) -> _TextWords:
-    """The words of a text, aligned with its tokens."""
-    words = split_words(text)
-    first, stop = align_words(words, CharSpans(pieces.start[inside], pieces.end[inside]))
-    numbers = inside.tolist()
-    cut = {"first": slice(0, 1), "last": slice(-1, None), "mean": slice(None)}[subword]
-    vectors = [tuple(numbers[a:b][cut]) for a, b in zip(first.tolist(), stop.tolist(), strict=True)]
-    return _TextWords(words.start.tolist(), words.end.tolist(), vectors)
-
-
-def _mean_of_words(words: Sequence[tuple[int, ...]]) -> VectorPicks:
-    """The picks of a mean over the words that have vectors, where each word counts as the mean of its own vectors."""
-    with_vectors = [numbers for numbers in words if numbers]
-    return VectorPicks(
-        tuple(number for numbers in with_vectors for number in numbers),
-        tuple(1 / (len(with_vectors) * len(numbers)) for numbers in with_vectors for _ in numbers),
-    )

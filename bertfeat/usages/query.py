@@ -4,7 +4,6 @@ Shapes: W width of the feature column.
 """
 
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +14,12 @@ from bertfeat.arguments import require_text
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter, shorten
 from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ReadableColumn, unit_vectors
 from bertfeat.io import Address
+from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.recipe import FeatureColumn, Pooling, TaskName, Unit
 from bertfeat.search import QueryEncoder, check_same_model, unmark_words
+from bertfeat.usages.hits import documents_that_meet, find_hits
 from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
-from bertfeat.usages.scan import ScannedGroup, scan_features, subword_rule
+from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
 from bertfeat.where import Condition
 from bertfeat.words import Match, WordList, WordQuery, fold_case
 
@@ -64,18 +65,31 @@ def find_usage_column(features: FeatureSet, column: str | None, task: TaskName =
 
 @dataclass(frozen=True, slots=True)
 class UsageSearch:
-    """A search for usages: the feature set, the word, and the vector that its usages are compared with."""
+    """A search for usages: the feature set, the word, and where it stands."""
 
     features: FeatureSet
+    index: WordIndex
     query: WordQuery
-    like: str | None
     column: ReadableColumn
-    condition: Condition | None
-    vector: NDArray[np.float32] | None  # [W] of length 1; None: in the order of the corpus
+    hits: Hits  # [n] in documents that meet the condition
+    documents: NDArray[np.bool_]  # [D] mask of those that meet the condition
+    like: str | None = None
+    vector: NDArray[np.float32] | None = None  # [W] of length 1: what the usages are compared with
 
-    def groups(self) -> Iterator[ScannedGroup]:
-        """The occurrences, a row group at a time."""
-        return scan_features(self.features, self.query, self.column, self.condition, vectors=self.vector is not None)
+    def frequency(self, found: int, documents: NDArray[np.bool_]) -> tuple[int | None, int, float | None]:
+        """The words of some documents (mask ``[D]``), usages found in them, and these in a million words.
+
+        Where every word is compared there is no frequency. Punctuation marks do not count.
+        """
+        if self.query.match is Match.ANY:
+            return None, found, None
+        words = int(self.index.counts[documents].sum())
+        return words, found, round(1e6 * found / words, 2) if words else 0.0
+
+    def first_of_documents(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of hits that are the first of their documents, of ascending numbers."""
+        _, first = np.unique(self.index.document_of(self.hits.first[numbers]), return_index=True)
+        return numbers[first]
 
 
 def open_usage_search(
@@ -88,6 +102,7 @@ def open_usage_search(
     model: str | Path | None,
     device: str | None,
     encoder: QueryEncoder | None,
+    progress: ProgressOption[StepProgress],
 ) -> UsageSearch:
     """Check the arguments of :func:`bertfeat.find_usages`, and embed the word in the sentence ``like``."""
     if not isinstance(features, FeatureSet):
@@ -100,15 +115,35 @@ def open_usage_search(
         )
     readable = find_usage_column(features, column)
     condition = parse_condition_on(features, where)
-    if like is None:
-        return UsageSearch(features, query, None, readable, condition, None)
-    if encoder is None:
-        encoder = open_word_encoder(features, readable, model=model, device=device)
-    else:
-        recorded = features.header.model
-        check_same_model(features.folder, recorded, encoder, FeatureSetError, rebuild="extract the features again")
-    vector = embed_word(query, like, encoder, readable, features.header.settings)
-    return UsageSearch(features, query, like, readable, condition, vector)
+    vector = None
+    if like is not None:
+        if encoder is None:
+            encoder = open_word_encoder(features, readable, model=model, device=device)
+        else:
+            recorded = features.header.model
+            check_same_model(features.folder, recorded, encoder, FeatureSetError, rebuild="extract the features again")
+        vector = embed_word(query, like, encoder, readable, features.header.settings)
+    return look_up(features, query, readable, condition, like=like, vector=vector, progress=progress)
+
+
+def look_up(
+    features: FeatureSet,
+    query: WordQuery,
+    column: ReadableColumn,
+    condition: Condition | None = None,
+    *,
+    like: str | None = None,
+    vector: NDArray[np.float32] | None = None,
+    progress: ProgressOption[StepProgress] = None,
+) -> UsageSearch:
+    """Find a word in the documents that meet a condition, by the set's word index."""
+    index = open_word_index(features, progress=progress)
+    hits = find_hits(features, index, query)
+    if condition is None:
+        return UsageSearch(features, index, query, column, hits, np.ones(len(index.rows), bool), like, vector)
+    documents = documents_that_meet(features, condition)
+    inside = hits[documents[index.document_of(hits.first)]]
+    return UsageSearch(features, index, query, column, inside, documents, like, vector)
 
 
 def word_query(features: FeatureSet, word: str, match: Match | str = Match.EXACT) -> WordQuery:
@@ -194,8 +229,8 @@ def embed_word(
             f"{parameter('like', like)} has {len(marks)} words marked with stars", remedy="mark the one that is meant"
         )
     (document,) = encoder.features([text])
-    unit, subword = column.pooling.unit, subword_rule(settings)
-    occurrence = _find_in_sentence(query, like, text, marks[0] if marks else None, document, unit, subword)
+    unit = column.pooling.unit
+    occurrence = _find_in_sentence(query, like, text, marks[0] if marks else None, document, unit, settings)
     if not occurrence.picks.numbers:
         word = text[occurrence.start : occurrence.end]
         raise UsageError(f"{shorten(word)!r} has no vector in {parameter('like')}", remedy="choose another word")
@@ -211,13 +246,13 @@ def _find_in_sentence(
     mark: tuple[int, int] | None,
     document: DocumentFeatures,
     unit: Unit,
-    subword: str,
+    settings: FeatureSettings,
 ) -> Occurrence:
     pieces = document.words if unit is Unit.WORD else document.tokens
     ways = (query.match,) if query.match is not Match.ANY else (Match.EXACT, Match.PREFIX)
     queries = [WordQuery.parse(text[slice(*mark)])] if mark else [WordQuery.parse(query.word, way) for way in ways]
     for one in queries:
-        for occurrence in find_occurrences(one, [text], pieces, unit, subword) if pieces else ():
+        for occurrence in find_occurrences(one, text, pieces, unit, settings) if pieces else ():
             if mark is None or mark == (occurrence.start, occurrence.end):
                 return occurrence
     if mark:

@@ -51,9 +51,11 @@ class Usages:
     like: str | None  # the sentence that they are compared with, as it was given
     column: str  # the feature column that says how near they are
     documents: int  # searched; with a condition, those that meet it
+    words: int | None  # in these documents, without punctuation marks; None where every word is compared
     found: int  # usages in these documents; with match "any", words that were compared
-    skipped: int  # of them, those without a vector, which cannot be compared
-    usages: tuple[Usage, ...]  # nearest first, or in the order of the corpus
+    per_million: float | None  # usages in a million words
+    skipped: int  # those without a vector, of the usages that were to be compared
+    usages: tuple[Usage, ...]  # nearest first, or in the order that was asked for
 
 
 @displayed
@@ -62,10 +64,12 @@ class SliceUsages:
     """The usages of a word in one slice."""
 
     slice: Slice  # with its documents; with a condition, those that meet it
+    words: int | None  # in these documents, without punctuation marks; None where every word is compared
     found: int
-    skipped: int  # of them, those without a vector
+    per_million: float | None  # usages in a million words
+    skipped: int  # those without a vector, of the usages that were to be compared
     score: float | None  # mean cosine of all compared usages to the meaning asked for; None if there is no such mean
-    usages: tuple[Usage, ...]  # nearest first, or in the order of the corpus
+    usages: tuple[Usage, ...]  # nearest first, or in the order that was asked for
 
 
 @displayed
@@ -105,7 +109,7 @@ class Senses:
     column: str
     documents: int  # searched; with a condition, those that meet it
     found: int
-    skipped: int  # of them, those without a vector
+    skipped: int  # those without a vector, of the usages that were to be grouped
     grouped: int  # usages with a vector that were grouped: all, one per document, or a random sample of very many
     senses: tuple[Sense, ...]  # the largest first
     by: str | None = None  # the kept column whose slices the senses were counted in

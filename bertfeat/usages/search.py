@@ -1,24 +1,30 @@
-"""Search for usages of a word, in corpus order or nearest in meaning to a sentence, by a scan or by an index.
+"""Search for usages of a word: in an order of one's choice, or nearest in meaning to a sentence; also by an index.
 
-Shape: W width of the feature column.
+Shapes: D documents, n hits, W width of the feature column.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.arguments import checked, require_text
-from bertfeat.errors import IndexFolderError, parameter
+from bertfeat.arguments import checked, require_at_least, require_text
+from bertfeat.errors import IndexFolderError, UsageError, did_you_mean, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
+from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.search import Hit, Index, QueryEncoder
-from bertfeat.usages.query import check_numbers, embed_word, open_usage_search, parse_condition_on
+from bertfeat.usages.hits import ReadHits, read_hits
+from bertfeat.usages.query import UsageSearch, check_numbers, embed_word, open_usage_search, parse_condition_on
 from bertfeat.usages.results import CONTEXT, Site, SlicedUsages, SliceUsages, Usage, Usages
-from bertfeat.usages.scan import ScanCounts, ScannedGroup
-from bertfeat.where import cut_slices
+from bertfeat.where import cut_slices, number_slices
 from bertfeat.words import Match, WordQuery, is_word
+
+_SEED = 0  # of random samples
+_NEIGHBORS = 3  # words on one side by which usages are sorted
+_SIDES = {"left": -1, "right": 1}
 
 
 @checked
@@ -29,6 +35,9 @@ def find_usages(
     like: str | None = None,
     match: Match | str = Match.EXACT,
     k: int = 10,
+    page: int = 1,
+    sort: str | None = None,
+    sample: int | None = None,
     column: str | None = None,
     where: str | None = None,
     one_per_document: bool = False,
@@ -36,32 +45,40 @@ def find_usages(
     model: str | Path | None = None,
     device: str | None = None,
     encoder: QueryEncoder | None = None,
+    progress: ProgressOption[StepProgress] = None,
 ) -> Usages:
     """Find the ``k`` usages of a word that are nearest in meaning to the word in the sentence ``like``.
 
-    Without ``like`` they are the first ones in the corpus. The sentence is embedded as the feature set was; if it
-    contains the word more than once, stars mark the one that is meant: ``a bank on the *bank* of the river``. With
-    ``match="any"`` every word of the corpus is compared. ``column`` names a column of words or tokens, or a recipe that
-    the stored ones contain; without one it is the last layer, where they contain it, else the only one. Only documents
-    that meet the condition ``where``, such as ``"year > 1900"``, are searched. ``context`` is the number of characters
-    kept on either side. ``model`` says where the set's model is now, if it was moved; ``encoder`` replaces it.
+    Without ``like`` they are the first ones: in the corpus, or sorted by the words on their ``left`` or ``right``, or
+    by a kept column (``sort``). ``page=2`` gives the ``k`` that follow. With ``sample`` there are no more usages than
+    that, chosen at random, always the same ones.
 
-    All texts are read; vectors are read only from row groups in which the word occurs, one group at a time.
+    The sentence is embedded as the feature set was; if it contains the word more than once, stars mark the one that is
+    meant: ``a bank on the *bank* of the river``. With ``match="any"`` every word of the corpus is compared. ``column``
+    names a column of words or tokens, or a recipe that the stored ones contain; without one it is the last layer, where
+    they contain it, else the only one. Only documents that meet the condition ``where``, such as ``"year > 1900"``, are
+    searched. ``context`` is the number of characters kept on either side. ``model`` says where the set's model is now,
+    if it was moved; ``encoder`` replaces it.
+
+    Words are looked up in the set's word index, which the first look-up makes; ``progress`` hears of that. Only
+    documents with usages that are shown or compared are read, a row group at a time.
 
     Raises:
-        UsageError: the word is not in the sentence, ``k`` is below 1, ``match="any"`` without a sentence, or a
-            condition that cannot be read.
+        UsageError: the word is not in the sentence, ``k`` or ``page`` is below 1, ``match="any"`` without a sentence,
+            ``sort`` with one or by something that is not there, or a condition that cannot be read.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set; or the model is another one.
         NotDerivableError: the column cannot be derived from the stored ones.
+        DamagedError: a part or the word index is damaged.
+        StorageError: the word index cannot be written anywhere.
     """
     check_numbers(k, context)
-    search = open_usage_search(features, word, like, match, column, where, model, device, encoder)
-    ranking = _UsageRanking(search.vector, k, one_per_document, context)
-    counts = ScanCounts()
-    for group in counts.count(search.groups()):
-        ranking.add(group)
-    found = (search.column.name, counts.documents, counts.found, counts.skipped, ranking.usages)
-    return Usages(word, search.like, *found)
+    listing = _Listing(k, page, sort, sample, one_per_document, context)
+    features = listing.check(features, like)
+    search = open_usage_search(features, word, like, match, column, where, model, device, encoder, progress)
+    (chosen,) = _choose_usages(search, listing, np.zeros(len(search.hits), np.int64), 1)
+    documents = int(search.documents.sum())
+    counts = search.frequency(chosen.found, search.documents)
+    return Usages(word, search.like, search.column.name, documents, *counts, chosen.skipped, chosen.usages)
 
 
 @checked
@@ -74,6 +91,9 @@ def find_usages_by(
     like: str | None = None,
     match: Match | str = Match.EXACT,
     k: int = 5,
+    page: int = 1,
+    sort: str | None = None,
+    sample: int | None = None,
     column: str | None = None,
     where: str | None = None,
     one_per_document: bool = False,
@@ -81,78 +101,181 @@ def find_usages_by(
     model: str | Path | None = None,
     device: str | None = None,
     encoder: QueryEncoder | None = None,
+    progress: ProgressOption[StepProgress] = None,
 ) -> SlicedUsages:
-    """Find the ``k`` usages of a word in each slice of the kept column ``by``, such as years.
+    """Find the ``k`` usages of a word in each slice of the kept column ``by``, such as years, and their frequency.
 
     They are the first ones, or those nearest in meaning to the word in the sentence ``like``; then each slice also has
     the mean cosine of all its usages. ``slices`` are ranges (``"1839-1895,1896-1937"``), values or a number of slices,
-    as in :func:`bertfeat.measure_change`. See :func:`bertfeat.find_usages` for the rest.
+    as in :func:`bertfeat.measure_change`. A ``sample`` is one of all slices together. See :func:`bertfeat.find_usages`
+    for the rest.
 
     Raises:
         UsageError: ``by`` or ``slices`` do not cut the set into slices; and see :func:`bertfeat.find_usages`.
-        FeatureSetError: no texts, or no vectors of tokens or words, in the set; or the model is another one.
-        NotDerivableError: the column cannot be derived from the stored ones.
+        FeatureSetError, NotDerivableError, DamagedError, StorageError: see :func:`bertfeat.find_usages`.
     """
     check_numbers(k, context)
-    if not isinstance(features, FeatureSet):
-        features = FeatureSet(features)
+    listing = _Listing(k, page, sort, sample, one_per_document, context)
+    features = listing.check(features, like)
     cut = cut_slices(features, by, slices, parse_condition_on(features, where))  # before the model is loaded
-    search = open_usage_search(features, word, like, match, column, where, model, device, encoder)
-    rankings = [_UsageRanking(search.vector, k, one_per_document, context) for _ in cut]
-    counts, all_counts = [ScanCounts() for _ in cut], ScanCounts()
-    for group in all_counts.count(search.groups()):
-        for one, ranking, count in zip(cut, rankings, counts, strict=True):
-            part = group.within(by, [one])
-            count.add(part)
-            ranking.add(part)
-    found = tuple(
-        SliceUsages(one, count.found, count.skipped, ranking.score, ranking.usages)
-        for one, ranking, count in zip(cut, rankings, counts, strict=True)
-    )
-    outside = all_counts.found - sum(one.found for one in found)
-    return SlicedUsages(word, search.like, search.column.name, by, all_counts.documents, outside, found)
+    search = open_usage_search(features, word, like, match, column, where, model, device, encoder, progress)
+    of_documents = number_slices(features, by, cut)
+    of_hits = of_documents[search.index.document_of(search.hits.first)]
+    found = []
+    for number, (one, chosen) in enumerate(zip(cut, _choose_usages(search, listing, of_hits, len(cut)), strict=True)):
+        counts = search.frequency(chosen.found, search.documents & (of_documents == number))
+        found.append(SliceUsages(one, *counts, chosen.skipped, chosen.score, chosen.usages))
+    outside = int((of_hits < 0).sum())
+    documents = int(search.documents.sum())
+    return SlicedUsages(word, search.like, search.column.name, by, documents, outside, tuple(found))
+
+
+# ── which usages, and in which order ────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """Which usages of those that are found are shown, and in which order."""
+
+    k: int
+    page: int
+    sort: str | None
+    sample: int | None
+    one_per_document: bool
+    context: int
+
+    def check(self, features: FeatureSet | str | Path | Address, like: str | None) -> FeatureSet:
+        """Open the feature set, and refuse what cannot be."""
+        require_at_least(1, page=self.page, sample=self.sample)
+        if self.sort is not None and like is not None:
+            raise UsageError(f"{parameter('like')} sorts usages by likeness", remedy=f"leave out {parameter('sort')}")
+        if not isinstance(features, FeatureSet):
+            features = FeatureSet(features)
+        names = [*_SIDES, *(column.name for column in features.kept)]
+        if self.sort is not None and self.sort not in names:
+            remedy = f"{did_you_mean(self.sort, names)}there are: {', '.join(names)}"
+            raise UsageError(f"usages cannot be sorted by {self.sort!r}", where=features.folder, remedy=remedy)
+        return features
+
+    @property
+    def stop(self) -> int:
+        """The number of usages up to the end of the page."""
+        return self.k * self.page
+
+    @property
+    def start(self) -> int:
+        """The number of usages before the page."""
+        return self.stop - self.k
+
+
+@dataclass(frozen=True, slots=True)
+class _ChosenUsages:
+    """The usages of a slice that are listing."""
+
+    found: int
+    skipped: int
+    score: float | None  # mean cosine of all compared usages
+    usages: tuple[Usage, ...]
+
+
+def _choose_usages(
+    search: UsageSearch, listing: _Listing, of_hits: NDArray[np.int64], slices: int
+) -> Iterator[_ChosenUsages]:
+    """Choose the usages of each slice; ``of_hits`` ``[n]`` has the number of each hit's slice, or -1."""
+    numbers = np.flatnonzero(of_hits >= 0)
+    found = np.bincount(of_hits[numbers], minlength=slices).tolist()
+    if listing.sample is not None and listing.sample < len(numbers):
+        numbers = np.sort(np.random.default_rng(_SEED).choice(numbers, listing.sample, replace=False))
+    if search.vector is None:
+        return _first_usages(search, listing, numbers, of_hits, found)
+    return _nearest_usages(search, search.vector, listing, numbers, of_hits, found)
+
+
+def _first_usages(
+    search: UsageSearch, listing: _Listing, numbers: NDArray[np.int64], of_hits: NDArray[np.int64], found: list[int]
+) -> Iterator[_ChosenUsages]:
+    """The first usages of each slice; only their documents are read."""
+    if listing.one_per_document:
+        numbers = search.first_of_documents(numbers)
+    numbers = _sort_hits(search, listing.sort, numbers)
+    pages = [numbers[of_hits[numbers] == one][listing.start : listing.stop] for one in range(len(found))]
+    wanted = np.sort(np.concatenate(pages))
+    usages: dict[int, Usage] = {}
+    for read in read_hits(search.features, search.index, search.hits[wanted], search.column, vectors=False):
+        for number, site in zip(wanted[read.numbers].tolist(), read.sites, strict=True):
+            usages[number] = site.usage(listing.context)
+    for count, page in zip(found, pages, strict=True):
+        yield _ChosenUsages(count, 0, None, tuple(usages[number] for number in page.tolist()))
+
+
+def _sort_hits(search: UsageSearch, sort: str | None, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort ascending numbers of hits by the words beside them, or by a kept column; equal ones stay in order."""
+    if sort is None:
+        return numbers
+    hits, index = search.hits[numbers], search.index
+    if sort in _SIDES:
+        nearest = hits.first - 1 if _SIDES[sort] < 0 else hits.first + hits.length
+        keys = [index.neighbors(hits.first, nearest + _SIDES[sort] * away) for away in range(_NEIGHBORS)]
+        return numbers[np.lexsort(keys[::-1])]
+    values = [value for batch in search.features.stream([sort]) for value in batch.column(0).to_pylist()]
+    known = sorted({value for value in values if value == value and value is not None})
+    rank = {value: number for number, value in enumerate(known)}
+    ranks = np.fromiter((rank.get(value, len(rank)) for value in values), np.int64, len(values))  # null and NaN last
+    return numbers[np.argsort(ranks[index.document_of(hits.first)], kind="stable")]
+
+
+def _nearest_usages(
+    search: UsageSearch,
+    vector: NDArray[np.float32],
+    listing: _Listing,
+    numbers: NDArray[np.int64],
+    of_hits: NDArray[np.int64],
+    found: list[int],
+) -> Iterator[_ChosenUsages]:
+    """The usages of each slice that are nearest to a vector ``[W]``."""
+    rankings = [_UsageRanking(vector, listing) for _ in found]
+    for read in read_hits(search.features, search.index, search.hits[numbers], search.column, vectors=True):
+        own = of_hits[numbers[read.numbers]]
+        for one in np.unique(own):
+            rankings[one].add(read, np.flatnonzero(own == one))
+    asked = np.bincount(of_hits[numbers], minlength=len(found)).tolist()
+    for count, number, ranking in zip(found, asked, rankings, strict=True):
+        yield _ChosenUsages(count, number - ranking.compared, ranking.score, ranking.usages)
 
 
 class _UsageRanking:
-    """A ranking of the ``k`` first usages, or the ``k`` nearest to ``vector`` ``[W]``; groups come in corpus order."""
+    """A ranking of the usages of a slice by their nearness to ``vector`` ``[W]``; they come in corpus order."""
 
-    def __init__(self, vector: NDArray[np.float32] | None, k: int, one_per_document: bool, context: int) -> None:
-        self._vector, self._k, self._one_per_document, self._context = vector, k, one_per_document, context
-        self._sum, self._compared = 0.0, 0
+    def __init__(self, vector: NDArray[np.float32], listing: _Listing) -> None:
+        self._vector, self._listing, self._sum = vector, listing, 0.0
         self._best: list[tuple[float, Usage]] = []
+        self.compared = 0
 
     @property
     def usages(self) -> tuple[Usage, ...]:
-        """The usages chosen from the groups so far."""
-        return tuple(usage for _, usage in self._best)
+        """The usages of the page."""
+        return tuple(usage for _, usage in self._best[self._listing.start :])
 
     @property
     def score(self) -> float | None:
-        """The mean cosine of all usages to the vector; None where there is no vector or no usage."""
-        return round(self._sum / self._compared, 6) if self._compared else None
+        """The mean cosine of all usages to the vector; None where there is no usage."""
+        return round(self._sum / self.compared, 6) if self.compared else None
 
-    def add(self, group: ScannedGroup) -> None:
-        """Add the usages of a group, and keep the ``k`` best of all so far."""
-        if not len(group.sites):
-            return
-        if self._vector is None:
-            order = np.arange(len(group.sites))
-            if self._one_per_document:
-                order = group.first_of_documents(order)
-            chosen = order[: self._k - len(self._best)].tolist()
-            self._best.extend((0.0, group.sites[number].usage(self._context)) for number in chosen)
-            return
-        scores = group.matrix @ self._vector
+    def add(self, read: ReadHits, chosen: NDArray[np.intp]) -> None:
+        """Add some of the hits that were read, and keep the best of all so far."""
+        scores = read.matrix[chosen] @ self._vector
         self._sum += float(scores.sum(dtype=np.float64))
-        self._compared += len(scores)
+        self.compared += len(scores)
         order = np.argsort(-scores, kind="stable")  # of equal scores, the earlier in the corpus comes first
-        if self._one_per_document:
-            order = group.first_of_documents(order)
+        if self._listing.one_per_document:
+            rows = np.fromiter((read.sites[at].row for at in chosen), np.int64, len(chosen))
+            _, first = np.unique(rows[order], return_index=True)
+            order = order[np.sort(first)]
         self._best.extend(
-            (scores[number], group.sites[number].usage(self._context, scores[number]))
-            for number in order[: self._k].tolist()
+            (scores[at], read.sites[chosen[at]].usage(self._listing.context, scores[at]))
+            for at in order[: self._listing.stop].tolist()
         )
-        self._best = sorted(self._best, key=lambda scored: -scored[0])[: self._k]
+        self._best = sorted(self._best, key=lambda scored: -scored[0])[: self._listing.stop]
 
 
 # ── by an index ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -168,6 +291,7 @@ def find_usages_in_index(
     *,
     like: str,
     k: int = 10,
+    page: int = 1,
     where: str | None = None,
     one_per_document: bool = False,
     context: int = CONTEXT,
@@ -185,6 +309,7 @@ def find_usages_in_index(
         UsageError: the word is not in the sentence, ``k`` is below 1, or a condition cannot be read.
     """
     check_numbers(k, context)
+    require_at_least(1, page=page)
     query, like = WordQuery.parse(word, Match.ANY), require_text(like, parameter("like"))
     if not isinstance(index, Index):
         index = Index(index, model=model, device=device, encoder=encoder)
@@ -201,13 +326,14 @@ def find_usages_in_index(
     index.check_sources()
     scope = index.count(where)
     vector = embed_word(query, like, index.encoder, settings.column, settings.extraction)
-    depth = k
+    depth = stop = k * page
     while True:
         depth = min(depth * _FETCH, max(scope.vectors, 1))
         (answer,) = index.search_vectors(vector[None], depth, where=where)
-        usages = list(_usages_of_hits(answer.hits, one_per_document, context))[:k]
-        if len(usages) == k or depth >= scope.vectors:
-            return Usages(word, like, settings.column.name, scope.documents, scope.vectors, 0, tuple(usages))
+        usages = list(_usages_of_hits(answer.hits, one_per_document, context))[:stop]
+        if len(usages) == stop or depth >= scope.vectors:
+            found = (scope.documents, None, scope.vectors, None, 0)
+            return Usages(word, like, settings.column.name, *found, tuple(usages[stop - k :]))
 
 
 def _usages_of_hits(hits: Iterable[Hit], one_per_document: bool, context: int) -> Iterator[Usage]:

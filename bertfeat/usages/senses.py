@@ -4,7 +4,7 @@ Shapes: n usages, W width of the feature column.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +14,11 @@ from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, needed_library, parameter
 from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import Address
-from bertfeat.usages.query import check_numbers, find_usage_column, parse_condition_on, word_query
+from bertfeat.progress import ProgressOption, StepProgress
+from bertfeat.usages.hits import read_hits
+from bertfeat.usages.query import check_numbers, find_usage_column, look_up, parse_condition_on, word_query
 from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
-from bertfeat.usages.scan import ScanCounts, ScannedGroup, scan_features
-from bertfeat.where import cut_slices, slice_number
+from bertfeat.where import cut_slices, number_slices
 from bertfeat.words import Match
 
 MOST = 10_000
@@ -40,6 +41,7 @@ def find_senses(
     context: int = CONTEXT,
     by: str | None = None,
     slices: str | int | None = None,
+    progress: ProgressOption[StepProgress] = None,
 ) -> Senses:
     """Group the usages of a word into a number of ``senses``, each shown by its ``k`` most central usages.
 
@@ -73,61 +75,42 @@ def find_senses(
             f"{parameter('slices', slices)} are slices of a kept column", remedy=f"name it: {parameter('by', 'year')}"
         )
     cut = () if by is None else cut_slices(features, by, slices, condition)
-    scanned, counts = ScanCounts(), ScanCounts()
-    sample = _UsageSample(context)
-    for group in scanned.count(scan_features(features, query, readable, condition, vectors=True)):
-        part = group if by is None else group.within(by, cut)
-        counts.add(part)
-        sample.add(part, one_per_document)
-    sample.trim()
-    numbers = (0 if by is None else slice_number(cut, usage.values[by]) for usage in sample.usages)
-    of_slice = np.fromiter(numbers, np.int64, len(sample.usages))
-    grouped = _group_usages(sample, senses, k, word, of_slice, len(cut)) if counts.found else ()
-    found = (scanned.documents, counts.found, counts.skipped, len(sample.usages))
-    return Senses(word, readable.name, *found, grouped, by, cut, outside=scanned.found - counts.found)
+    search = look_up(features, query, readable, condition, progress=progress)
+    of_hits = np.zeros(len(search.hits), np.int64)
+    if by is not None:
+        of_hits = number_slices(features, by, cut)[search.index.document_of(search.hits.first)]
+    inside = np.flatnonzero(of_hits >= 0)
+    numbers = search.first_of_documents(inside) if one_per_document else inside
+    if len(numbers) > MOST:
+        numbers = np.sort(np.random.default_rng(_SEED).choice(numbers, MOST, replace=False))
+    sample = _UsageSample([], [], [])
+    for read in read_hits(features, search.index, search.hits[numbers], readable, vectors=True):
+        sample.usages.extend(site.usage(context) for site in read.sites)
+        sample.blocks.append(read.matrix)
+        sample.of_slice.append(of_hits[numbers[read.numbers]])
+    grouped = _group_usages(sample, senses, k, word, len(cut)) if len(inside) else ()
+    found = (int(search.documents.sum()), len(inside), len(numbers) - len(sample.usages), len(sample.usages))
+    return Senses(word, readable.name, *found, grouped, by, cut, outside=len(search.hits) - len(inside))
 
 
+@dataclass(frozen=True, slots=True)
 class _UsageSample:
-    """The usages to group, in the order of the corpus; of too many, those with the smallest random numbers stay."""
+    """The usages to group, in the order of the corpus."""
 
-    def __init__(self, context: int) -> None:
-        self._context = context
-        self._random = np.random.default_rng(_SEED)
-        self._draws: list[NDArray[np.float64]] = []
-        self._blocks: list[NDArray[np.float32]] = []
-        self.usages: list[Usage] = []
+    usages: list[Usage]
+    blocks: list[NDArray[np.float32]]  # their vectors of length 1
+    of_slice: list[NDArray[np.int64]]  # the numbers of their slices
 
     @property
     def matrix(self) -> NDArray[np.float32]:
         """The vectors of the usages, ``[n, W]`` of length 1."""
-        return np.concatenate(self._blocks)
-
-    def add(self, group: ScannedGroup, one_per_document: bool) -> None:
-        order = np.arange(len(group.sites))
-        if one_per_document:
-            order = group.first_of_documents(order)
-        if len(order):
-            self._draws.append(self._random.random(len(order)))
-            self._blocks.append(group.matrix[order])
-            self.usages.extend(group.sites[number].usage(self._context) for number in order.tolist())
-        if len(self.usages) > 2 * MOST:
-            self.trim()
-
-    def trim(self) -> None:
-        """Keep at most :data:`MOST`."""
-        if len(self.usages) > MOST:
-            draws = np.concatenate(self._draws)
-            stay = np.sort(np.argsort(draws, kind="stable")[:MOST])
-            self._draws, self._blocks = [draws[stay]], [self.matrix[stay]]
-            self.usages = [self.usages[number] for number in stay.tolist()]
+        return np.concatenate(self.blocks)
 
 
-def _group_usages(
-    sample: _UsageSample, senses: int, k: int, word: str, of_slice: NDArray[np.int64], slices: int
-) -> tuple[Sense, ...]:
+def _group_usages(sample: _UsageSample, senses: int, k: int, word: str, slices: int) -> tuple[Sense, ...]:
     if len(sample.usages) < senses:
         raise UsageError(f"{word!r} has {len(sample.usages)} usages to group, which are too few for {senses} senses")
-    matrix = sample.matrix
+    matrix, of_slice = sample.matrix, np.concatenate(sample.of_slice)
     labels = cluster_labels(matrix, senses, word)
     members = [np.flatnonzero(labels == label) for label in range(senses)]
     members.sort(key=lambda places: (-len(places), places[0]))

@@ -10,5 +10,6 @@ from .condition import (
 from .slices import (
     Slice as Slice,
     cut_slices as cut_slices,
+    number_slices as number_slices,
     slice_number as slice_number,
 )

@@ -1,13 +1,13 @@
 """Slices of a corpus by the values of a kept column, such as years: ranges of numbers, or categories."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from bertfeat.corpus import Value
 from bertfeat.errors import UsageError, did_you_mean, parameter
@@ -79,13 +79,29 @@ def _count_documents(
     features: FeatureSet, by: str, slices: Sequence[Slice], condition: Condition | None = None
 ) -> tuple[Slice, ...]:
     """The slices with the numbers of their documents; with a condition, of those that meet it."""
-    counts: Counter[int | None] = Counter()
+    counts = np.zeros(len(slices), np.int64)
     names = list(dict.fromkeys([by, *(condition.names if condition else ())]))
     for batch in features.stream(names, batch_rows=_SCAN):
         if condition is not None:
             batch = condition.filter(batch)
-        counts.update(slice_number(slices, value) for value in batch.column(by).to_pylist())
-    return tuple(replace(one, documents=counts[number]) for number, one in enumerate(slices))
+        numbers = _slices_of_values(batch.column(by), slices)
+        counts += np.bincount(numbers[numbers >= 0], minlength=len(slices))
+    return tuple(replace(one, documents=int(count)) for one, count in zip(slices, counts, strict=True))
+
+
+def number_slices(features: FeatureSet, by: str, slices: Sequence[Slice]) -> NDArray[np.int64]:
+    """The number of the slice that holds each document, ``[documents]``; -1 where none does."""
+    batches = features.stream([by], batch_rows=_SCAN)
+    numbers = (_slices_of_values(batch.column(0), slices) for batch in batches)
+    return np.concatenate([np.empty(0, np.int64), *numbers])
+
+
+def _slices_of_values(values: pa.Array, slices: Sequence[Slice]) -> NDArray[np.int64]:
+    """The number of the slice that holds each value, or -1; every different value is compared once."""
+    encoded = values.dictionary_encode(null_encoding="encode")
+    numbers = [slice_number(slices, value) for value in encoded.dictionary.to_pylist()]
+    known = np.array([-1 if number is None else number for number in numbers], np.int64)
+    return known[encoded.indices.to_numpy()] if len(known) else known
 
 
 def slice_number(slices: Sequence[Slice], value: Value) -> int | None:

@@ -69,13 +69,16 @@ def test_lines_are_aligned_and_say_what_they_are() -> None:
     assert len({line.index("bank") for line in lines}) == 1
     assert lines[1].endswith("He went to the bank to ask for money.")
     assert "\x1b" not in result.stdout
-    assert "bank: 3 of 3 usages in 5 documents, in the order of the corpus (last_word)" in result.stderr
+    assert (
+        "bank: 3 of 3 usages (115,385 per million words) in 5 documents, in the order of the corpus (last_word)"
+        in result.stderr
+    )
 
 
 def test_nearest_first() -> None:
     result = usages("word.features", "bank", "--like", TEXTS[1], "-k", "1")
     assert result.stdout.startswith(" 1.000  2  ")
-    assert "1 of 3 usages in 5 documents, nearest to 'He went" in result.stderr
+    assert "1 of 3 usages (115,385 per million words) in 5 documents, nearest to 'He went" in result.stderr
     quiet = usages("word.features", "bank", "--like", TEXTS[1], "-k", "1", "--quiet")
     assert (quiet.stdout, quiet.stderr) == (result.stdout, "")
 
@@ -136,6 +139,27 @@ def test_csv() -> None:
     }  # fmt: skip
 
 
+def test_pages_samples_and_orders() -> None:
+    first = usages("word.features", "bank", "-k", "2")
+    second = usages("word.features", "bank", "-k", "2", "--page", "2")
+    assert [line.split()[0] for line in (first.stdout + second.stdout).splitlines()] == ["1", "2", "5"]
+    assert "bank: 3 to 3 of 3 usages" in second.stderr
+    none = usages("word.features", "bank", "--page", "2")
+    assert (none.exit_code, none.stdout) == (0, "")
+    assert "bank: page 2 has none of 3 usages" in none.stderr
+    by_year = usages("word.features", "bank", "--sort", "year")
+    assert [line.split()[0] for line in by_year.stdout.splitlines()] == ["1", "5", "2"]
+    assert "sorted by year" in by_year.stderr
+    right = usages("word.features", "bank", "--sort", "right", "--by", "year", "--slices", "1850,1920")
+    assert "bank: 2 usages in 5 documents by year, sorted by the words on the right" in right.stderr
+    drawn = usages("word.features", "bank", "--sample", "2")
+    assert "bank: 2 of a sample of 2 of 3 usages" in drawn.stderr
+    told = json.loads(usages("word.features", "bank", "--sample", "2", "--json").stdout)
+    assert (told["found"], len(told["usages"]), told["words"], told["per_million"]) == (3, 2, 26, 115384.62)
+    asked = ("bank", "--like", "the *river*", "--match", "any", "-k", "2")
+    assert usages("word.index", *asked, "--page", "2").stdout == usages("word.features", *asked, "--page", "2").stdout
+
+
 def test_senses() -> None:
     result = usages("word.features", "bank", "--senses", "2", "-k", "1")
     found = find_senses("word.features", "bank", 2, k=1)
@@ -152,7 +176,8 @@ def test_slices() -> None:
     options = ("bank", "--by", "year", "--slices", "1850,1920")
     result = usages("word.features", *options, "--width", "60")
     assert [line for line in result.stdout.splitlines() if ":" in line] == [
-        "1850: 1 usage in 1 document", "1920: 1 usage in 1 document",
+        "1850: 1 usage (142,857 per million words) in 1 document",
+        "1920: 1 usage (250,000 per million words) in 1 document",
     ]  # fmt: skip
     assert "bank: 2 usages in 5 documents by year, in the order of the corpus (last_word)" in result.stderr
     assert "1 usage in documents outside of the slices of year left out" in result.stderr
@@ -290,6 +315,15 @@ def test_nothing_found() -> None:
         (["word.index", "bank", "--match", "any", "--like", "a bank", "--where", "yaer = 3"], 2, "no column 'yaer'"),
         (["word.features", "bank", "--like", "a bank", "--model", "nowhere"], 1, "nowhere"),
         (["word.index", "bank"], 2, "is an index"),
+        (["word.index", "bank", "--match", "any", "--like", "a bank", "--sample", "3"], 2, "is an index"),
+        (["word.index", "bank", "--match", "any", "--like", "a bank", "--sort", "left"], 2, "is an index"),
+        (["word.features", "bank", "--senses", "2", "--sort", "left"], 2, "leave out --sort"),
+        (["word.features", "bank", "--senses", "2", "--page", "2"], 2, "leave out --page"),
+        (["word.features", "bank", "--senses", "2", "--sample", "3"], 2, "leave out --sample"),
+        (["word.features", "bank", "--sort", "lefft"], 2, "did you mean left? there are: left, right, year"),
+        (["word.features", "bank", "--sort", "left", "--like", "a bank"], 2, "leave out --sort"),
+        (["word.features", "bank", "--page", "0"], 2, "x>=1"),
+        (["word.features", "bank", "--sample", "0"], 2, "x>=1"),
         (["word.index", "bank", "--senses", "2", "--match", "any"], 2, "is an index"),
     ],
 )

@@ -391,6 +391,12 @@ def test_usages(client: TestClient, folder: Path) -> None:
     expected = find_usages(folder / "c.features", "bank", like=like, k=5, column="last")
     body = client.post("/usages", json={"word": "bank", "like": like, "k": 5, "layers": "last"}).json()
     assert [usage["row"] for usage in body["usages"]] == [usage.row for usage in expected.usages]
+    second = {"word": "bank", "k": 1, "page": 2, "sort": "left", "sample": 3, "layers": "last"}
+    listed = client.post("/usages", json=second).json()
+    expected = find_usages(folder / "c.features", "bank", k=1, page=2, sort="left", sample=3, column="last")
+    assert ([usage["row"] for usage in listed["usages"]], listed["per_million"]) == (
+        [usage.row for usage in expected.usages], expected.per_million,
+    )  # fmt: skip
     grouped = client.post("/usages", json={"word": "bank", "senses": 2, "layers": "last"}).json()
     senses = find_senses(folder / "c.features", "bank", 2, column="last")
     assert [sense["count"] for sense in grouped["senses"]] == [sense.count for sense in senses.senses]

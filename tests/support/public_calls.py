@@ -343,6 +343,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "FeatureSet.matrix": lambda world: {},
     "FeatureSet.slice": lambda world: {"start": 1, "stop": 3},
     "FeatureSet.stream": lambda world: {},
+    "FeatureSet.stream_rows": lambda world: {"rows": [1, 3]},
     "FeatureSet.to_arrow": lambda world: {},
     "FeatureSet.to_numpy": lambda world: {"path": world.new(".npy")},
     "FeatureSet.to_pandas": lambda world: {},

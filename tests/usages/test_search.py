@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -183,19 +183,20 @@ def test_vectors_are_read_only_where_they_are_needed(
     extract: Callable[..., FeatureSet], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     features = extract()
-    asked: list[tuple[list[str], int, int | None]] = []
-    stream = FeatureSet.stream
+    asked: list[tuple[list[int], Sequence[str]]] = []
+    stream_rows = FeatureSet.stream_rows
 
-    def spy(self: FeatureSet, names: Sequence[str] | None = None, **options: Any) -> Any:
-        asked.append((list(names or ()), options.get("start", 0), options.get("stop")))
-        return stream(self, names, **options)
+    def spy(self: FeatureSet, rows: Collection[int], names: Sequence[str]) -> Any:
+        asked.append((sorted(rows), names))
+        return stream_rows(self, rows, names)
 
-    monkeypatch.setattr(FeatureSet, "stream", spy)
-    find_usages(features, "bank")
-    assert not any("concat4_word" in names for names, *_ in asked)
+    monkeypatch.setattr(FeatureSet, "stream_rows", spy)
+    find_usages(features, "bank", k=2)
+    ((rows, names),) = asked
+    assert (rows, "concat4_word" in names) == ([0], False)
     asked.clear()
     find_usages(features, "money", like="my money")
-    assert [(start, stop) for names, start, stop in asked if "concat4_word" in names] == [(1, 2)]
+    assert [(rows, "concat4_word" in names) for rows, names in asked] == [([1], True)]
 
 
 def test_a_word_that_is_nowhere(extract: Callable[..., FeatureSet]) -> None:

@@ -1,7 +1,7 @@
 """Usages with the kept columns of their documents, and of those documents only that meet a condition."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,17 +101,16 @@ def test_senses_are_of_those_documents(features: FeatureSet) -> None:
 
 
 def test_vectors_are_read_only_of_documents_that_meet_it(features: FeatureSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[tuple[int, int | None]] = []
-    stream = FeatureSet.stream
+    read: list[list[int]] = []
+    stream_rows = FeatureSet.stream_rows
 
-    def spy(self: FeatureSet, names: Sequence[str] | None = None, **options: Any) -> Any:
-        if "concat4_word" in (names or ()):
-            read.append((options.get("start", 0), options.get("stop")))
-        return stream(self, names, **options)
+    def spy(self: FeatureSet, rows: Collection[int], names: Sequence[str]) -> Any:
+        read.append(sorted(rows))
+        return stream_rows(self, rows, names)
 
-    monkeypatch.setattr(FeatureSet, "stream", spy)
+    monkeypatch.setattr(FeatureSet, "stream_rows", spy)
     find_usages(features, "bank", like=LIKE, where="year = 1901")
-    assert read == [(4, 5)]
+    assert read == [[4]]
 
 
 @pytest.mark.parametrize("where", [None, *(where for where in CONDITIONS if "n_tokens" not in where)])

@@ -1,0 +1,140 @@
+"""How much processor time does the look-up of a word take, and what does the index of words cost?
+
+    python benchmarks/lookups.py --data DATA [--work DIR] [--paragraphs 88331]
+
+DATA holds novels/dated.csv.gz. Each word is looked up in a set of word vectors of its paragraphs: the first ten usages,
+a thousand, ten sorted by the words on the right, and ten of each half of the years. The rival is SQLite's full-text
+index (FTS5, with the positions of every word) over the same texts: the number of texts with the word, and snippets of
+the first ten. Both are open; times are medians of processor milliseconds. `command` is the processor time of
+`bertfeat usages`, beside `--help`, which reads nothing.
+"""
+
+import argparse
+import csv
+import gzip
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from _machine import machine
+
+from bertfeat import CorpusSettings, Extractor, FeatureSet, find_usages, find_usages_by
+from bertfeat.usages import open_word_index
+
+RESULT = Path(__file__).parent / "results" / "lookups.json"
+WORDS = ("zeal", "bank", "time", "said", "of course", "train*")
+SLICES = 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser.add_argument("--work", type=Path, default=Path("build/lookups"))
+    parser.add_argument("--paragraphs", type=int, default=88_331)
+    parser.add_argument("--repeats", type=int, default=9)
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    rows = read_rows(options.data / "novels" / "dated.csv.gz", options.paragraphs)
+    features = extract_words(rows, options.work)
+    words_file = Path(str(features.folder)) / ".bertfeat" / "words.arrow"
+    words_file.unlink(missing_ok=True)
+    index_seconds, index = timed(lambda: open_word_index(features))
+    database = options.work / "texts.sqlite"
+    database.unlink(missing_ok=True)
+    with closing(sqlite3.connect(database)) as connection:
+        rival_seconds, _ = timed(lambda: fill(connection, rows))
+        found: dict[str, Any] = {
+            "machine": machine(),
+            "paragraphs": len(rows),
+            "words": len(index.words),
+            "different_words": len(index.vocabulary),
+            "index": {"bytes": words_file.stat().st_size, "seconds": round(index_seconds, 2)},
+            "fts5": {"bytes": database.stat().st_size, "seconds": round(rival_seconds, 2)},
+            "look_ups": {},
+        }
+        for word in WORDS:
+            ways: dict[str, Callable[[], Any]] = {
+                "ten": lambda word=word: find_usages(features, word),
+                "thousand": lambda word=word: find_usages(features, word, k=1000),
+                "sorted": lambda word=word: find_usages(features, word, sort="right"),
+                "slices": lambda word=word: find_usages_by(features, word, "year", SLICES),
+                "fts5": lambda word=word: look_up(connection, word),
+            }
+            times: dict[str, list[float]] = {name: [] for name in ways}
+            for _ in range(options.repeats):
+                for name, way in ways.items():
+                    times[name].append(timed(way)[0])
+            milliseconds = {name: round(1000 * median(each), 2) for name, each in times.items()}
+            found["look_ups"][word] = {"usages": ways["ten"]().found, **milliseconds}
+            print(word, json.dumps(found["look_ups"][word]), flush=True)
+    found["command"] = {
+        name: round(median(command_seconds(arguments) for _ in range(options.repeats)), 3)
+        for name, arguments in {"help": ["--help"], "bank": [str(features.folder), "bank"]}.items()
+    }
+    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps({name: value for name, value in found.items() if name not in ("machine", "look_ups")}))
+
+
+def read_rows(path: Path, most: int) -> list[dict[str, str]]:
+    """The paragraphs, with author and year; of more than asked for, one in so many."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return rows[:: max(1, len(rows) // most)]
+
+
+def extract_words(rows: list[dict[str, str]], work: Path) -> FeatureSet:
+    """The vectors of all words, in the smallest form, since a look-up reads none."""
+    corpus = work / "paragraphs.jsonl"
+    lines = (json.dumps({"text": row["text"], "author": row["author"], "year": int(row["year"])}) for row in rows)
+    corpus.write_text("\n".join(lines), encoding="utf-8")
+    settings = CorpusSettings(keep=("author", "year"))
+    Extractor(layers="last", pooling="word", dtype="int8").extract(
+        corpus, work / "words.features", corpus_settings=settings
+    )
+    return FeatureSet(work / "words.features")
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """The processor time of some work in seconds, and its result."""
+    begun = time.process_time()
+    result = work()
+    return time.process_time() - begun, result
+
+
+def fill(connection: sqlite3.Connection, rows: list[dict[str, str]]) -> None:
+    """Index the texts with FTS5."""
+    connection.execute("CREATE VIRTUAL TABLE texts USING fts5(text)")
+    connection.executemany("INSERT INTO texts VALUES (?)", ((row["text"],) for row in rows))
+    connection.execute("INSERT INTO texts(texts) VALUES ('optimize')")
+    connection.commit()
+
+
+def look_up(connection: sqlite3.Connection, word: str) -> int:
+    """The number of texts that have a word, after ten snippets were read."""
+    query = f'"{word.rstrip("*")}"{"*" if word.endswith("*") else ""}'
+    select = "SELECT rowid, snippet(texts, 0, '[', ']', '…', 24) FROM texts WHERE texts MATCH ? LIMIT 10"
+    connection.execute(select, (query,)).fetchall()
+    (count,) = connection.execute("SELECT count(*) FROM texts WHERE texts MATCH ?", (query,)).fetchone()
+    return int(count)
+
+
+def command_seconds(arguments: list[str]) -> float:
+    """The processor time of `bertfeat usages`."""
+    code = "from bertfeat.cli import run; run()"
+    command = [sys.executable, "-c", code, "usages", *arguments]
+    before = os.times()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+if __name__ == "__main__":
+    main()

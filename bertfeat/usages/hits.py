@@ -1,0 +1,152 @@
+"""The hits of a word in a feature set: found by the word index, then read with their texts and vectors.
+
+Shapes: D documents of the set, n hits, W width of the feature column.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.errors import FeatureSetError, errors_within
+from bertfeat.features import (
+    FeatureSet,
+    ReadableColumn,
+    RecordBatch,
+    position_columns,
+    read_positions,
+    stored_matrices,
+    unit_vectors,
+)
+from bertfeat.usages.match import TextWords, VectorPicks, combine_vectors
+from bertfeat.usages.results import Site
+from bertfeat.usages.word_index import Hits, WordIndex
+from bertfeat.where import Condition
+from bertfeat.words import Match, WordList, WordQuery, fold_word
+
+_NO_VECTORS = np.empty((0, 0), np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHits:
+    """Some hits whose documents are in one row group, in the order of the corpus."""
+
+    numbers: NDArray[np.int64]  # [n] of each among all hits that were asked for
+    sites: Sequence[Site]  # [n]
+    matrix: NDArray[np.float32]  # [n, W] of length 1; [0, 0] where vectors were not asked for
+
+
+def find_hits(features: FeatureSet, index: WordIndex, query: WordQuery) -> Hits:
+    """Find a word in a feature set; any word of a set that keeps some words only is one of those."""
+    only = features.header.settings.only
+    return index.find_listed(WordList(only)) if only and query.match is Match.ANY else index.find(query)
+
+
+def documents_that_meet(features: FeatureSet, condition: Condition) -> NDArray[np.bool_]:
+    """Mask of the documents that meet a condition, ``[D]``."""
+    names = dict.fromkeys(["row", *condition.names])
+    return np.concatenate([np.empty(0, bool), *map(condition.mask, features.stream(list(names)))])
+
+
+def read_hits(
+    features: FeatureSet, index: WordIndex, hits: Hits, column: ReadableColumn, *, vectors: bool
+) -> Iterator[ReadHits]:
+    """Read the documents of ascending hits, a row group at a time; with ``vectors``, those hits that have one.
+
+    Raises:
+        DamagedError: the word index or a part does not hold what it should.
+        FeatureSetError: a vector is not finite.
+    """
+    rows = index.rows[index.document_of(hits.first)]
+    own = [name for name in ("row", "id", "text", "pair") if name in features.names]
+    names = [*own, *(kept.name for kept in features.kept)]
+    if vectors:
+        names += [*position_columns(column.pooling.unit, features.names), *column.derivation.columns]
+    at = 0
+    for batch in features.stream_rows(np.unique(rows).tolist(), names):
+        stop = int(np.searchsorted(rows, batch.column("row")[-1].as_py(), side="right"))
+        placed = _place_hits(features, index, batch, hits[at:stop], rows[at:stop])
+        if vectors:
+            chosen, matrix = _vectors_of_hits(features, column, batch, placed)
+            yield ReadHits(at + chosen, [placed[one].site for one in chosen], matrix)
+        else:
+            yield ReadHits(np.arange(at, stop), [one.site for one in placed], _NO_VECTORS)
+        at = stop
+    if at < len(hits):
+        raise index.damaged("documents that do not exist")
+
+
+@dataclass(frozen=True, slots=True)
+class _PlacedHit:
+    """A hit in a batch of documents."""
+
+    document: int  # its number in the batch
+    words: range  # the numbers of the hit's words in their text
+    site: Site
+
+
+def _place_hits(
+    features: FeatureSet, index: WordIndex, batch: RecordBatch, hits: Hits, rows: NDArray[np.int64]
+) -> list[_PlacedHit]:
+    """Find hits in their documents, which lie in ``rows`` ``[n]``."""
+    stored = batch.column("row").to_numpy()
+    documents = np.searchsorted(stored, rows)
+    if (stored[documents] != rows).any():
+        raise index.damaged("documents that do not exist")
+    ids: list[str] = batch.column("id").to_pylist()
+    columns = [batch.column(name).to_pylist() for name in ("text", "pair") if name in batch.schema.names]
+    kept = {kept.name: batch.column(kept.name).to_pylist() for kept in features.kept}
+    texts = index.text_of(hits.first)
+    start, first_end, end = index.characters(hits)
+    firsts, second = hits.first - index.texts[texts], texts % index.texts_per_document
+    arrays = (documents, rows, second, firsts, firsts + hits.length, start, first_end, end)
+    placed = []
+    for (document, row, pair, first, stop, begin, until, last), string in zip(
+        np.stack(arrays, axis=1).tolist(), index.strings(hits.first), strict=True
+    ):
+        text = columns[pair][document]
+        if fold_word(text[begin:until]) != string:
+            raise index.damaged("other words than the texts")
+        values = {name: column[document] for name, column in kept.items()}
+        site = Site(row, ids[document], text, bool(pair), begin, last, values)
+        placed.append(_PlacedHit(document, range(first, stop), site))
+    return placed
+
+
+def _vectors_of_hits(
+    features: FeatureSet, column: ReadableColumn, batch: RecordBatch, placed: Sequence[_PlacedHit]
+) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """The numbers of those hits that have a vector, and these vectors ``[n, W]`` of length 1."""
+    unit, settings = column.pooling.unit, features.header.settings
+    with errors_within(features.folder):
+        pieces = read_positions(batch, unit)
+
+    @cache
+    def words_of(document: int, text: str, in_pair: bool) -> TextWords:
+        return TextWords.of_text(text, pieces.of_document(document), unit, settings, in_pair=in_pair)
+
+    picks = []
+    for hit in placed:
+        words = words_of(hit.document, hit.site.text, hit.site.in_pair)
+        picks.append(words.picks(hit.words).moved(int(pieces.offsets[hit.document])))
+    chosen = np.flatnonzero([bool(pick.numbers) for pick in picks])
+    vectors = _combine(features, column, batch, [pick for pick in picks if pick.numbers])
+    for at in np.flatnonzero(~np.isfinite(vectors).all(axis=1))[:1]:
+        problem = f"a vector of {column.name} in row {placed[chosen[at]].site.row:,} is not finite"
+        raise FeatureSetError(problem, where=features.folder, remedy=f"bertfeat verify {features.folder} says more")
+    nonzero = np.flatnonzero(vectors.any(axis=1))
+    return chosen[nonzero], unit_vectors(vectors[nonzero])
+
+
+def _combine(
+    features: FeatureSet, column: ReadableColumn, batch: RecordBatch, picks: Sequence[VectorPicks]
+) -> NDArray[np.float32]:
+    """The vectors of a batch that make up each hit, combined: ``[n, W]``."""
+    if not picks:
+        return np.empty((0, column.width), np.float32)
+    numbers = [number for pick in picks for number in pick.numbers]
+    stored = [stored for stored in features.columns if stored.name in column.derivation.columns]
+    matrices = {name: matrix[numbers] for name, matrix in stored_matrices(batch, stored).items()}
+    return combine_vectors(column.derivation.apply(matrices), picks)

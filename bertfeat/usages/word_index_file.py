@@ -1,0 +1,244 @@
+"""The file of a word index: an Arrow IPC stream of one row, whose cells are the arrays, and a digest of its bytes.
+
+A file whose digest does not hold counts as none, so that the index is made again. Memory for writing one depends on the
+vocabulary, the number of documents and a row group, not on the number of words.
+
+Shapes: D documents of a batch, T texts, N words, V different words.
+"""
+
+import mmap
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+from numpy.typing import NDArray
+
+from bertfeat.features import FeatureSet, RecordBatch, read_positions
+from bertfeat.io import file_identity, output_file, storage_errors
+from bertfeat.progress import StepProgress
+from bertfeat.recipe import Unit
+from bertfeat.words import fold_word, is_word, split_words
+
+_KEY = b"bertfeat.words"
+_VERSION = "1"
+_WHOLE_GROUP = 1 << 40  # a batch size that no row group reaches, so that each batch is a whole row group
+_AT_ONCE = 1 << 22  # words that are sorted at a time
+_DIGEST = 16  # bytes at the end of the file
+_BLOCK = 1 << 20  # bytes that are hashed at once
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_arrays(path: Path, key: str) -> Mapping[str, Any] | None:
+    """The arrays of the index of that key, by name; None where there is no such file, or a byte of it changed."""
+    try:
+        with path.open("rb") as file:
+            if not _digest_holds(path, file_identity(file)):
+                return None
+            content = pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError):  # nothing is there, or an empty file
+        return None
+    with pa.ipc.open_stream(content) as stream:
+        if (stream.schema.metadata or {}).get(_KEY) != _mark(key):
+            return None
+        batch = stream.read_next_batch()
+    cells = {name: batch.column(name).values for name in batch.schema.names}
+    return {name: cell if name == "vocabulary" else cell.to_numpy(zero_copy_only=True) for name, cell in cells.items()}
+
+
+@lru_cache(maxsize=64)
+def _digest_holds(path: Path, identity: object) -> bool:
+    """Whether a file ends in the digest of what stands before it, checked once for each ``identity``."""
+    with path.open("rb") as file:
+        return _hash_beginning(file, os.fstat(file.fileno()).st_size - _DIGEST) == file.read()
+
+
+def _hash_beginning(file: IO[bytes], size: int) -> bytes:
+    """XXH3 (128 bits) of the first bytes of a file, which is left behind them."""
+    digest = xxhash.xxh3_128()
+    while size > 0 and (block := file.read(min(size, _BLOCK))):
+        digest.update(block)
+        size -= len(block)
+    return digest.digest()
+
+
+def _mark(key: str) -> bytes:
+    return f"{_VERSION} {key}".encode()
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchWords:
+    """The words of some documents."""
+
+    rows: NDArray[np.int64]  # [D]
+    strings: pa.Array  # [N]
+    start: NDArray[np.int32]  # [N] character offsets in the text
+    end: NDArray[np.int32]  # [N]
+    text: NDArray[np.int64]  # [N] the number of the text that a word stands in
+    texts: int  # of a document: one, or two of a pair
+
+
+def write_word_index(features: FeatureSet, path: Path, key: str, tell: Callable[[StepProgress], None]) -> None:
+    """Read all words of a feature set, and write their index whole or not at all.
+
+    Raises:
+        StorageError: the file cannot be written.
+        DamagedError: a part of the set is damaged.
+    """
+    with storage_errors(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with storage_errors(path.parent), tempfile.TemporaryDirectory(prefix=".words-", dir=path.parent) as room:
+        words, starts, lengths = (_Spool(Path(room) / name) for name in ("words", "starts", "lengths"))
+        vocabulary: dict[str, int] = {}  # in the order in which they come
+        rows, counts, per_text = ([np.empty(0, np.int64)] for _ in range(3))
+        done = 0
+        for batch in _read_words(features):
+            numbers, letters = _number_words(batch.strings, vocabulary)
+            words.append(numbers)
+            starts.append(batch.start)
+            lengths.append(batch.end - batch.start)
+            rows.append(batch.rows)
+            per_text.append(np.bincount(batch.text, minlength=len(batch.rows) * batch.texts))
+            counts.append(np.bincount(batch.text[letters] // batch.texts, minlength=len(batch.rows)))
+            done += len(batch.rows)
+            tell(StepProgress("index words", done, len(features), "documents"))
+        numbers, ordered = words.array(), sorted(vocabulary)
+        ends = _renumber(numbers, np.array([vocabulary[word] for word in ordered], np.int64))
+        places = _new_array(Path(room) / "places", len(numbers), len(numbers))
+        _group_places(numbers, ends, places)
+        arrays = {
+            "rows": pa.array(np.concatenate(rows)),
+            "counts": pa.array(np.concatenate(counts)),
+            "texts": pa.array(np.cumsum(np.concatenate([[0], *per_text]), dtype=np.int64)),
+            "vocabulary": pa.array(ordered, pa.large_string()),
+            "ends": pa.array(ends),
+            "words": pa.array(numbers),
+            "places": pa.array(places),
+            "starts": pa.array(starts.array()),
+            "lengths": pa.array(lengths.array()),
+        }
+        with output_file(path) as temporary:
+            _write_arrays(arrays, temporary, key)
+
+
+class _Spool:
+    """An array of whole numbers that grows in a temporary file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._number, self._largest = path, 0, 0
+        path.touch()
+
+    def append(self, values: NDArray[np.integer]) -> None:
+        """Write more values, of at most 32 bits and none of them negative."""
+        with self._path.open("ab") as file:
+            file.write(values.astype(np.uint32).tobytes())
+        self._number += len(values)
+        self._largest = max(self._largest, int(values.max(initial=0)))
+
+    def array(self) -> NDArray[np.unsignedinteger]:
+        """All values, mapped into memory, in the smallest type that holds them."""
+        small = _new_array(self._path.with_suffix(".small"), self._number, self._largest)
+        if self._number:
+            values = np.memmap(self._path, np.uint32, "r")
+            for begin in range(0, self._number, _AT_ONCE):
+                small[begin : begin + _AT_ONCE] = values[begin : begin + _AT_ONCE]
+        return small
+
+
+def _new_array(path: Path, number: int, largest: int) -> NDArray[np.unsignedinteger]:
+    """An array in a new file, for whole numbers up to ``largest``."""
+    dtype = np.min_scalar_type(largest)
+    return np.memmap(path, dtype, "w+", shape=(number,)) if number else np.empty(0, dtype)
+
+
+def _read_words(features: FeatureSet) -> Iterator[_BatchWords]:
+    """The words of each row group: those that the set stores, or those of its texts."""
+    stored = "words" in features.names and not features.header.settings.only
+    wanted = ["row", "words", "word_start", "word_end", "word_segment"] if stored else ["row", "text", "pair"]
+    texts = 2 if "pair" in features.names else 1  # of a document
+    for batch in features.stream([name for name in wanted if name in features.names], batch_rows=_WHOLE_GROUP):
+        yield _stored_words(batch, texts) if stored else _words_of_texts(batch, texts)
+
+
+def _stored_words(batch: RecordBatch, texts: int) -> _BatchWords:
+    positions = read_positions(batch, Unit.WORD)
+    inside = positions.end > positions.start
+    text = positions.owners * texts + (0 if positions.segment is None else positions.segment)
+    text, start, end = text[inside], positions.start[inside], positions.end[inside]
+    strings = batch.column("words").flatten()
+    if not inside.all():
+        strings = strings.filter(pa.array(inside))
+    return _BatchWords(batch.column("row").to_numpy(), strings, start, end, text, texts)
+
+
+def _words_of_texts(batch: RecordBatch, texts_per_document: int) -> _BatchWords:
+    columns = [batch.column(name).to_pylist() for name in ("text", "pair")[:texts_per_document]]
+    texts = [text for document in zip(*columns, strict=True) for text in document]
+    spans = [split_words(text) for text in texts]
+    lengths = np.fromiter(map(len, spans), np.int64, len(spans))
+    start = np.concatenate([np.empty(0, np.int32), *(span.start for span in spans)])
+    end = np.concatenate([np.empty(0, np.int32), *(span.end for span in spans)])
+    owners = np.repeat(np.arange(len(texts)), lengths)
+    places = zip(owners.tolist(), start.tolist(), end.tolist(), strict=True)
+    strings = pa.array([texts[text][begin:stop] for text, begin, stop in places], pa.large_string())
+    return _BatchWords(batch.column("row").to_numpy(), strings, start, end, owners, texts_per_document)
+
+
+def _number_words(strings: pa.Array, vocabulary: dict[str, int]) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+    """Number words in a vocabulary that grows, and say which are more than punctuation marks; ``[N]`` each."""
+    encoded = strings.dictionary_encode()
+    folded = [fold_word(word) for word in encoded.dictionary.to_pylist()]
+    numbers = np.array([vocabulary.setdefault(word, len(vocabulary)) for word in folded], np.uint32)
+    letters = np.array([is_word(word) for word in folded], bool)
+    places = encoded.indices.to_numpy()
+    return numbers[places], letters[places]
+
+
+def _renumber(words: NDArray[np.unsignedinteger], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the words their numbers in the sorted vocabulary, in place, and count each: ``[V+1]`` running sums."""
+    ranks = np.empty(len(order), words.dtype)
+    ranks[order] = np.arange(len(order))
+    counts = np.zeros(len(order), np.int64)
+    for begin in range(0, len(words), _AT_ONCE):
+        some = ranks[words[begin : begin + _AT_ONCE]]
+        words[begin : begin + _AT_ONCE] = some
+        counts += np.bincount(some, minlength=len(order))
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def _group_places(
+    words: NDArray[np.unsignedinteger], ends: NDArray[np.int64], places: NDArray[np.unsignedinteger]
+) -> None:
+    """Sort the places by the number of their word, ascending for each word (a counting sort, block by block)."""
+    free = ends[:-1].copy()  # where the next place of each word goes
+    for begin in range(0, len(words), _AT_ONCE):
+        order = np.argsort(words[begin : begin + _AT_ONCE], kind="stable")
+        ordered = words[begin : begin + _AT_ONCE][order]
+        different, firsts, counts = np.unique(ordered, return_index=True, return_counts=True)
+        within = np.arange(len(ordered)) - np.repeat(firsts, counts)
+        places[free[ordered] + within] = begin + order
+        free[different] += counts
+
+
+def _write_arrays(arrays: Mapping[str, pa.Array], path: Path, key: str) -> None:
+    cells = {
+        name: pa.LargeListArray.from_arrays(pa.array([0, len(array)], pa.int64()), array)
+        for name, array in arrays.items()
+    }
+    schema = pa.schema([(name, cell.type) for name, cell in cells.items()], metadata={_KEY: _mark(key)})
+    with path.open("w+b") as file:
+        with pa.ipc.new_stream(file, schema) as writer:
+            writer.write_batch(pa.record_batch(list(cells.values()), schema=schema))
+        size = file.tell()
+        file.seek(0)
+        file.write(_hash_beginning(file, size))
