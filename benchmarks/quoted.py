@@ -25,6 +25,7 @@ TABLES = (
     ("docs/search.md", "Recall for questions"),
     ("docs/search.md", "What scoring again gains"),
     ("docs/speed.md", "On a GPU"),
+    ("docs/speed.md", "Look-ups of words"),
     ("docs/speed.md", "Processors"),
     ("docs/numerics.md", "int8"),
     ("docs/search.md", "What whitening gains"),
@@ -124,6 +125,12 @@ def small_set(way: str) -> list[float]:
     tags = [100 * found["tags"][0]] if "tags" in found else []
     tasks = [found["usages"]["senses"][0], found["usages"]["usages"][0], *tags, found["maxsim"]]
     return [found["size"]["bytes_per_word"], *cosines, *tasks]
+
+
+def look_ups(word: str) -> list[float]:
+    """Usages of a word, and processor milliseconds of each kind of look-up."""
+    found = result("lookups")["look_ups"][word]
+    return [found[name] for name in ("usages", "ten", "thousand", "sorted", "slices", "fts5")]
 
 
 def chosen_words(way: str) -> list[float]:
@@ -333,6 +340,10 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
             "`--dtype int8`": small_set("int8"),
             **{f"`--dtype int8 --width {width}`": small_set(f"int8, width {width}") for width in (256, 128, 64)},
         },
+    ),
+    (
+        "lookups",
+        {f"look-up of `{word}`": look_ups(word) for word in ("zeal", "bank", "time", "said", "of course", "train*")},
     ),
     (
         "chosen_words",
