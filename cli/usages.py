@@ -248,6 +248,8 @@ def _check_usage_options(query: UsageQuery, as_csv: bool, plot: Path | None, con
     """Refuse options that contradict one another, or would do nothing."""
     if query.like is not None and query.senses is not None:
         raise click.UsageError("--like orders usages and --senses groups them; give one of the two")
+    if query.like is not None and query.sort is not None:
+        raise click.UsageError("--like sorts usages by likeness; leave out --sort")
     if query.slices is not None and query.by is None:
         raise click.UsageError("--slices are slices of a kept column; name it with --by")
     for name in _LISTING:
