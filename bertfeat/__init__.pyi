@@ -75,4 +75,9 @@ from .study import (
     compare_features as compare_features,
     measure_change as measure_change,
 )
-from .usages import find_senses as find_senses, find_usages as find_usages, find_usages_by as find_usages_by
+from .usages import (
+    find_collocates as find_collocates,
+    find_senses as find_senses,
+    find_usages as find_usages,
+    find_usages_by as find_usages_by,
+)

@@ -424,7 +424,7 @@ def _with_article(name: str) -> str:
 # ── limits and ranges ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def require_at_least(least: int, **given: int | None) -> None:
+def require_at_least(least: int, /, **given: int | None) -> None:
     """Check that numbers, given by the names of their parameters, are at least ``least``; None is not checked.
 
     Raises:

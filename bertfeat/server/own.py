@@ -33,7 +33,7 @@ from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
 from bertfeat.server.wanted import Body, Name, Texts, WantedBody, documents_of
-from bertfeat.usages import Senses, Usages, find_senses, find_usages
+from bertfeat.usages import Association, Senses, Usages, find_collocates, find_senses, find_usages
 
 
 class FeaturesBody(WantedBody):
@@ -95,6 +95,20 @@ class UsagesBody(Body):
     features: Name | None = Field(None, description="Which set, where the server has several: its name.")
 
 
+class CollocatesBody(Body):
+    """The body of ``/collocates``."""
+
+    word: Name
+    match: Literal["exact", "prefix"] = "exact"
+    left: Annotated[int, Field(ge=0, le=100)] = Field(5, description="Words before the word that are near.")
+    right: Annotated[int, Field(ge=0, le=100)] = Field(5, description="Words after the word that are near.")
+    least: Annotated[int, Field(ge=1)] = Field(3, description="Words that stand near less often are left out.")
+    measure: Association = Association.LOG_LIKELIHOOD
+    k: Annotated[int, Field(ge=1, le=1000)] = 20
+    where: str | None = None
+    features: Name | None = Field(None, description="Which set, where the server has several: its name.")
+
+
 class TagBody(Body):
     """The body of ``/tag``."""
 
@@ -135,6 +149,12 @@ def own_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
             words = _word_features(service, body.features)
             await _check_text(service, body.like, "like")
             return json_response(await service.run(lambda: _usages(service, words, body), request=request))
+
+    @router.post("/collocates", summary="The words that stand near a word more often than by chance")
+    async def collocates(body: CollocatesBody, request: Request) -> Response:
+        with service.metrics.request("collocates"):
+            words = _word_features(service, body.features)
+            return json_response(await service.run(lambda: _collocates(words, body), request=request))
 
     @router.post("/tag", summary="The tags of the words of texts")
     async def tag(body: TagBody, request: Request) -> Response:
@@ -231,6 +251,11 @@ def _usages(service: Service, features: FeatureSet, body: UsagesBody) -> dict[st
     more |= {"k": body.k or 10, "page": body.page or 1, "sort": body.sort, "sample": body.sample}
     usages: Usages = find_usages(features, body.word, like=body.like, encoder=encoder, **more)
     return _plain_fields(usages)
+
+
+def _collocates(features: FeatureSet, body: CollocatesBody) -> dict[str, Any]:
+    asked = {name: value for name, value in body if name not in ("word", "features")}
+    return _plain_fields(find_collocates(features, body.word, **asked))
 
 
 def _plain_fields(result: Any) -> dict[str, Any]:

@@ -1,3 +1,9 @@
+from .collocates import (
+    Association as Association,
+    Collocate as Collocate,
+    Collocates as Collocates,
+    find_collocates as find_collocates,
+)
 from .hits import read_hits as read_hits
 from .query import (
     find_usage_column as find_usage_column,

@@ -66,7 +66,7 @@ class WordIndex:
     def find(self, query: WordQuery) -> Hits:
         """Find the places of a word, of several in a row, of words that begin alike, or of every word."""
         if query.match is Match.ANY:
-            return self._without_marks(np.arange(len(self.words)))
+            return _single_words(self.without_marks(np.arange(len(self.words))))
         return self._find_key(query.key, query.match)
 
     def find_listed(self, words: WordList) -> Hits:
@@ -74,20 +74,20 @@ class WordIndex:
         hits = _join_hits([self.find(query) for query in words.queries])
         longest = int(hits.length.max(initial=0))
         places = [hits.first[hits.length > at] + at for at in range(longest)]
-        return self._without_marks(np.unique(np.concatenate([np.empty(0, np.int64), *places])))
+        return _single_words(self.without_marks(np.unique(np.concatenate([np.empty(0, np.int64), *places]))))
 
-    def _without_marks(self, places: NDArray[np.int64]) -> Hits:
-        """The words at some places, without punctuation marks."""
+    def without_marks(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of some places at which more than a punctuation mark stands."""
         letters = np.fromiter(map(is_word, self.vocabulary.to_pylist()), bool, len(self.vocabulary))
-        places = places[letters[self.words[places]]]
-        return Hits(places, np.ones(len(places), np.int64))
+        chosen: NDArray[np.int64] = places[letters[self.words[places]]]
+        return chosen
 
     def _find_key(self, key: str, match: Match) -> Hits:
         """Find the words that give a key, one after the other: those that begin it, then those that go on."""
         matched: defaultdict[int, list[Hits]] = defaultdict(list)  # hits of the key's first characters, by their number
         for numbers, length in self._words_that_begin(key, match):
             places = self._places_of(numbers)
-            matched[length].append(Hits(places, np.ones(len(places), np.int64)))
+            matched[length].append(_single_words(places))
         for at in range(1, len(key)):
             hits = _join_hits(matched.pop(at, []))
             stop = hits.first + hits.length
@@ -179,6 +179,11 @@ class WordIndex:
         return DamagedError(
             f"the word index holds {what}", where=self.path, remedy="delete it: the next look-up makes it again"
         )
+
+
+def _single_words(places: NDArray[np.int64]) -> Hits:
+    """Hits of one word each."""
+    return Hits(places, np.ones(len(places), np.int64))
 
 
 def _join_hits(found: Sequence[Hits]) -> Hits:

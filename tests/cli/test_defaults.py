@@ -30,7 +30,7 @@ from bertfeat.search import (
 from bertfeat.speed import measure_speed
 from bertfeat.study import ChangeMeasure, ChangeSettings, ComparisonSettings
 from bertfeat.tokens import LongTextPolicy, Subword
-from bertfeat.usages import find_senses, find_usages, find_usages_by
+from bertfeat.usages import Association, find_collocates, find_senses, find_usages, find_usages_by
 from bertfeat.words import Match
 from tests.support.commands import find_command
 
@@ -43,6 +43,7 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
     ("index",): (BuildOptions,),
     ("search",): (Index.search,),
     ("usages",): (find_usages, find_senses, find_usages_by),
+    ("collocates",): (find_collocates,),
     ("evaluate",): (evaluate_beir, evaluate_layers),
     ("probe",): (ProbeSettings,),
     ("change",): (ChangeSettings,),
@@ -117,6 +118,7 @@ def test_part_rows() -> None:
         (("extract",), "subword", Subword),
         (("index",), "metric", Metric),
         (("usages",), "match", Match),
+        (("collocates",), "measure", Association),
         (("change",), "measure", ChangeMeasure),
         (("evaluate",), "own_ids", OwnIds),
         (("pretrain",), "objective", Objective),

@@ -288,6 +288,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "/features": {"texts": "a"},
     "/search": {"query": "money"},
     "/usages": {"word": "bank", "layers": "last"},
+    "/collocates": {"word": "bank", "least": 1},
     "/tag": {"texts": "a"},
 }
 """A body that each route takes."""
@@ -385,7 +386,7 @@ def test_routes_of_one_vector_say_what_there_is_instead(tiny: Callable[[str], Ti
 
 
 def test_usages(client: TestClient, folder: Path) -> None:
-    from bertfeat import find_senses, find_usages
+    from bertfeat import find_collocates, find_senses, find_usages
 
     like = "She sat on the bank of a river."
     expected = find_usages(folder / "c.features", "bank", like=like, k=5, column="last")
@@ -397,6 +398,10 @@ def test_usages(client: TestClient, folder: Path) -> None:
     assert ([usage["row"] for usage in listed["usages"]], listed["per_million"]) == (
         [usage.row for usage in expected.usages], expected.per_million,
     )  # fmt: skip
+    near = client.post("/collocates", json={"word": "bank", "left": 2, "least": 1, "measure": "log-dice"}).json()
+    collocates = find_collocates(folder / "c.features", "bank", left=2, least=1, measure="log-dice")
+    assert [one["word"] for one in near["collocates"]] == [one.word for one in collocates.collocates] != []
+    assert client.post("/collocates", json={"word": "bank", "where": "nothing > 1"}).status_code == 422
     grouped = client.post("/usages", json={"word": "bank", "senses": 2, "layers": "last"}).json()
     senses = find_senses(folder / "c.features", "bank", 2, column="last")
     assert [sense["count"] for sense in grouped["senses"]] == [sense.count for sense in senses.senses]

@@ -20,7 +20,18 @@ pytestmark = pytest.mark.slow  # many and quick, but for CI alone
 # ── bodies ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 DEEP = 100_000
-_ROUTES = ("/v1/embeddings", "/embed", "/", "/features", "/search", "/usages", "/tokenize", "/decode", "/similarity")
+_ROUTES = (
+    "/v1/embeddings",
+    "/embed",
+    "/",
+    "/features",
+    "/search",
+    "/usages",
+    "/collocates",
+    "/tokenize",
+    "/decode",
+    "/similarity",
+)
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/embed"])

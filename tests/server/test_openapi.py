@@ -25,6 +25,7 @@ POST_PATHS = (
     "/features",
     "/search",
     "/usages",
+    "/collocates",
     "/tag",
 )
 GET_PATHS = ("/v1/models", "/v1/models/{name}", "/info", "/health", "/ping", "/metrics")

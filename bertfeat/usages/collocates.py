@@ -1,0 +1,202 @@
+"""The collocates of a word: the words that stand near it more often than chance would have it.
+
+Near is within a number of words on the same side, in the same text. Punctuation marks do not count as words. Every word
+is counted once, however many usages it stands near, and the usages themselves are left out, so that a collocate has a
+2 × 2 table of words near and not near, itself and not itself (Evert 2008, surface cooccurrence).
+
+Shapes: D documents, N words of the corpus, V different words.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.arguments import checked, require_at_least
+from bertfeat.display import displayed
+from bertfeat.errors import FeatureSetError, UsageError, parameter
+from bertfeat.features import FeatureSet
+from bertfeat.io import Address
+from bertfeat.progress import ProgressOption, StepProgress
+from bertfeat.usages.hits import documents_that_meet
+from bertfeat.usages.query import parse_condition_on
+from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
+from bertfeat.words import Match, WordQuery
+
+
+class Association(StrEnum):
+    """A measure of how strongly two words attract each other."""
+
+    LOG_LIKELIHOOD = "log-likelihood"  # G², Dunning 1993; grows with the size of the corpus
+    LOG_DICE = "log-dice"  # Rychlý 2008; 14 at most, and the same for corpora of any size
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class Collocate:
+    """A word that stands near the searched one."""
+
+    word: str  # without case
+    left: int  # how often it stands near, on the left of the nearest usage
+    right: int
+    expected: float  # how often it would stand near by chance, on either side
+    found: int  # how often it stands in the corpus
+    log_likelihood: float
+    log_dice: float
+
+    @property
+    def near(self) -> int:
+        """How often it stands near, on either side."""
+        return self.left + self.right
+
+
+@displayed
+@dataclass(frozen=True, slots=True)
+class Collocates:
+    """The collocates of a word."""
+
+    word: str
+    documents: int  # searched; with a condition, those that meet it
+    words: int  # in these documents, without punctuation marks
+    found: int  # usages in these documents
+    near: int  # words near a usage
+    left: int  # words on the left of a usage that are near
+    right: int
+    collocates: tuple[Collocate, ...]  # the strongest first
+
+
+@checked
+def find_collocates(
+    features: FeatureSet | str | Path | Address,
+    word: str,
+    *,
+    match: Match | str = Match.EXACT,
+    left: int = 5,
+    right: int = 5,
+    least: int = 3,
+    measure: Association | str = Association.LOG_LIKELIHOOD,
+    k: int = 20,
+    where: str | None = None,
+    progress: ProgressOption[StepProgress] = None,
+) -> Collocates:
+    """Find the ``k`` words that stand near a word more often than chance would have it, by a ``measure``.
+
+    Near are ``left`` words before a usage and ``right`` words after it. Words that stand near less than ``least`` times
+    are left out. Only documents that meet the condition ``where`` count. The set needs texts, and no vectors of words.
+
+    Raises:
+        UsageError: no word, ``match="any"``, a number that is too small, an unknown measure, or a condition that cannot
+            be read.
+        FeatureSetError: no texts in the set.
+        DamagedError, StorageError: see :func:`bertfeat.find_usages`.
+    """
+    require_at_least(0, left=left, right=right)
+    require_at_least(1, least=least, k=k)
+    if not left + right:
+        raise UsageError(f"{parameter('left', 0)} and {parameter('right', 0)} leave no word near")
+    query, measure = WordQuery.parse(word, match), Association(measure)
+    if query.match is Match.ANY:
+        raise UsageError(
+            f"collocates are those of one word, and {parameter('match', 'any')} takes every word",
+            remedy="choose exact or prefix",
+        )
+    if not isinstance(features, FeatureSet):
+        features = FeatureSet(features)
+    if "text" not in features.names:
+        problem = f"{features.folder} was made with {parameter('keep_text', False)}, so there are no words to look for"
+        raise FeatureSetError(problem, remedy="extract it again with texts")
+    condition = parse_condition_on(features, where)
+    index = open_word_index(features, progress=progress)
+    inside = np.ones(len(index.rows), bool) if condition is None else documents_that_meet(features, condition)
+    hits = index.find(query)
+    hits = hits[inside[index.document_of(hits.first)]]
+    counts = _count_near(index, hits, inside, left, right)
+    found = (int(inside.sum()), int(counts.scope.sum()), len(hits), int(counts.near.sum()))
+    return Collocates(word, *found, left, right, _strongest(index, counts, len(hits), least, measure, k))
+
+
+@dataclass(frozen=True, slots=True)
+class _NearCounts:
+    """How often each different word stands where."""
+
+    left: NDArray[np.int64]  # [V] near, on the left of the nearest usage
+    right: NDArray[np.int64]  # [V]
+    scope: NDArray[np.int64]  # [V] in all searched documents
+    free: NDArray[np.int64]  # [V] in all searched documents, but not in a usage
+
+    @property
+    def near(self) -> NDArray[np.int64]:
+        """How often each word stands near, ``[V]``."""
+        return self.left + self.right
+
+
+def _count_near(index: WordIndex, hits: Hits, documents: NDArray[np.bool_], left: int, right: int) -> _NearCounts:
+    """Count the words near hits, and those of all documents of a mask ``[D]``."""
+    different = len(index.vocabulary)
+    words = index.without_marks(np.arange(len(index.words)))
+    texts = index.text_of(words)
+    searched = documents[texts // index.texts_per_document]
+    side = np.zeros(
+        len(words), np.int8
+    )  # of each word: -1 on the left of the nearest usage, 1 on the right, 0 not near
+    begin, stop = np.searchsorted(words, hits.first), np.searchsorted(words, hits.first + hits.length)
+    # from far to near, so that the nearest usage decides
+    for away in range(max(left, right), 0, -1):
+        for reach, direction, at in ((right, 1, stop - 1 + away), (left, -1, begin - away)):
+            if away <= reach:
+                known = (at >= 0) & (at < len(words))
+                at, owner = at[known], index.text_of(hits.first[known])
+                side[at[texts[at] == owner]] = direction
+    of_hits = np.zeros(len(words), bool)
+    for more in range(int((stop - begin).max(initial=0))):
+        of_hits[(begin + more)[begin + more < stop]] = True
+    side[of_hits] = 0
+    numbers = index.words[words]
+    masks = (side < 0, side > 0, searched, searched & ~of_hits)
+    return _NearCounts(*(np.bincount(numbers[mask], minlength=different) for mask in masks))
+
+
+def _strongest(
+    index: WordIndex, counts: _NearCounts, hits: int, least: int, measure: Association, k: int
+) -> tuple[Collocate, ...]:
+    """The collocates with the highest scores; those that stand near less often than by chance are none."""
+    near, free = counts.near.astype(np.float64), counts.free.astype(np.float64)
+    expected = near.sum() * free / max(1.0, free.sum())
+    chosen = np.flatnonzero((counts.near >= least) & (near > expected))
+    scores = {
+        Association.LOG_LIKELIHOOD: _log_likelihood(near[chosen], free[chosen], near.sum(), free.sum()),
+        Association.LOG_DICE: 14 + np.log2(2 * near[chosen] / (hits + counts.scope[chosen])),
+    }
+    order = np.argsort(-scores[measure], kind="stable")[:k]  # equal ones by the alphabet
+    words = index.spell(chosen[order])
+    return tuple(
+        Collocate(
+            word=word,
+            left=int(counts.left[number]),
+            right=int(counts.right[number]),
+            expected=round(float(expected[number]), 2),
+            found=int(counts.scope[number]),
+            log_likelihood=round(float(scores[Association.LOG_LIKELIHOOD][at]), 2),
+            log_dice=round(float(scores[Association.LOG_DICE][at]), 2),
+        )
+        for word, number, at in zip(words, chosen[order].tolist(), order.tolist(), strict=True)
+    )
+
+
+def _log_likelihood(
+    near: NDArray[np.float64], free: NDArray[np.float64], all_near: float, all_free: float
+) -> NDArray[np.float64]:
+    """The G² of each word's table (Dunning 1993): ``2 · sum(observed · ln(observed / expected))`` over its four cells.
+
+    ``near`` ``[n]`` counts a word near usages, and ``free`` everywhere but in usages; of all words there are
+    ``all_near`` and ``all_free``.
+    """
+    observed = np.stack([near, all_near - near, free - near, all_free - all_near - free + near])
+    rows, columns = (all_near, all_near, all_free - all_near, all_free - all_near), (free, all_free - free) * 2
+    expected = np.stack([row * column / all_free for row, column in zip(rows, columns, strict=True)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
+    total: NDArray[np.float64] = 2 * terms.sum(axis=0)
+    return total

@@ -1,0 +1,134 @@
+"""``bertfeat collocates``: the words that stand near a word more often than by chance; as a table, CSV or JSON."""
+
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import click
+
+from bertfeat.errors import pluralize
+from bertfeat.options import Option
+
+from .app import Command, option
+from .bundles import settings_options
+from .console import Console, fields_of, progress_display
+from .option_types import LOCATION
+from .options import output_options
+from .terminal import cell_width, cut_end, pad, single_line
+
+if TYPE_CHECKING:
+    from bertfeat.io import Location
+    from bertfeat.usages import Collocate, Collocates
+
+_WIDEST = 30  # columns of a word at most
+
+
+@dataclass(slots=True)
+class CollocateQuery:
+    """The collocates that are looked for, and their order."""
+
+    match: Annotated[
+        Literal["exact", "prefix"], Option("prefix: near words that begin with WORD, as WORD* does.", basic=True)
+    ] = "exact"
+    left: Annotated[int, Option("Words before WORD that are near.", least=0, most=100, basic=True)] = 5
+    right: Annotated[int, Option("Words after WORD that are near.", least=0, most=100, basic=True)] = 5
+    least: Annotated[int, Option("Leave out words that stand near less often.", least=1, basic=True)] = 3
+    measure: Annotated[
+        Literal["log-likelihood", "log-dice"],
+        Option("The strongest first by G² (Dunning 1993), or by logDice (Rychlý 2008).", basic=True),
+    ] = "log-likelihood"
+    k: Annotated[int, Option("Number of collocates.", least=1, most=100_000, basic=True)] = 20
+    where: Annotated[
+        str | None,
+        Option("On kept columns: \"year > 1900 and lang in ('de', 'en')\".", metavar="CONDITION", basic=True),
+    ] = None
+
+
+@click.command(cls=Command, name="collocates")
+@click.argument("folder", metavar="FEATURES", type=LOCATION)
+@click.argument("word")
+@settings_options("query", CollocateQuery)
+@option("--csv", "as_csv", is_flag=True, help="Print the result as CSV.")
+@output_options
+def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, console: Console) -> None:
+    """Show the words that stand near a word more often than by chance, from features with texts, of any pooling.
+
+    Punctuation marks do not count as words, and nothing is near beyond the end of a text. Beside each word stands how
+    often it is near, how often it would be by chance, on which side of the nearest usage it is, and how often it
+    stands in the corpus.
+
+    \b
+    bertfeat collocates corpus.features bank
+    bertfeat collocates corpus.features "of course" --left 3 --right 0 --where "year > 1900"
+    bertfeat collocates corpus.features "train*" --measure log-dice -k 50 --csv
+    """
+    if as_csv and console.as_json:
+        raise click.UsageError("--csv and --json are two forms of one result; give one of the two")
+    from bertfeat.usages import find_collocates
+
+    with progress_display(console) as progress:
+        result = find_collocates(
+            folder,
+            word,
+            match=query.match,
+            left=query.left,
+            right=query.right,
+            least=query.least,
+            measure=query.measure,
+            k=query.k,
+            where=query.where,
+            progress=progress,
+        )
+    if as_csv:
+        _print_collocates(result)
+    else:
+        console.result(fields_of(result), [*_table_of(result.collocates)] or ["nothing found"])
+    if not result.found:
+        console.say(f"{word!r} does not stand in {pluralize(result.documents, 'document')}")
+        return
+    console.say(
+        f"{word}: {pluralize(len(result.collocates), 'collocate')} by {query.measure}, up to {query.left} words before "
+        f"and {query.right} after {pluralize(result.found, 'usage')} in {pluralize(result.documents, 'document')}"
+    )
+
+
+def _row(collocate: "Collocate") -> dict[str, object]:
+    """The cells of a collocate by the names of their columns."""
+    cells = fields_of(collocate)
+    return {"word": cells.pop("word"), "near": collocate.near, **cells}
+
+
+def _print_collocates(result: "Collocates") -> None:
+    from bertfeat.usages import Collocate
+
+    out = io.StringIO()
+    names = [field.name for field in fields(Collocate)]
+    writer = csv.DictWriter(out, ["word", "near", *(name for name in names if name != "word")], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(map(_row, result.collocates))
+    click.echo(out.getvalue(), nl=False, file=sys.stdout)
+
+
+def _table_of(collocates: tuple["Collocate", ...]) -> Iterator[str]:
+    """Aligned lines, with a heading."""
+    if not collocates:
+        return
+    words = ["word", *(cut_end(single_line(one.word), _WIDEST) for one in collocates)]
+    columns = {
+        "near": [f"{one.near:,}" for one in collocates],
+        "by chance": [f"{one.expected:,.1f}" for one in collocates],
+        "left": [f"{one.left:,}" for one in collocates],
+        "right": [f"{one.right:,}" for one in collocates],
+        "in corpus": [f"{one.found:,}" for one in collocates],
+        "log-likelihood": [f"{one.log_likelihood:,.1f}" for one in collocates],
+        "log-dice": [f"{one.log_dice:.2f}" for one in collocates],
+    }
+    wide = max(map(cell_width, words))
+    widths = {name: max(map(len, [name, *cells])) for name, cells in columns.items()}
+    rows = [list(columns), *map(list, zip(*columns.values(), strict=True))]
+    for word, cells in zip(words, rows, strict=True):
+        right = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths.values(), strict=True))
+        yield f"{pad(word, wide)}  {right}"
