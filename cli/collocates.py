@@ -1,8 +1,5 @@
 """``bertfeat collocates``: the words that stand near a word more often than by chance; as a table, CSV or JSON."""
 
-import csv
-import io
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,14 +11,14 @@ from bertfeat.options import Option
 
 from .app import Command, option
 from .bundles import settings_options
-from .console import Console, fields_of, progress_display
+from .console import Console, fields_of, print_csv, progress_display
 from .option_types import LOCATION
 from .options import output_options
 from .terminal import cell_width, cut_end, pad, single_line
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
-    from bertfeat.usages import Collocate, Collocates
+    from bertfeat.usages import Collocate
 
 _WIDEST = 30  # columns of a word at most
 
@@ -67,7 +64,7 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
     """
     if as_csv and console.as_json:
         raise click.UsageError("--csv and --json are two forms of one result; give one of the two")
-    from bertfeat.usages import find_collocates
+    from bertfeat.usages import Collocate, find_collocates
 
     with progress_display(console) as progress:
         result = find_collocates(
@@ -83,7 +80,8 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
             progress=progress,
         )
     if as_csv:
-        _print_collocates(result)
+        names = [field.name for field in fields(Collocate)]
+        print_csv(names, [list(fields_of(one).values()) for one in result.collocates])
     else:
         console.result(fields_of(result), [*_table_of(result.collocates)] or ["nothing found"])
     if not result.found:
@@ -93,23 +91,6 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
         f"{word}: {pluralize(len(result.collocates), 'collocate')} by {query.measure}, up to {query.left} words before "
         f"and {query.right} after {pluralize(result.found, 'usage')} in {pluralize(result.documents, 'document')}"
     )
-
-
-def _row(collocate: "Collocate") -> dict[str, object]:
-    """The cells of a collocate by the names of their columns."""
-    cells = fields_of(collocate)
-    return {"word": cells.pop("word"), "near": collocate.near, **cells}
-
-
-def _print_collocates(result: "Collocates") -> None:
-    from bertfeat.usages import Collocate
-
-    out = io.StringIO()
-    names = [field.name for field in fields(Collocate)]
-    writer = csv.DictWriter(out, ["word", "near", *(name for name in names if name != "word")], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(map(_row, result.collocates))
-    click.echo(out.getvalue(), nl=False, file=sys.stdout)
 
 
 def _table_of(collocates: tuple["Collocate", ...]) -> Iterator[str]:

@@ -6,12 +6,13 @@ log of the terminal stays small.
 """
 
 import dataclasses
+import io
 import json
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,17 @@ class Console:
     def warn(self, line: str) -> None:
         """Print a warning on stderr, even with ``--quiet``."""
         write_stderr(f"warning: {line}")
+
+
+def print_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table as CSV on stdout."""
+    import csv  # here, because the help needs none
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    click.echo(out.getvalue(), nl=False)
 
 
 def write_stderr(line: str) -> None:

@@ -1,7 +1,5 @@
 """``bertfeat usages``: show a word in its contexts, nearest in meaning first; as aligned lines, CSV or JSON."""
 
-import io
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +12,7 @@ from bertfeat.options import Option
 
 from .app import Command, option
 from .bundles import on_command_line, settings_options
-from .console import Console, fields_of, progress_display
+from .console import Console, fields_of, print_csv, progress_display
 from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options, recorded_device_option, recorded_model_option, width_option
 from .result_lines import (
@@ -274,7 +272,7 @@ _LISTING = ("page", "sort", "sample")  # options of a list of usages
 def _print_usages(result: "Usages", form: _UsageFormat, query: UsageQuery) -> None:
     """Print usages, and their number on stderr."""
     if form.as_csv:
-        _print_csv([("", "", usage) for usage in result.usages], form.names)
+        _usages_as_csv([("", "", usage) for usage in result.usages], form.names)
     else:
         value = {**fields_of(result), "usages": list(map(form.usage, result.usages))}
         form.console.result(value, [*form.lines(result.usages)] or ([] if result.found else ["nothing found"]))
@@ -295,7 +293,7 @@ def _print_usages(result: "Usages", form: _UsageFormat, query: UsageQuery) -> No
 def _print_sliced_usages(result: "SlicedUsages", form: _UsageFormat, query: UsageQuery) -> None:
     """Print the usages of each slice, and their number on stderr."""
     if form.as_csv:
-        _print_csv([("", one.slice.name, usage) for one in result.slices for usage in one.usages], form.names)
+        _usages_as_csv([("", one.slice.name, usage) for one in result.slices for usage in one.usages], form.names)
     else:
         slices = [
             fields_of(one.slice)
@@ -320,7 +318,7 @@ def _print_senses(result: "Senses", form: _UsageFormat, query: UsageQuery) -> No
     """Print senses with their most central usages, and their numbers on stderr."""
     if form.as_csv:
         numbered = [(str(number), usage) for number, sense in enumerate(result.senses, 1) for usage in sense.usages]
-        _print_csv([(number, _slice_of(result, usage), usage) for number, usage in numbered], form.names)
+        _usages_as_csv([(number, _slice_of(result, usage), usage) for number, usage in numbered], form.names)
     else:
         senses = [fields_of(sense) | {"usages": list(map(form.usage, sense.usages))} for sense in result.senses]
         form.console.result({**fields_of(result), "senses": senses}, [*_sense_lines(result, form)] or ["nothing found"])
@@ -427,17 +425,11 @@ def _bold(heading: str) -> str:
 _COLUMNS = ("sense", "slice", "score", "id", "row", "start", "end", "left", "word", "right")
 
 
-def _print_csv(usages: Sequence[tuple[str, str, "Usage"]], names: Sequence[str]) -> None:
+def _usages_as_csv(usages: Sequence[tuple[str, str, "Usage"]], names: Sequence[str]) -> None:
     """Print one line of CSV per usage, each given with its sense and its slice, which may be empty."""
-    import csv  # here, because the help needs none
-
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    # a kept column whose name is one of _COLUMNS gets a prefix
-    writer.writerow([*_COLUMNS, *(f"kept_{name}" if name in _COLUMNS else name for name in names)])
+    rows = []
     for sense, of_slice, usage in usages:
         place = (usage.id, usage.row, usage.start, usage.end, usage.left, usage.word, usage.right)
-        writer.writerow(
-            [sense, of_slice, usage.score, *place, *(format_value(usage.values.get(name)) for name in names)]
-        )
-    click.echo(out.getvalue(), nl=False, file=sys.stdout)
+        rows.append([sense, of_slice, usage.score, *place, *(format_value(usage.values.get(name)) for name in names)])
+    # a kept column whose name is one of _COLUMNS gets a prefix
+    print_csv([*_COLUMNS, *(f"kept_{name}" if name in _COLUMNS else name for name in names)], rows)

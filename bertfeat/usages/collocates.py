@@ -39,17 +39,13 @@ class Collocate:
     """A word that stands near the searched one."""
 
     word: str  # without case
+    near: int  # how often it stands near
+    expected: float  # how often it would stand near by chance
     left: int  # how often it stands near, on the left of the nearest usage
     right: int
-    expected: float  # how often it would stand near by chance, on either side
     found: int  # how often it stands in the corpus
     log_likelihood: float
     log_dice: float
-
-    @property
-    def near(self) -> int:
-        """How often it stands near, on either side."""
-        return self.left + self.right
 
 
 @displayed
@@ -119,7 +115,7 @@ def find_collocates(
 
 @dataclass(frozen=True, slots=True)
 class _NearCounts:
-    """How often each different word stands where."""
+    """The numbers of times that each different word stands near usages, and anywhere."""
 
     left: NDArray[np.int64]  # [V] near, on the left of the nearest usage
     right: NDArray[np.int64]  # [V]
@@ -128,7 +124,7 @@ class _NearCounts:
 
     @property
     def near(self) -> NDArray[np.int64]:
-        """How often each word stands near, ``[V]``."""
+        """The number of times that each word stands near, ``[V]``."""
         return self.left + self.right
 
 
@@ -138,9 +134,8 @@ def _count_near(index: WordIndex, hits: Hits, documents: NDArray[np.bool_], left
     words = index.without_marks(np.arange(len(index.words)))
     texts = index.text_of(words)
     searched = documents[texts // index.texts_per_document]
-    side = np.zeros(
-        len(words), np.int8
-    )  # of each word: -1 on the left of the nearest usage, 1 on the right, 0 not near
+    # -1 for a word on the left of the nearest usage, 1 for one on its right, 0 for one that is not near
+    side = np.zeros(len(words), np.int8)
     begin, stop = np.searchsorted(words, hits.first), np.searchsorted(words, hits.first + hits.length)
     # from far to near, so that the nearest usage decides
     for away in range(max(left, right), 0, -1):
@@ -174,9 +169,10 @@ def _strongest(
     return tuple(
         Collocate(
             word=word,
+            near=int(counts.near[number]),
+            expected=round(float(expected[number]), 2),
             left=int(counts.left[number]),
             right=int(counts.right[number]),
-            expected=round(float(expected[number]), 2),
             found=int(counts.scope[number]),
             log_likelihood=round(float(scores[Association.LOG_LIKELIHOOD][at]), 2),
             log_dice=round(float(scores[Association.LOG_DICE][at]), 2),

@@ -77,7 +77,7 @@ class WordIndex:
         return _single_words(self.without_marks(np.unique(np.concatenate([np.empty(0, np.int64), *places]))))
 
     def without_marks(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of some places at which more than a punctuation mark stands."""
+        """The places among some at which more than a punctuation mark stands."""
         letters = np.fromiter(map(is_word, self.vocabulary.to_pylist()), bool, len(self.vocabulary))
         chosen: NDArray[np.int64] = places[letters[self.words[places]]]
         return chosen
@@ -141,7 +141,7 @@ class WordIndex:
         return self.text_of(places) // self.texts_per_document
 
     def characters(self, hits: Hits) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Where each hit begins in its text, where its first word ends, and where its last one does; ``[n]`` each."""
+        """The characters at which each hit begins, its first word ends, and its last word ends; ``[n]`` each."""
         last = hits.first + hits.length - 1
         start = self.starts[hits.first].astype(np.int64)
         return start, start + self.lengths[hits.first], self.starts[last].astype(np.int64) + self.lengths[last]

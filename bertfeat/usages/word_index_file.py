@@ -10,6 +10,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -97,8 +98,9 @@ def write_word_index(features: FeatureSet, path: Path, key: str, tell: Callable[
     """
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with storage_errors(path.parent), tempfile.TemporaryDirectory(prefix=".words-", dir=path.parent) as room:
-        words, starts, lengths = (_Spool(Path(room) / name) for name in ("words", "starts", "lengths"))
+    with storage_errors(path.parent), ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile(dir=path.parent)) for _ in range(3)]
+        words, starts, lengths = map(_Spool, files)
         vocabulary: dict[str, int] = {}  # in the order in which they come
         rows, counts, per_text = ([np.empty(0, np.int64)] for _ in range(3))
         done = 0
@@ -112,9 +114,9 @@ def write_word_index(features: FeatureSet, path: Path, key: str, tell: Callable[
             counts.append(np.bincount(batch.text[letters] // batch.texts, minlength=len(batch.rows)))
             done += len(batch.rows)
             tell(StepProgress("index words", done, len(features), "documents"))
-        numbers, ordered = words.array(), sorted(vocabulary)
+        numbers, ordered = words.array(path.parent), sorted(vocabulary)
         ends = _renumber(numbers, np.array([vocabulary[word] for word in ordered], np.int64))
-        places = _new_array(Path(room) / "places", len(numbers), len(numbers))
+        places = _new_array(path.parent, len(numbers), len(numbers))
         _group_places(numbers, ends, places)
         arrays = {
             "rows": pa.array(np.concatenate(rows)),
@@ -124,41 +126,43 @@ def write_word_index(features: FeatureSet, path: Path, key: str, tell: Callable[
             "ends": pa.array(ends),
             "words": pa.array(numbers),
             "places": pa.array(places),
-            "starts": pa.array(starts.array()),
-            "lengths": pa.array(lengths.array()),
+            "starts": pa.array(starts.array(path.parent)),
+            "lengths": pa.array(lengths.array(path.parent)),
         }
         with output_file(path) as temporary:
             _write_arrays(arrays, temporary, key)
 
 
 class _Spool:
-    """An array of whole numbers that grows in a temporary file."""
+    """An array of whole numbers that grows in a file without a name, which is gone with the process."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._number, self._largest = path, 0, 0
-        path.touch()
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._number, self._largest = file, 0, 0
 
     def append(self, values: NDArray[np.integer]) -> None:
         """Write more values, of at most 32 bits and none of them negative."""
-        with self._path.open("ab") as file:
-            file.write(values.astype(np.uint32).tobytes())
+        self._file.write(values.astype(np.uint32).tobytes())
         self._number += len(values)
         self._largest = max(self._largest, int(values.max(initial=0)))
 
-    def array(self) -> NDArray[np.unsignedinteger]:
-        """All values, mapped into memory, in the smallest type that holds them."""
-        small = _new_array(self._path.with_suffix(".small"), self._number, self._largest)
+    def array(self, folder: Path) -> NDArray[np.unsignedinteger]:
+        """All values, mapped into memory from a file in a folder, in the smallest type that holds them."""
+        small = _new_array(folder, self._number, self._largest)
         if self._number:
-            values = np.memmap(self._path, np.uint32, "r")
+            self._file.flush()
+            values = np.memmap(self._file, np.uint32, "r")
             for begin in range(0, self._number, _AT_ONCE):
                 small[begin : begin + _AT_ONCE] = values[begin : begin + _AT_ONCE]
         return small
 
 
-def _new_array(path: Path, number: int, largest: int) -> NDArray[np.unsignedinteger]:
-    """An array in a new file, for whole numbers up to ``largest``."""
+def _new_array(folder: Path, number: int, largest: int) -> NDArray[np.unsignedinteger]:
+    """An array in a file without a name, for whole numbers up to ``largest``."""
     dtype = np.min_scalar_type(largest)
-    return np.memmap(path, dtype, "w+", shape=(number,)) if number else np.empty(0, dtype)
+    if not number:
+        return np.empty(0, dtype)
+    with tempfile.TemporaryFile(dir=folder) as file:  # the mapping outlasts the handle
+        return np.memmap(file, dtype, "w+", shape=(number,))
 
 
 def _read_words(features: FeatureSet) -> Iterator[_BatchWords]:
