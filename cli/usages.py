@@ -48,7 +48,13 @@ class UsageQuery:
     ] = "exact"
     k: Annotated[
         int | None,
-        Option("Number of usages.", default="10, or 5 for each sense or slice", basic=True, least=1, most=10_000),
+        Option(
+            "Number of usages; 0 only counts.",
+            default="10, or 5 for each sense or slice",
+            basic=True,
+            least=0,
+            most=10_000,
+        ),
     ] = None
     page: Annotated[
         int | None, Option("Which page: 2 is the -k usages after the first ones.", default="1", least=1)
@@ -77,7 +83,7 @@ class UsageQuery:
     slices: Annotated[
         str | None,
         Option(
-            "Of --by: 1839-1895,1896-1937 or draft,print; or a number of slices with equally many tokens.",
+            "Of --by: 1839-1895,1896-1937 or draft,print; every:10 for decades; or a number of equal slices.",
             default="2 of numbers, every value of texts",
             metavar="SPEC",
             basic=True,
@@ -161,6 +167,7 @@ def command(
     bertfeat usages corpus.features bank --like "He sat on the bank of the river."
     bertfeat usages corpus.features bank --like "I *banked* the money." -k 20 --show author,year
     bertfeat usages corpus.features bank --sample 100 --sort right -k 50 --page 2
+    bertfeat usages corpus.features bank --by year --slices every:10 -k 0
     bertfeat usages corpus.features "은행*" --senses 2 --where "year > 1900"
     bertfeat usages corpus.features cell --senses 3 --by year --slices 1839-1895,1896-1937 --plot cell.png
     """
@@ -279,9 +286,13 @@ def _print_usages(result: "Usages", form: _UsageFormat, query: UsageQuery) -> No
     if not result.found:
         _say_nothing_found(result, form, query)
         return
+    if query.k == 0:
+        found = f"{_found_count(result.found, query)}{_often(result)}"
+        form.console.say(f"{result.word}: {found} in {pluralize(result.documents, 'document')}")
+        return
     shown = f"{len(result.usages):,}"
     if query.page is not None:
-        last = (query.page - 1) * (query.k or 10) + len(result.usages)
+        last = (query.page - 1) * (10 if query.k is None else query.k) + len(result.usages)
         shown = f"{last - len(result.usages) + 1:,} to {last:,}" if result.usages else f"page {query.page:,} has none"
     form.console.say(
         f"{result.word}: {shown} of {_found_count(result.found, query)}{_often(result)} in "
@@ -292,24 +303,26 @@ def _print_usages(result: "Usages", form: _UsageFormat, query: UsageQuery) -> No
 
 def _print_sliced_usages(result: "SlicedUsages", form: _UsageFormat, query: UsageQuery) -> None:
     """Print the usages of each slice, and their number on stderr."""
-    if form.as_csv:
+    if form.as_csv and query.k == 0:
+        print_csv(_FREQUENCIES, [_frequency(one) for one in result.slices])
+    elif form.as_csv:
         _usages_as_csv([("", one.slice.name, usage) for one in result.slices for usage in one.usages], form.names)
     else:
+        lines = _frequency_lines(result) if query.k == 0 else _slice_lines(result, form)
         slices = [
             fields_of(one.slice)
             | {name: value for name, value in fields_of(one).items() if name != "slice"}
             | {"usages": list(map(form.usage, one.usages))}
             for one in result.slices
         ]
-        form.console.result({**fields_of(result), "slices": slices}, list(_slice_lines(result, form)))
+        form.console.result({**fields_of(result), "slices": slices}, list(lines))
     found = sum(one.found for one in result.slices)
     if not found:
         _say_nothing_found(result, form, query)
         return
-    form.console.say(
-        f"{result.word}: {_found_count(found, query)} in {pluralize(result.documents, 'document')} by {result.by}, "
-        f"{_order(result, query)} ({result.column})"
-    )
+    counted = f"{_found_count(found, query)} in {pluralize(result.documents, 'document')} by {result.by}"
+    order = "" if query.k == 0 and not result.like else f", {_order(result, query)} ({result.column})"
+    form.console.say(f"{result.word}: {counted}{order}")
     _say_outside(result, form.console)
     _warn_of_skipped(sum(one.skipped for one in result.slices), form.console)
 
@@ -392,6 +405,32 @@ def _slice_lines(result: "SlicedUsages", form: _UsageFormat) -> Iterator[str]:
         yield from ([] if number == 0 else [""])
         yield _bold(single_line(heading))
         yield from form.lines(one.usages)
+
+
+_FREQUENCIES = ("slice", "documents", "words", "usages", "per_million", "score")
+
+
+def _frequency(one: "SliceUsages") -> tuple[str | float | None, ...]:
+    """How often a word is in a slice, and how near to the sentence it was compared with."""
+    return one.slice.name, one.slice.documents, one.words, one.found, one.per_million, one.score
+
+
+def _frequency_lines(result: "SlicedUsages") -> Iterator[str]:
+    """A table with a row for each slice."""
+    rows = [("", *_FREQUENCIES[1:-1], "mean score"), *map(_frequency, result.slices)]
+    columns = [[_cell(value) for value in column] for column in zip(*rows, strict=True)]
+    columns[0] = [cut_end(single_line(one), 40) for one in (result.by, *(one.slice.name for one in result.slices))]
+    shown = [column for column in columns if any(column[1:])]
+    widths = [max(map(cell_width, column)) for column in shown]
+    for cells in zip(*shown, strict=True):
+        padded = [pad(cell, width, right=at > 0) for at, (cell, width) in enumerate(zip(cells, widths, strict=True))]
+        yield "  ".join(padded)
+
+
+def _cell(value: str | float | None) -> str:
+    if value is None or isinstance(value, str):
+        return (value or "").replace("_", " ")
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
 
 
 def _sense_lines(result: "Senses", form: _UsageFormat) -> Iterator[str]:

@@ -33,7 +33,16 @@ from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
 from bertfeat.server.wanted import Body, Name, Texts, WantedBody, documents_of
-from bertfeat.usages import Association, Senses, Usages, find_collocates, find_senses, find_usages
+from bertfeat.usages import (
+    Association,
+    Senses,
+    SlicedUsages,
+    Usages,
+    find_collocates,
+    find_senses,
+    find_usages,
+    find_usages_by,
+)
 
 
 class FeaturesBody(WantedBody):
@@ -84,10 +93,14 @@ class UsagesBody(Body):
     like: str | None = Field(None, examples=["He sat on the *bank* of the river."])
     senses: Annotated[int, Field(ge=2, le=50)] | None = None
     match: Literal["exact", "prefix", "any"] = "exact"
-    k: Annotated[int, Field(ge=1, le=1000)] | None = None
+    k: Annotated[int, Field(ge=0, le=1000)] | None = Field(None, description="How many, of each slice; 0 only counts.")
     page: Annotated[int, Field(ge=1, le=100_000)] | None = Field(None, description="2: the k that follow the first k.")
     sort: Name | None = Field(None, description="By the words on the left or right, or by a kept column.")
     sample: Annotated[int, Field(ge=1)] | None = Field(None, description="So many at random, always the same ones.")
+    by: Name | None = Field(None, description="Slice by slice of this kept column, with the frequency in each.")
+    slices: str | None = Field(
+        None, description="Ranges or values, a number of slices, or steps.", examples=["every:10"]
+    )
     layers: Name | None = Field(None, description="A stored column, or a recipe that can be derived from it.")
     where: str | None = None
     one_per_document: bool = False
@@ -146,14 +159,14 @@ def own_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> API
     @router.post("/usages", summary="A word in its contexts, or grouped by sense")
     async def usages(body: UsagesBody, request: Request) -> Response:
         with service.metrics.request("usages"):
-            words = _word_features(service, body.features)
+            words = word_features(service, body.features)
             await _check_text(service, body.like, "like")
             return json_response(await service.run(lambda: _usages(service, words, body), request=request))
 
     @router.post("/collocates", summary="The words that stand near a word more often than by chance")
     async def collocates(body: CollocatesBody, request: Request) -> Response:
         with service.metrics.request("collocates"):
-            words = _word_features(service, body.features)
+            words = word_features(service, body.features)
             return json_response(await service.run(lambda: _collocates(words, body), request=request))
 
     @router.post("/tag", summary="The tags of the words of texts")
@@ -227,7 +240,8 @@ def _search(service: Service, index: Index, body: SearchBody, rerank: MaxSim | N
     return found
 
 
-def _word_features(service: Service, name: str | None) -> FeatureSet:
+def word_features(service: Service, name: str | None) -> FeatureSet:
+    """The feature set of that name, by default the first one."""
     named = {features.folder.name: features for features in service.features}
     if not named:
         raise Problem(Kind.NOT_FOUND, "this server was started without a feature set of words")
@@ -239,17 +253,23 @@ def _word_features(service: Service, name: str | None) -> FeatureSet:
 def _usages(service: Service, features: FeatureSet, body: UsagesBody) -> dict[str, Any]:
     given = {"match": body.match, "column": body.layers, "where": body.where}
     more: dict[str, Any] = {**given, "one_per_document": body.one_per_document, "context": body.context}
+    more |= {} if body.k is None else {"k": body.k}
     if body.senses is not None:
         if body.like is not None:
             raise Problem(Kind.WRONG_VALUE, "like orders usages and senses groups them; give one of the two", "senses")
         for name in ("page", "sort", "sample"):
             if getattr(body, name) is not None:
                 raise Problem(Kind.WRONG_VALUE, "senses shows the most central usages of each group", name)
-        senses: Senses = find_senses(features, body.word, body.senses, k=body.k or 5, **more)
+        senses: Senses = find_senses(features, body.word, body.senses, by=body.by, slices=body.slices, **more)
         return _plain_fields(senses)
     encoder = service.encoder_of(features) if body.like is not None else None
-    more |= {"k": body.k or 10, "page": body.page or 1, "sort": body.sort, "sample": body.sample}
-    usages: Usages = find_usages(features, body.word, like=body.like, encoder=encoder, **more)
+    more |= {"page": body.page or 1, "sort": body.sort, "sample": body.sample, "like": body.like, "encoder": encoder}
+    if body.by is not None:
+        sliced: SlicedUsages = find_usages_by(features, body.word, body.by, body.slices, **more)
+        return _plain_fields(sliced)
+    if body.slices is not None:
+        raise Problem(Kind.WRONG_VALUE, "slices are slices of a kept column; name it with by", "slices")
+    usages: Usages = find_usages(features, body.word, **more)
     return _plain_fields(usages)
 
 

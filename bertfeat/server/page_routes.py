@@ -16,7 +16,7 @@ from bertfeat.features import FeatureSet
 from bertfeat.recipe import Pooling
 from bertfeat.search import Index, IndexSettings
 from bertfeat.server.answers import Form, json_response
-from bertfeat.server.own import Highlight, highlight_texts
+from bertfeat.server.own import Highlight, highlight_texts, word_features
 from bertfeat.server.page_assets import HOME, page_assets
 from bertfeat.server.page_map import (
     Facet,
@@ -34,6 +34,8 @@ from bertfeat.server.wanted import Body, documents_of
 _MOST_DOCUMENTS = 200  # of one request
 _MOST_HIGHLIGHTED = 50  # hits of one request for highlights
 _MOST_TEXT = 2000  # characters of a text that are sent
+_MOST_READ = 20  # documents that are read at once
+_LONGEST_READ = 20_000  # characters of a text that is read
 _DIGITS = 18  # of a number at most, so that it fits into an int64
 _T = TypeVar("_T")
 
@@ -82,6 +84,13 @@ def page_routes(service: Service) -> APIRouter:
             raise Problem(Kind.WRONG_VALUE, "documents are asked for by numbers or by rows")
         given = _whole_numbers(numbers if rows is None else rows)
         return json_response({"documents": await service.run(lambda: data.documents(given, by_row=rows is not None))})
+
+    @router.get("/page/reading")
+    async def reading(features: str, start: int, stop: int) -> Response:
+        found = word_features(service, features)
+        if not 0 <= start < stop <= start + _MOST_READ:
+            raise Problem(Kind.WRONG_VALUE, f"texts are read from a start to a stop, at most {_MOST_READ} of them")
+        return json_response({"documents": await service.run(lambda: _read_texts(found, start, stop))})
 
     @router.post("/page/highlights")
     async def highlights(body: HighlightsBody, request: Request) -> Response:
@@ -226,6 +235,18 @@ class _PageData:
         return np.flatnonzero(np.isin(self._rows, rows))[:_MOST_DOCUMENTS]
 
 
+def _read_texts(features: FeatureSet, start: int, stop: int) -> list[dict[str, object]]:
+    """The documents of some rows of a feature set, whole unless they are very long."""
+    kept = [column.name for column in features.kept]
+    own = [name for name in ("row", "id", "text", "pair") if name in features.names]
+    return [
+        {name: _cut(document[name], _LONGEST_READ) for name in own}
+        | {"values": {name: document[name] for name in kept}}
+        for batch in features.stream([*own, *kept], start=start, stop=stop)
+        for document in batch.to_pylist()
+    ]
+
+
 def _whole_numbers(text: str | None) -> list[int]:
     parts = (text or "").split(",") if text else []
     if len(parts) > _MOST_DOCUMENTS:
@@ -235,8 +256,8 @@ def _whole_numbers(text: str | None) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _cut(value: object) -> object:
-    return f"{value[: _MOST_TEXT - 1]}…" if isinstance(value, str) and len(value) > _MOST_TEXT else value
+def _cut(value: object, most: int = _MOST_TEXT) -> object:
+    return f"{value[: most - 1]}…" if isinstance(value, str) and len(value) > most else value
 
 
 def _describe_service(service: Service, facets: Sequence[Facet] | None) -> dict[str, object]:
@@ -301,6 +322,7 @@ def _describe_words(features: FeatureSet) -> dict[str, object] | None:
     return {
         "name": features.folder.name,
         "documents": len(features),
+        "rows": features.entries[-1].last_row,
         "unit": pooling.unit.value,
         "columns": [column.name for column in stored if column.pooling is pooling],
         "layers": _single_layers(features, pooling),

@@ -19,12 +19,19 @@ def field_spelling(name: str, value: object = UNSET) -> str:
 
 
 _PAGE_WORDS = {
+    "by": "the column",
     "column": "the column",
     "context": "the context",
     "k": "the number of lines",
     "like": "the sentence",
     "match": "the match",
+    "left": "the words before",
+    "page": "the page",
+    "right": "the words after",
+    "sample": "the sample",
     "senses": "the number of senses",
+    "slices": "the slices",
+    "sort": "the order",
     "where": "the condition",
 }
 

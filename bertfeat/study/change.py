@@ -107,8 +107,8 @@ def measure_change(
     settings = settings or ChangeSettings()
     features = features if isinstance(features, FeatureSet) else FeatureSet(features)
     column = find_usage_column(features, settings.column, "change")
-    slices = cut_slices(features, by, settings.slices)
-    reader = WordReader(features, column, slices, by, settings)
+    cut = cut_slices(features, by, settings.slices)
+    slices, reader = cut.slices, WordReader(features, column, cut, by, settings)
     queries = [] if words is None else [word_query(features, word) for word in dict.fromkeys(words)]
     results = []
     with telling(progress) as tell:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertfeat.features import FeatureSet, ReadableColumn
 from bertfeat.study.settings import ChangeSettings
 from bertfeat.usages import Site, Usage, look_up, read_hits
-from bertfeat.where import Slice, number_slices, slice_number
+from bertfeat.where import Cut, Slice, slice_number
 from bertfeat.words import Match, WordQuery
 
 MEMORY = 2**30
@@ -84,7 +84,7 @@ class WordReader:
 
     features: FeatureSet
     column: ReadableColumn
-    slices: Sequence[Slice]
+    cut: Cut
     by: str  # the kept column
     settings: ChangeSettings
 
@@ -102,10 +102,9 @@ class WordReader:
         Usages without a vector, which are few, count here.
         """
         search = look_up(self.features, _EVERY_WORD, self.column)
-        of_documents = number_slices(self.features, self.by, self.slices)
-        of_hits = of_documents[search.index.document_of(search.hits.first)]
+        of_hits = self.cut.of_documents[search.index.document_of(search.hits.first)]
         words, different = search.index.words[search.hits.first], len(search.index.vocabulary)
-        counts = [np.bincount(words[of_hits == one], minlength=different) for one in range(len(self.slices))]
+        counts = [np.bincount(words[of_hits == one], minlength=different) for one in range(len(self.cut.slices))]
         frequent = np.flatnonzero(np.min(counts, axis=0) >= self.settings.least)
         return search.index.spell(frequent)
 
@@ -115,7 +114,7 @@ class WordReader:
         Words that have too few usages with a vector are left out.
         """
         usage_bytes = self.column.width * 4 + 2 * self.settings.context * _CHARACTER + _USAGE
-        at_once = max(1, MEMORY // (len(self.slices) * self.settings.most * usage_bytes))
+        at_once = max(1, MEMORY // (len(self.cut.slices) * self.settings.most * usage_bytes))
         search = look_up(self.features, _EVERY_WORD, self.column)
         names = iter(words)
         while samples := {word: self._begin(word) for word in islice(names, at_once)}:
@@ -127,4 +126,4 @@ class WordReader:
             yield from (sample for sample in samples.values() if sample.is_enough)
 
     def _begin(self, word: str) -> WordSample:
-        return WordSample(word, self.slices, self.by, self.settings)
+        return WordSample(word, self.cut.slices, self.by, self.settings)

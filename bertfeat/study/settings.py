@@ -75,7 +75,7 @@ class ChangeSettings:
     slices: Annotated[
         str | int | None,
         Option(
-            "Ranges or values, 1839-1895,1896-1937 or draft,print; or a number of slices with equally many tokens.",
+            "1839-1895,1896-1937 or draft,print; every:10 for decades; or a number of slices with equally many tokens.",
             default="2 of numbers, every value of texts",
             metavar="SPEC",
             basic=True,

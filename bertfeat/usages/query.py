@@ -163,9 +163,9 @@ def word_query(features: FeatureSet, word: str, match: Match | str = Match.EXACT
 
 
 def check_numbers(k: int, context: int) -> None:
-    """Refuse a ``k`` below 1 and a negative ``context``."""
-    if k < 1:
-        raise UsageError(f"k is {k}, but at least one usage must be asked for")
+    """Refuse a negative ``k`` or ``context``."""
+    if k < 0:
+        raise UsageError(f"{k} usages cannot be", remedy="0 only counts them", where=parameter("k", k))
     if context < 0:
         raise UsageError(f"a context of {context} characters cannot be", remedy="0 keeps none")
 

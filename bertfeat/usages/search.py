@@ -17,9 +17,9 @@ from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.search import Hit, Index, QueryEncoder
 from bertfeat.usages.hits import ReadHits, read_hits
-from bertfeat.usages.query import UsageSearch, check_numbers, embed_word, open_usage_search, parse_condition_on
+from bertfeat.usages.query import UsageSearch, check_numbers, embed_word, open_usage_search
 from bertfeat.usages.results import CONTEXT, Site, SlicedUsages, SliceUsages, Usage, Usages
-from bertfeat.where import cut_slices, number_slices
+from bertfeat.where import cut_slices
 from bertfeat.words import Match, WordQuery, is_word
 
 _SEED = 0  # of random samples
@@ -57,15 +57,15 @@ def find_usages(
     meant: ``a bank on the *bank* of the river``. With ``match="any"`` every word of the corpus is compared. ``column``
     names a column of words or tokens, or a recipe that the stored ones contain; without one it is the last layer, where
     they contain it, else the only one. Only documents that meet the condition ``where``, such as ``"year > 1900"``, are
-    searched. ``context`` is the number of characters kept on either side. ``model`` says where the set's model is now,
-    if it was moved; ``encoder`` replaces it.
+    searched. ``context`` is the number of characters kept on either side. With ``k=0`` usages are only counted.
+    ``model`` says where the set's model is now, if it was moved; ``encoder`` replaces it.
 
     Words are looked up in the set's word index, which the first look-up makes; ``progress`` hears of that. Only
     documents with usages that are shown or compared are read, a row group at a time.
 
     Raises:
-        UsageError: the word is not in the sentence, ``k`` or ``page`` is below 1, ``match="any"`` without a sentence,
-            ``sort`` with one or by something that is not there, or a condition that cannot be read.
+        UsageError: the word is not in the sentence, ``k`` below 0, ``page`` below 1, ``match="any"`` without a
+            sentence, ``sort`` with one or by something that is not there, or a condition that cannot be read.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set; or the model is another one.
         NotDerivableError: the column cannot be derived from the stored ones.
         DamagedError: a part or the word index is damaged.
@@ -106,9 +106,9 @@ def find_usages_by(
     """Find the ``k`` usages of a word in each slice of the kept column ``by``, such as years, and their frequency.
 
     They are the first ones, or those nearest in meaning to the word in the sentence ``like``; then each slice also has
-    the mean cosine of all its usages. ``slices`` are ranges (``"1839-1895,1896-1937"``), values or a number of slices,
-    as in :func:`bertfeat.measure_change`. A ``sample`` is one of all slices together. See :func:`bertfeat.find_usages`
-    for the rest.
+    the mean cosine of all its usages. ``slices`` are ranges (``"1839-1895,1896-1937"``), steps (``"every:10"``), values
+    or a number of slices, as in :func:`bertfeat.measure_change`. With ``k=0`` there are only the frequencies. A
+    ``sample`` is one of all slices together. See :func:`bertfeat.find_usages` for the rest.
 
     Raises:
         UsageError: ``by`` or ``slices`` do not cut the set into slices; and see :func:`bertfeat.find_usages`.
@@ -117,13 +117,14 @@ def find_usages_by(
     check_numbers(k, context)
     listing = _Listing(k, page, sort, sample, one_per_document, context)
     features = listing.check(features, like)
-    cut = cut_slices(features, by, slices, parse_condition_on(features, where))  # before the model is loaded
+    cut = cut_slices(features, by, slices)  # before the model is loaded
     search = open_usage_search(features, word, like, match, column, where, model, device, encoder, progress)
-    of_documents = number_slices(features, by, cut)
-    of_hits = of_documents[search.index.document_of(search.hits.first)]
+    cut = cut.among(search.documents)
+    of_hits = cut.of_documents[search.index.document_of(search.hits.first)]
     found = []
-    for number, (one, chosen) in enumerate(zip(cut, _choose_usages(search, listing, of_hits, len(cut)), strict=True)):
-        counts = search.frequency(chosen.found, search.documents & (of_documents == number))
+    chosen_usages = _choose_usages(search, listing, of_hits, len(cut.slices))
+    for number, (one, chosen) in enumerate(zip(cut.slices, chosen_usages, strict=True)):
+        counts = search.frequency(chosen.found, search.documents & (cut.of_documents == number))
         found.append(SliceUsages(one, *counts, chosen.skipped, chosen.score, chosen.usages))
     outside = int((of_hits < 0).sum())
     documents = int(search.documents.sum())
@@ -309,7 +310,7 @@ def find_usages_in_index(
         UsageError: the word is not in the sentence, ``k`` is below 1, or a condition cannot be read.
     """
     check_numbers(k, context)
-    require_at_least(1, page=page)
+    require_at_least(1, k=k, page=page)
     query, like = WordQuery.parse(word, Match.ANY), require_text(like, parameter("like"))
     if not isinstance(index, Index):
         index = Index(index, model=model, device=device, encoder=encoder)

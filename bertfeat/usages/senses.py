@@ -18,7 +18,7 @@ from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.hits import read_hits
 from bertfeat.usages.query import check_numbers, find_usage_column, look_up, parse_condition_on, word_query
 from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
-from bertfeat.where import cut_slices, number_slices
+from bertfeat.where import Cut, cut_slices
 from bertfeat.words import Match
 
 MOST = 10_000
@@ -52,7 +52,7 @@ def find_senses(
 
     Raises:
         UsageError: fewer than two senses, fewer usages or different vectors than senses, ``match="any"``, ``by`` or
-            ``slices`` that do not cut the set into slices, ``k`` below 1, or a condition that cannot be read.
+            ``slices`` that do not cut the set into slices, ``k`` below 0, or a condition that cannot be read.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set.
         NotDerivableError: the column cannot be derived from the stored ones.
         MissingLibraryError: scikit-learn is not installed.
@@ -74,11 +74,11 @@ def find_senses(
         raise UsageError(
             f"{parameter('slices', slices)} are slices of a kept column", remedy=f"name it: {parameter('by', 'year')}"
         )
-    cut = () if by is None else cut_slices(features, by, slices, condition)
+    cut = None if by is None else cut_slices(features, by, slices)
     search = look_up(features, query, readable, condition, progress=progress)
-    of_hits = np.zeros(len(search.hits), np.int64)
-    if by is not None:
-        of_hits = number_slices(features, by, cut)[search.index.document_of(search.hits.first)]
+    every = Cut((), np.zeros(len(search.documents), np.int64))
+    cut = every if cut is None else cut.among(search.documents)
+    of_hits = cut.of_documents[search.index.document_of(search.hits.first)]
     inside = np.flatnonzero(of_hits >= 0)
     numbers = search.first_of_documents(inside) if one_per_document else inside
     if len(numbers) > MOST:
@@ -88,9 +88,9 @@ def find_senses(
         sample.usages.extend(site.usage(context) for site in read.sites)
         sample.blocks.append(read.matrix)
         sample.of_slice.append(of_hits[numbers[read.numbers]])
-    grouped = _group_usages(sample, senses, k, word, len(cut)) if len(inside) else ()
+    grouped = _group_usages(sample, senses, k, word, len(cut.slices)) if len(inside) else ()
     found = (int(search.documents.sum()), len(inside), len(numbers) - len(sample.usages), len(sample.usages))
-    return Senses(word, readable.name, *found, grouped, by, cut, outside=len(search.hits) - len(inside))
+    return Senses(word, readable.name, *found, grouped, by, cut.slices, outside=len(search.hits) - len(inside))
 
 
 @dataclass(frozen=True, slots=True)

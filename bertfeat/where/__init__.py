@@ -5,7 +5,8 @@
 - :func:`parse_where` makes a condition on the columns of a table.
 - :func:`find_matching_rows` finds the rows of a table that meet one.
 - :func:`describe_ranges` says which numbers there are, where no row meets a condition.
-- :func:`cut_slices` cuts a feature set by the values of a kept column, such as years; a :class:`Slice` holds a range.
+- :func:`cut_slices` cuts a feature set by the values of a kept column, such as years, into a :class:`Cut`, whose
+  :class:`Slice` objects each hold a range.
 
 ``lexer`` splits the text of a condition and ``condition`` parses it. The nodes of the ``tree`` say whether they fit the
 columns, and compute themselves on Arrow columns.

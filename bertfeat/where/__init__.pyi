@@ -8,8 +8,8 @@ from .condition import (
     parse_where as parse_where,
 )
 from .slices import (
+    Cut as Cut,
     Slice as Slice,
     cut_slices as cut_slices,
-    number_slices as number_slices,
     slice_number as slice_number,
 )

@@ -1,9 +1,13 @@
-"""Slices of a corpus by the values of a kept column, such as years: ranges of numbers, or categories."""
+"""Slices of a corpus by the values of a kept column, such as years: ranges of numbers, or categories.
 
+Shapes: D documents.
+"""
+
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +16,15 @@ from numpy.typing import NDArray
 from bertfeat.corpus import Value
 from bertfeat.errors import UsageError, did_you_mean, parameter
 from bertfeat.features import FeatureSet
-from bertfeat.where.condition import Condition
 
 _MOST_CATEGORIES = 50  # slices at most of a column of names
 _MOST_VALUES = 100_000  # different values at most of a column of names
+_MOST_STEPS = 1000  # slices at most of equal steps
+_FEW_STEPS = 25  # more slices than that have a wider step, where none was given
 _SCAN = 8192  # rows that are read at a time
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})(?:\s*[-–]\s*({_NUMBER}))?")  # with a hyphen, or a dash as in print
+_STEPS = re.compile(r"every(?:\s*:\s*(.*))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +41,28 @@ class Slice:
         return value is not None and self.first <= value <= self.last  # type: ignore[operator]  # a column has one type
 
 
-def cut_slices(
-    features: FeatureSet, by: str, spec: str | int | None = None, condition: Condition | None = None
-) -> tuple[Slice, ...]:
-    """Cut a feature set into two or more slices by a kept column.
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The slices of a feature set, and which of them each document is in."""
+
+    slices: tuple[Slice, ...]
+    of_documents: NDArray[np.int64]  # [D] the number of each document's slice; -1 where none holds it
+
+    def among(self, documents: NDArray[np.bool_]) -> "Cut":
+        """The same cut, whose slices count only some of the documents, a mask ``[D]``."""
+        counts = np.bincount(self.of_documents[documents & (self.of_documents >= 0)], minlength=len(self.slices))
+        counted = (replace(one, documents=int(count)) for one, count in zip(self.slices, counts, strict=True))
+        return replace(self, slices=tuple(counted))
+
+
+def cut_slices(features: FeatureSet, by: str, spec: str | int | None = None) -> Cut:
+    """Cut a feature set into two or more slices by a kept column, which is read once.
 
     ``spec`` gives inclusive ranges of numbers (``1839-1895,1896-1937``) or single values, in the order in which they
     are compared; or the number of slices of a column of numbers, which then have about the same number of tokens, and
-    no value is in two. By default numbers are cut into two slices, and each value of a column of texts, or of true and
-    false, is a slice. With a ``condition`` only documents that meet it are counted; the cuts are those of the whole
-    set.
+    no value is in two; or ``every:10``, steps of that width from a multiple of it, such as decades, of which those with
+    documents are slices. ``every`` chooses 1, 10, 100 or so as the step, so that there are no more than 25. By default
+    numbers are cut into two slices, and each value of a column of texts, or of true and false, is a slice.
 
     Raises:
         UsageError: no such kept column, fewer than two slices or more than there are values, slices that overlap or
@@ -59,54 +77,142 @@ def cut_slices(
         )
     given = "" if spec is None else str(spec).strip()
     if types[by] in ("int64", "float64"):
-        whole = not given or re.fullmatch(r"[0-9]{1,9}", given)
-        slices = _equal_slices(features, by, int(given or 2)) if whole else _parse_ranges(by, given)
+        numbers = _NumberColumn.read(features, by)
+        slices = numbers.cut(given)
+        _check_slices(by, given, slices)
+        of_documents = numbers.place(slices)
     else:
-        slices = _name_categories(features, by, given)
-    if len(slices) < 2:
-        raise UsageError(f"{by!r} in one slice leaves nothing to compare", remedy=f"give two or more: {_example(by)}")
-    for one, other in combinations(slices, 2):
-        if other.holds(one.first) or one.holds(other.first):
-            raise UsageError(f"the slices {one.name} and {other.name} overlap", where=parameter("slices", given))
-    counted = _count_documents(features, by, slices)
-    for one in counted:
+        codes, values = _read_categories(features, by)
+        slices = _name_categories(by, given, values)
+        _check_slices(by, given, slices)
+        places = {one.first: number for number, one in enumerate(slices)}
+        of_documents = np.array([*(places.get(value, -1) for value in values), -1], np.int64)[codes]
+    cut = Cut(tuple(slices), of_documents).among(np.ones(len(of_documents), bool))
+    for one in cut.slices:
         if not one.documents:
             raise UsageError(f"no document has a value in {one.name}", where=parameter("slices"))
-    return counted if condition is None else _count_documents(features, by, slices, condition)
+    return cut
 
 
-def _count_documents(
-    features: FeatureSet, by: str, slices: Sequence[Slice], condition: Condition | None = None
-) -> tuple[Slice, ...]:
-    """The slices with the numbers of their documents; with a condition, of those that meet it."""
-    counts = np.zeros(len(slices), np.int64)
-    names = list(dict.fromkeys([by, *(condition.names if condition else ())]))
-    for batch in features.stream(names, batch_rows=_SCAN):
-        if condition is not None:
-            batch = condition.filter(batch)
-        numbers = _slices_of_values(batch.column(by), slices)
-        counts += np.bincount(numbers[numbers >= 0], minlength=len(slices))
-    return tuple(replace(one, documents=int(count)) for one, count in zip(slices, counts, strict=True))
-
-
-def number_slices(features: FeatureSet, by: str, slices: Sequence[Slice]) -> NDArray[np.int64]:
-    """The number of the slice that holds each document, ``[documents]``; -1 where none does."""
-    batches = features.stream([by], batch_rows=_SCAN)
-    numbers = (_slices_of_values(batch.column(0), slices) for batch in batches)
-    return np.concatenate([np.empty(0, np.int64), *numbers])
-
-
-def _slices_of_values(values: pa.Array, slices: Sequence[Slice]) -> NDArray[np.int64]:
-    """The number of the slice that holds each value, or -1; every different value is compared once."""
-    encoded = values.dictionary_encode(null_encoding="encode")
-    numbers = [slice_number(slices, value) for value in encoded.dictionary.to_pylist()]
-    known = np.array([-1 if number is None else number for number in numbers], np.int64)
-    return known[encoded.indices.to_numpy()] if len(known) else known
+def _check_slices(by: str, given: str, slices: Sequence[Slice]) -> None:
+    if len(slices) < 2:
+        raise UsageError(f"{by!r} in one slice leaves nothing to compare", remedy=f"give two or more: {_example(by)}")
+    ascending = all(one.last < other.first for one, other in pairwise(slices))  # type: ignore[operator]
+    for one, other in () if ascending else combinations(slices, 2):
+        if other.holds(one.first) or one.holds(other.first):
+            raise UsageError(f"the slices {one.name} and {other.name} overlap", where=parameter("slices", given))
 
 
 def slice_number(slices: Sequence[Slice], value: Value) -> int | None:
     """The number of the slice that holds a value; None where none does."""
     return next((number for number, one in enumerate(slices) if one.holds(value)), None)
+
+
+def _example(by: str) -> str:
+    return f"{parameter('by', by)} {parameter('slices', '1839-1895,1896-1937')}"
+
+
+# ── numbers ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _NumberColumn:
+    """A kept column of numbers. Whole numbers of 64 bits stay exact."""
+
+    features: FeatureSet
+    name: str
+    values: NDArray[np.int64] | NDArray[np.float64]  # [D]
+    known: NDArray[np.bool_]  # [D] whether a document has a finite number
+    tokens: NDArray[np.int64]  # [D]
+
+    @classmethod
+    def read(cls, features: FeatureSet, name: str) -> "_NumberColumn":
+        """Read the column."""
+        batches = list(features.stream([name, "n_tokens"], batch_rows=_SCAN))
+        if not batches:
+            raise UsageError("there are no documents in it, and so no slices", where=features.folder)
+        column, tokens = pa.Table.from_batches(batches).columns
+        values = column.fill_null(0).to_numpy()
+        known = column.is_valid().to_numpy() & np.isfinite(values)
+        return cls(features, name, values, known, tokens.to_numpy().astype(np.int64))
+
+    def cut(self, spec: str) -> list[Slice]:
+        """The slices of a specification; see :func:`cut_slices`."""
+        if steps := _STEPS.fullmatch(spec):
+            return self._cut_steps(steps[1])
+        if not spec or re.fullmatch(r"[0-9]{1,9}", spec):
+            return self._cut_equally(int(spec or 2))
+        return _parse_ranges(self.name, spec)
+
+    def place(self, slices: Sequence[Slice]) -> NDArray[np.int64]:
+        """The number of the slice that holds each document, ``[D]``; -1 where none does."""
+        numbers = np.full(len(self.values), -1, np.int64)
+        for number, one in enumerate(slices):
+            first, last = one.first, one.last
+            assert not isinstance(first, str)
+            assert not isinstance(last, str)
+            if self.values.dtype == np.int64:  # compared as whole numbers: a float64 does not hold all of them
+                first, last = math.ceil(first), math.floor(last)
+            numbers[self.known & (self.values >= first) & (self.values <= last)] = number
+        return numbers
+
+    def _cut_equally(self, number: int) -> list[Slice]:
+        """Cut between values into ``number`` slices, each cut as near as possible to an equal share of the tokens."""
+        different, members = np.unique(self.values[self.known], return_inverse=True)
+        if not 2 <= number <= len(different):
+            several = f"give a number from 2 to {len(different)}, or ranges: {_example(self.name)}"
+            raise UsageError(
+                f"{self.name!r} has {len(different)} different values, which do not make {number} slices",
+                remedy=several if len(different) > 1 else "",
+            )
+        until = np.cumsum(np.bincount(members, self.tokens[self.known]))
+        cuts = [0]  # the index of the first value of each slice
+        for at in range(1, number):
+            nearest = int(np.abs(until - until[-1] * at / number).argmin()) + 1
+            cuts.append(min(max(nearest, cuts[-1] + 1), len(different) - number + at))
+        ends = [*cuts[1:], len(different)]
+        return [_name_range(*different[[first, stop - 1]].tolist()) for first, stop in zip(cuts, ends, strict=True)]
+
+    def _cut_steps(self, width: str | None) -> list[Slice]:
+        """Cut into steps of one width, from a multiple of it; steps without documents are left out."""
+        values, whole = self.values[self.known], self.values.dtype == np.int64
+        if not len(values):
+            return []
+        low, high = values.min().item(), values.max().item()
+        step = _round_step(high - low, whole=whole) if width is None else self._read_step(width)
+        first, last = math.floor(low / step) - 1, math.floor(high / step) + 1  # one more: a quotient is rounded
+        if whole:
+            first, last = low // step, high // step
+        if last - first > _MOST_STEPS:
+            problem = f"{parameter('slices', f'every:{step:g}')} makes {last - first:,} slices of {self.name!r}"
+            raise UsageError(f"{problem}, and at most {_MOST_STEPS:,} are", remedy="give a wider step")
+        edges = [number * step for number in range(first, last + 2)]
+        if not whole:  # 0.3, and not 0.30000000000000004, so that a value is in the slice that its digits name
+            edges = [float(f"{edge:.15g}") for edge in edges]
+        if whole:
+            slices = [_name_range(start, stop - 1) for start, stop in pairwise(edges)]
+        else:
+            ends = [(start, stop, math.nextafter(stop, -math.inf)) for start, stop in pairwise(edges)]
+            slices = [Slice(f"{start:.15g}-{stop:.15g}", start, end) for start, stop, end in ends]
+        places = np.bincount(self.place(slices)[self.known], minlength=len(slices))
+        return [one for one, documents in zip(slices, places, strict=True) if documents]
+
+    def _read_step(self, width: str) -> int | float:
+        whole = self.values.dtype == np.int64
+        step = _number(width) if re.fullmatch(_NUMBER, width) else 0
+        if step <= 0 or (whole and not isinstance(step, int)):
+            kind = "whole number" if whole else "number"
+            problem = f"{width!r} is no step of {self.name!r}, but a {kind} above 0 is"
+            raise UsageError(problem, where=parameter("slices"), remedy="write every:10, or every alone")
+        return step
+
+
+def _round_step(span: float, *, whole: bool) -> int | float:
+    """The least power of ten that cuts a span into fewer than :data:`_FEW_STEPS` steps."""
+    if span <= 0:
+        return 1
+    power = math.floor(math.log10(span / _FEW_STEPS)) + 1
+    return 10 ** max(power, 0) if whole else 10.0**power
 
 
 def _parse_ranges(by: str, spec: str) -> list[Slice]:
@@ -127,41 +233,32 @@ def _number(text: str) -> int | float:
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
-def _equal_slices(features: FeatureSet, by: str, number: int) -> list[Slice]:
-    """Cut between values into ``number`` slices, each cut as near as possible to an equal share of the tokens."""
-    batches = [batch.drop_null() for batch in features.stream([by, "n_tokens"], batch_rows=_SCAN)]
-    if not batches:
-        raise UsageError("there are no documents in it, and so no slices", where=features.folder)
-    table = pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="default")
-    values, tokens = (table[name].to_numpy() for name in (by, "n_tokens"))  # whole numbers of 64 bits stay exact
-    known = np.isfinite(values)
-    different, members = np.unique(values[known], return_inverse=True)
-    if not 2 <= number <= len(different):
-        raise UsageError(
-            f"{by!r} has {len(different)} different values, which do not make {number} slices",
-            remedy=f"give a number from 2 to {len(different)}, or ranges: {_example(by)}" if len(different) > 1 else "",
-        )
-    until = np.cumsum(np.bincount(members, tokens[known]))
-    cuts = [0]  # the index of the first value of each slice
-    for at in range(1, number):
-        nearest = int(np.abs(until - until[-1] * at / number).argmin()) + 1
-        cuts.append(min(max(nearest, cuts[-1] + 1), len(different) - number + at))
-    ends = [*cuts[1:], len(different)]
-    return [_name_range(*different[[first, stop - 1]].tolist()) for first, stop in zip(cuts, ends, strict=True)]
-
-
 def _name_range(first: int | float, last: int | float) -> Slice:
     names = [str(end) if isinstance(end, int) else f"{end:.15g}" for end in (first, last)]
     return Slice("-".join(names) if last > first else names[0], first, last)
 
 
-def _name_categories(features: FeatureSet, by: str, spec: str) -> list[Slice]:
-    """A slice for each value, in the order of ``spec``, else sorted."""
-    found: set[str | bool] = set()
+# ── categories ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_categories(features: FeatureSet, by: str) -> tuple[NDArray[np.int64], list[str | bool]]:
+    """For each document the number of its value ``[D]``, -1 for none; and the different values."""
+    numbers: dict[str | bool, int] = {}
+    codes = []
     for batch in features.stream([by], batch_rows=_SCAN):
-        found.update(value for value in batch.column(by).to_pylist() if value not in (None, ""))
-        if len(found) > _MOST_VALUES:
+        encoded = batch.column(0).dictionary_encode(null_encoding="encode")
+        own = [
+            -1 if value in (None, "") else numbers.setdefault(value, len(numbers))
+            for value in encoded.dictionary.to_pylist()
+        ]
+        codes.append(np.array(own, np.int64)[encoded.indices.to_numpy()])
+        if len(numbers) > _MOST_VALUES:
             raise UsageError(f"{by!r} has more than {_MOST_VALUES:,} different values, which are no slices")
+    return np.concatenate([np.empty(0, np.int64), *codes]), list(numbers)
+
+
+def _name_categories(by: str, spec: str, found: Sequence[str | bool]) -> list[Slice]:
+    """A slice for each value, in the order of ``spec``, else sorted."""
     values = {str(value).lower() if isinstance(value, bool) else value: value for value in sorted(found)}
     names = [name.strip() for name in spec.split(",")] if spec else list(values)
     if len(names) > _MOST_CATEGORIES:
@@ -173,7 +270,3 @@ def _name_categories(features: FeatureSet, by: str, spec: str) -> list[Slice]:
             f"{by!r} does not hold numbers but names, and no document has {missing[0]!r}", remedy=f"there are: {shown}"
         )
     return [Slice(name, values[name], values[name]) for name in names]
-
-
-def _example(by: str) -> str:
-    return f"{parameter('by', by)} {parameter('slices', '1839-1895,1896-1937')}"

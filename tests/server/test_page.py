@@ -127,7 +127,8 @@ PLACES = {"i", "j", "k", "a", "b", "at", "slot", "cell", "current", "first", "be
 OWN_KEYS = {  # keys that the code itself names, and objects whose keys it names
     "dom.js": {"made[name]", "values[name]"},  # the properties of an element; behind Object.hasOwn
     "map.js": {"each[name]"},  # the columns of a CSV
-    "usages.js": {"usage[name]"},
+    "collocates.js": {"one[name]"},
+    "lines.js": {"usage[name]"},
     "stage.js": {"][event.deltaMode]"},  # 0, 1 or 2
     "move.js": {"][event.deltaMode]"},
     "draw.js": {"group[theme()]", "scale[theme()]"},  # "light" or "dark"

@@ -22,7 +22,16 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from bertfeat import CorpusSettings, Extractor, Index, build_index, find_senses, find_usages
+from bertfeat import (
+    CorpusSettings,
+    Extractor,
+    Index,
+    build_index,
+    find_collocates,
+    find_senses,
+    find_usages,
+    find_usages_by,
+)
 from bertfeat.server import ServerSettings, open_service
 from tests.support.live_server import serving
 from tests.support.tiny_models import Tiny
@@ -223,8 +232,7 @@ def test_usages_by_likeness_and_layer(visit: Visit, address: str, place: Path) -
     message = usages(page, "bank")
     expect(message).to_contain_text("40 usages in 41 documents")
     check_by_axe(page)
-    chosen = page.locator(".line").nth(1)
-    chosen.click()
+    page.locator(".choose").nth(1).click()
     expect(message).to_contain_text("nearest by last_word")
     like = page.input_value("#like")
     assert like == "The *bank* lends money. 1"
@@ -232,27 +240,115 @@ def test_usages_by_likeness_and_layer(visit: Visit, address: str, place: Path) -
         page.locator("#layer").fill("012"[["layer1_word", "layer2_word", "last_word"].index(column)])
         expect(message).to_contain_text(f"nearest by {column}")
         oracle = find_usages(place / "c.features", "bank", like=like, column=column, k=50).usages
-        shown = page.locator(".about-line span:first-child").all_inner_texts()
+        shown = page.locator(".line .score").all_inner_texts()
         assert shown == [f"{usage.score:.4f}" for usage in oracle]
     assert "Compared with: The *bank* lends money. 1" in saved(page, "#usages-tools >> text=Save citation")
 
 
-def test_senses_and_years(visit: Visit, address: str, place: Path) -> None:
+def test_senses_frequency_and_collocates(visit: Visit, address: str, place: Path) -> None:
     page = visit.open(f"{address}#usages")
     usages(page, "bank")
+    page.click("#ways >> text=Senses")
     page.fill("#senses", "2")
-    page.click("#group")
-    expect(page.locator("#lines h3")).to_have_count(2)
-    column = "last_word"
-    senses = find_senses(place / "c.features", "bank", 2, column=column, k=10).senses
+    page.press("#senses", "Enter")
+    expect(page.locator("#usages-shown h3")).to_have_count(2)
+    senses = find_senses(place / "c.features", "bank", 2, column="last_word", k=10).senses
     titles = [f"Sense {at}: {sense.count} usage{'s' * (sense.count != 1)}" for at, sense in enumerate(senses, 1)]
-    assert page.locator("#lines h3").all_inner_texts() == titles
-    page.click("#count-years")
-    expect(page.locator("#years-message")).to_contain_text("All 40 usages, by year")
-    assert [text.split() for text in page.locator(".bars > div").all_inner_texts()] == [
-        ["10", f"{decade}s"] for decade in (1900, 1910, 1920, 1930)
-    ]
+    assert page.locator("#usages-shown h3").all_inner_texts() == titles
+    assert saved(page, "#usages-tools >> text=Save as CSV").count("\r\n") == 1 + sum(len(one.usages) for one in senses)
     check_by_axe(page)
+    page.click("#ways >> text=Frequency")
+    expect(page.locator(".bars rect")).to_have_count(5)
+    rows = [row.split("\t") for row in page.locator(".counts tbody tr").all_inner_texts()]
+    sliced = find_usages_by(place / "c.features", "bank", "year", "every:10", k=0).slices
+    assert [row[0] for row in rows] == ["1900-1909", "1910-1919", "1920-1929", "1930-1939", "1950-1959"]
+    assert [row[1:4] for row in rows] == [[str(one.slice.documents), str(one.words), str(one.found)] for one in sliced]
+    assert [float(row[4].replace(",", "")) for row in rows] == pytest.approx(
+        [one.per_million for one in sliced], abs=0.1
+    )
+    places = [page.locator(".bars rect").nth(at).bounding_box()["x"] for at in range(5)]
+    assert np.diff(places) == pytest.approx([56, 56, 56, 112])  # no document is of the forties
+    assert "<svg" in saved(page, "#usages-tools >> text=Save picture")
+    assert saved(page, "#usages-tools >> text=Save as CSV").count("\r\n") == 6
+    check_by_axe(page)
+    page.select_option("#by", "lang")
+    expect(page.locator(".counts tbody th")).to_have_text(["de", "en", "he"])
+    page.click("#ways >> text=Collocates")
+    expect(page.locator(".counts thead")).to_contain_text("logDice")
+    page.fill("#near-left", "2")
+    page.fill("#near-right", "0")
+    page.press("#near-right", "Enter")
+    expect(page.locator("#usages-message")).to_contain_text("up to 2 before and 0 after")
+    found = find_collocates(place / "c.features", "bank", left=2, right=0, k=50).collocates
+    assert page.locator(".counts tbody th").all_inner_texts() == [one.word for one in found]
+    numbers = [cell.replace(",", "") for cell in page.locator(".counts tbody td:nth-child(7)").all_inner_texts()]
+    assert numbers == [f"{one.log_likelihood:.1f}" for one in found]
+    check_by_axe(page)
+    again = visit.open(page.url)
+    expect(again.locator(".counts tbody th")).to_have_count(len(found))
+    page.locator(".counts .more").first.click()
+    expect(page.locator("#word")).to_have_value(found[0].word)
+    expect(page.locator(".line .word").first).to_have_text(found[0].word, ignore_case=True)
+
+
+def test_lines_in_pages_in_every_order(visit: Visit, address: str, place: Path) -> None:
+    page = visit.open(f"{address}#usages")
+    usages(page, "bank")
+    page.click("#usages-more summary")
+    page.fill("#usages-k", "15")
+    page.press("#usages-k", "Enter")
+    expect(page.locator("#line-range")).to_have_text("1 to 15 of 40")
+
+    def shown(**asked: Any) -> None:
+        oracle = find_usages(place / "c.features", "bank", k=15, **asked).usages
+        expect(page.locator(".line .right")).to_have_text([usage.right for usage in oracle])
+        expect(page.locator(".line .value:nth-child(4)")).to_have_text([str(usage.values["year"]) for usage in oracle])
+
+    shown()
+    page.click("#lines-after")
+    expect(page.locator("#line-range")).to_have_text("16 to 30 of 40")
+    shown(page=2)
+    page.click("#lines-after")
+    expect(page.locator("#line-range")).to_have_text("31 to 40 of 40")
+    expect(page.locator("#lines-after")).to_be_disabled()
+    shown(page=3)
+    page.get_by_role("button", name="right", exact=True).click()
+    expect(page.locator("th[aria-sort=ascending]")).to_have_text("right")
+    shown(sort="right")
+    page.select_option("#sort", "lang")
+    shown(sort="lang")
+    page.click("#lines-after")
+    shown(sort="lang", page=2)
+    again = visit.open(page.url)
+    expect(again.locator("#line-range")).to_have_text("16 to 30 of 40")
+    expect(again.locator("#sort")).to_have_value("lang")
+    page.fill("#sample", "5")
+    page.press("#sample", "Enter")
+    expect(page.locator("#usages-message")).to_contain_text("a random sample of 5")
+    shown(sort="lang", sample=5)
+    expect(page.locator("#line-pages")).to_be_hidden()
+    assert saved(page, "#usages-tools >> text=Save as CSV").count("\r\n") == 6
+    check_by_axe(page)
+
+
+def test_reading_on(visit: Visit, address: str) -> None:
+    page = visit.open(f"{address}#usages?word=bank&sort=year")
+    expect(page.locator(".line")).to_have_count(40)
+    page.get_by_role("button", name="read around bank").nth(1).click()
+    texts = page.locator(".texts p[dir]")
+    expect(texts).to_have_text([row["text"] for row in ROWS[:3]])
+    assert page.locator(".texts mark").all_inner_texts() == ["bank"]
+    expect(page.locator(".texts >> text=Earlier")).to_be_disabled()
+    check_by_axe(page)
+    page.click(".texts >> text=Later")
+    expect(texts).to_have_text([row["text"] for row in ROWS[:6]])
+    page.locator(".line .left").nth(1).click()
+    expect(page.locator(".texts")).to_have_count(0)
+    page.locator(".line .right").last.click()
+    expect(texts).to_have_text([row["text"] for row in ROWS[38:]])
+    expect(page.locator(".texts >> text=Later")).to_be_disabled()
+    page.click(".texts >> text=Earlier")
+    expect(texts).to_have_text([row["text"] for row in ROWS[35:]])
 
 
 def test_any_word_needs_a_sentence(visit: Visit, address: str) -> None:
@@ -266,7 +362,7 @@ def test_any_word_needs_a_sentence(visit: Visit, address: str) -> None:
     expect(message).to_contain_text("nearest")
     other = page.locator(".line", has=page.locator(".word", has_not_text="bank")).first
     word = other.locator(".word").inner_text()
-    other.click()
+    other.locator(".choose").click()
     expect(page.locator("#like")).to_have_value(re.compile(re.escape(f"*{word}*")))
     expect(page.locator(".line[aria-current]")).to_have_count(1)
     assert page.input_value("#word") == word
@@ -275,7 +371,7 @@ def test_any_word_needs_a_sentence(visit: Visit, address: str) -> None:
 def test_what_comes_before_a_hebrew_word_stands_on_its_right(visit: Visit, address: str) -> None:
     page = visit.open(f"{address}#usages?word=%D7%94%D7%91%D7%A0%D7%A7")
     line = page.locator(".line").first
-    left, word, right = (line.locator(f"> span:nth-child({at}) bdi").bounding_box() for at in (1, 2, 3))
+    left, word, right = (line.locator(f".{side} bdi").bounding_box() for side in ("left", "word", "right"))
     assert left["x"] >= word["x"] + word["width"] - 1
     assert right["x"] + right["width"] <= word["x"] + 1
 
@@ -440,11 +536,11 @@ def test_the_keyboard_alone(visit: Visit, address: str) -> None:
     page.keyboard.type("bank")
     page.keyboard.press("Enter")
     expect(page.locator(".line")).to_have_count(40)
-    tab_to(".line")
+    tab_to(".choose")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.locator("#usages-message")).to_contain_text("nearest")
-    expect(page.locator(".line[aria-current]")).to_be_focused()
+    expect(page.locator(".line[aria-current] .choose")).to_be_focused()
     page.reload()
     tab_to("nav a[href^='#map']")
     page.keyboard.press("Enter")
@@ -466,7 +562,7 @@ def test_every_view_on_a_phone(visit: Visit, address: str, scheme: str) -> None:
     check_by_axe(page)
     page.click("nav >> text=Usages")
     usages(page, "bank")
-    page.locator(".line").nth(2).click()
+    page.locator(".choose").nth(2).click()
     expect(page.locator("#usages-message")).to_contain_text("nearest")
     check_width(page)
     check_by_axe(page)
@@ -596,9 +692,15 @@ def test_columns_and_values_that_are_names_of_javascript(
         expect(page.locator("#card dt").filter(has_text="constructor")).to_be_visible()
         page.click("nav >> text=Usages")
         usages(page, "bank")
-        expect(page.locator(".about-line").first).to_contain_text("constructor ")
-        page.click("#count-years")
-        expect(page.locator("#years-message")).to_contain_text("usages, by year")
+        line = page.locator(".line").first
+        expect(line.locator(".value")).to_have_text([HOSTILE_NAMES[shift] for shift in range(4)])
+        expect(line.locator(".value[data-name=constructor]")).to_have_text("constructor")
+        line.locator(".open .more").click()
+        expect(page.locator(".texts .own dt").filter(has_text="__lookupGetter__")).to_be_visible()
+        page.click("#ways >> text=Frequency")
+        expect(page.locator(".bars rect")).to_have_count(24)
+        page.select_option("#by", "__proto__")
+        expect(page.locator(".bars rect")).to_have_count(6)
         wrong = "%5B%5B%22__proto__%22%2C%7B%22constructor%22%3A1%7D%5D%2C%5B1%5D%2C3%2Cnull%5D"
         odd = visit.open(f"{address}#search?q=bank&facets={wrong}")
         expect(odd.locator("#search-message")).to_contain_text("hits in")
@@ -617,7 +719,7 @@ def test_a_line_on_a_phone_has_more_than_six_words_and_labels_are_whole(
         page = visit.open(f"{address}#usages", viewport={"width": 360, "height": 740})
         usages(page, "bank")
         line = page.locator(".line").first
-        text = line.inner_text()
+        text = "".join(line.locator(".left, .word, .right").all_inner_texts())
         assert len(text.split()) > 15
         assert text.startswith("…")
         assert text.endswith("…")

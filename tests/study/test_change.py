@@ -226,13 +226,13 @@ def test_slices(
         with pytest.raises(UsageError, match=r"no document has a value in -1--0\.5"):
             cut_slices(features, by, spec)
         return
-    slices = cut_slices(features, by, spec)
+    slices = cut_slices(features, by, spec).slices
     assert [one.name for one in slices] == names
     assert [one.documents for one in slices] == documents
 
 
 def test_a_value_is_in_one_slice(features: FeatureSet) -> None:
-    slices = cut_slices(features, "year", 3)
+    slices = cut_slices(features, "year", 3).slices
     assert [slice_number(slices, value) for value in (1850, 1865, 1900, 1905, None, float("nan"))] == [
         0, None, 1, None, None, None,
     ]  # fmt: skip
@@ -244,7 +244,7 @@ def test_a_value_is_in_one_slice(features: FeatureSet) -> None:
 def test_one_frequent_value_leaves_room_for_the_others(tmp_path: Path) -> None:
     documents = [dated("word", np.ones((1, WIDTH)), year=max(at, 90)) for at in range(100)]
     features = dated_set(tmp_path / "skew.features", documents, {"year": "int64"})
-    assert [one.name for one in cut_slices(features, "year", 3)] == ["90", "91", "92-99"]
+    assert [one.name for one in cut_slices(features, "year", 3).slices] == ["90", "91", "92-99"]
 
 
 # ── what cannot be ──────────────────────────────────────────────────────────────────────────────────────────
@@ -270,7 +270,7 @@ def test_one_frequent_value_leaves_room_for_the_others(tmp_path: Path) -> None:
 )
 def test_slices_that_cannot_be(features: FeatureSet, by: str, spec: str | int | None, told: str | None) -> None:
     if told is None:
-        assert cut_slices(features, by, spec) == cut_slices(features, by)
+        assert cut_slices(features, by, spec).slices == cut_slices(features, by).slices
         return
     with pytest.raises(UsageError, match=told):
         cut_slices(features, by, spec)
@@ -281,7 +281,7 @@ def test_too_many_categories(tmp_path: Path) -> None:
     features = dated_set(tmp_path / "names.features", documents, {"name": "string"})
     with pytest.raises(UsageError, match="60 different values, and at most 50 are compared; name some of them"):
         cut_slices(features, "name")
-    assert [one.name for one in cut_slices(features, "name", "n7,n3")] == ["n7", "n3"]
+    assert [one.name for one in cut_slices(features, "name", "n7,n3").slices] == ["n7", "n3"]
 
 
 @pytest.mark.parametrize(

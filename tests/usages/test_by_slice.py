@@ -105,7 +105,7 @@ def test_a_condition_holds_in_every_slice(features: FeatureSet) -> None:
         ("year", {"slices": "1-2,3-4"}, "no document has a value in 1-2"),
         ("year", {"slices": "early"}, "no range of numbers"),
         ("kind", {"slices": "a,z"}, "no document has 'z'"),
-        ("year", {"k": 0}, "at least one usage"),
+        ("year", {"k": -1}, "-1 usages cannot be"),
         ("year", {"context": -1}, "cannot be"),
         ("year", {"match": "any"}, "say with like"),
     ],

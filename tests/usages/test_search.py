@@ -435,7 +435,7 @@ def test_one_sense_a_document(extract: Callable[..., FeatureSet]) -> None:
         (9, {}, "has 5 usages to group, which are too few for 9"),
         (3, {}, "only 2 different vectors"),
         (2, {"match": "any"}, "choose exact or prefix"),
-        (2, {"k": 0}, "at least one"),
+        (2, {"k": -1}, "-1 usages cannot be"),
     ],
 )
 def test_senses_that_cannot_be(
@@ -509,7 +509,7 @@ def test_of_several_columns_one_is_chosen(extract: Callable[..., FeatureSet]) ->
 
 @pytest.mark.parametrize(
     ("options", "problem"),
-    [({"k": 0}, "at least one"), ({"context": -1}, "cannot be"), ({"match": "any"}, "say with like")],
+    [({"k": -1}, "-1 usages cannot be"), ({"context": -1}, "cannot be"), ({"match": "any"}, "say with like")],
 )
 def test_options_that_cannot_be(options: dict[str, Any], problem: str, extract: Callable[..., FeatureSet]) -> None:
     with pytest.raises(UsageError, match=problem):

@@ -1,55 +1,135 @@
-// Keyword in context: lines that are aligned on the word.
+// The usages of a word as lines, a page at a time, in an order of the visitor's choice.
 
-import { element, rove, shown } from "./dom.js";
+import { byId, count, element, valueOf } from "./dom.js";
+import { keptNames } from "./export.js";
+import { drawConcordance } from "./concordance.js";
 
-// characters of each side: of a line, which the screen cuts, and of the few lines that a phone shows; the whole context is below
-const SIDE = 160, SIDE_ON_A_PHONE = 70;
-const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
+const CONTEXT = 300; // characters on either side
+const LINES = 50;
+const LIKENESS = ":like"; // no name of a column, since orders by column have theirs
 
-/** A list of lines; `choose` is called with the usage that was clicked. */
-export function drawLines(usages, choose, isCurrent = () => false) {
-  const list = element("ol", { className: "lines" }, usages.map((usage) => drawLine(usage, choose, isCurrent(usage))));
-  rove(list, ".line");
-  return list;
+export class Lines {
+  busy = "Looking up";
+
+  constructor(view) {
+    this.view = view;
+    this.page = 1;
+    this.chosen = null; // the usage that the others are compared with
+    byId("sort").onchange = () => {
+      if (byId("sort").value !== LIKENESS) { byId("like").value = ""; this.chosen = null; }
+      view.look();
+    };
+    byId("usages-k").onchange = byId("sample").onchange = () => view.again();
+    byId("lines-before").onclick = () => this.turn(-1);
+    byId("lines-after").onclick = () => this.turn(1);
+  }
+
+  open({ kept }) {
+    const orders = [["", "of the corpus"], ["left", "by the words on the left"], ["right", "by the words on the right"],
+      ...kept.map(({ name }) => [name, `by ${name}`]), [LIKENESS, "by likeness to the sentence"]];
+    byId("sort").replaceChildren(...orders.map(([value, name]) => element("option", { value }, name)));
+    this.chosen = null;
+  }
+
+  restore(parameters) {
+    byId("like").value = parameters.get("like") ?? "";
+    byId("sort").value = parameters.get("sort") ?? "";
+    if (!byId("sort").value) byId("sort").value = "";
+    byId("usages-k").value = parameters.get("k") ?? LINES;
+    byId("sample").value = parameters.get("sample") ?? "";
+    this.page = Math.max(1, parseInt(parameters.get("page"), 10) || 1);
+  }
+
+  begin() { this.page = 1; }
+
+  get k() { return Math.max(1, Math.min(1000, Number(byId("usages-k").value) || LINES)); }
+
+  body({ column, one }) {
+    const like = byId("like").value.trim() || null, chosen = byId("sort");
+    if (byId("match").value === "any" && !like) {
+      throw new Error("Every word of the corpus is compared with a word in a sentence: type one below, with stars around the word.");
+    }
+    if (like) chosen.value = LIKENESS;
+    else if (chosen.value === LIKENESS) chosen.value = "";
+    this.sort = like ? null : chosen.value || null;
+    return { like, sort: this.sort, k: this.k, page: this.page, sample: Number(byId("sample").value) || null,
+      layers: column, one_per_document: one, context: CONTEXT };
+  }
+
+  address() {
+    return { like: byId("like").value.trim(), sort: this.sort, k: this.k === LINES ? null : this.k,
+      sample: byId("sample").value, page: this.page > 1 ? this.page : null };
+  }
+
+  draw(answer, asked) {
+    const { usages, found, skipped, column } = answer, { like, k, page, sample, one_per_document: one } = asked;
+    const total = one ? null : Math.min(found, sample ?? found) - skipped;
+    const start = k * (page - 1), stop = start + usages.length;
+    byId("line-pages").hidden = !usages.length || (page === 1 && usages.length < k) || total === k;
+    byId("line-range").textContent = `${count(start + 1)} to ${count(stop)}${total === null ? "" : ` of ${count(total)}`}`;
+    byId("lines-before").disabled = page === 1;
+    byId("lines-after").disabled = usages.length < k || stop === total;
+    const parts = [this.view.found(answer)];
+    if (found && sample && sample < found) parts.push(`a random sample of ${count(sample)}`);
+    if (skipped) parts.push(`${count(skipped)} without a vector`);
+    if (like) parts.push(`the nearest by ${column} first`);
+    else if (usages.length) parts.push("choose the word of a line to sort all by likeness to it");
+    if (found && !usages.length) parts.push(`page ${count(page)} has none`);
+    const nodes = usages.length ? [drawConcordance(usages, this.view.set, this.#how(asked))] : [];
+    return { nodes, told: parts.join("; "), table: () => usageTable(usages.map((usage) => ({ usage }))) };
+  }
+
+  #how({ like, sort }) {
+    return {
+      sort: like ? null : sort ?? "",
+      resort: (value) => { byId("sort").value = value; byId("sort").onchange(); },
+      choose: (usage) => this.choose(usage),
+      isCurrent: ({ row, start, in_pair: inPair }) => Boolean(like && this.chosen && this.chosen.row === row
+        && this.chosen.start === start && this.chosen.in_pair === inPair),
+    };
+  }
+
+  /** Sort all lines by likeness to one of them. */
+  choose(usage) {
+    this.chosen = usage;
+    byId("like").value = sentenceOf(usage);
+    if (byId("match").value === "any") byId("word").value = usage.word;
+    this.view.go("lines");
+    this.view.look();
+  }
+
+  turn(by) {
+    this.page += by;
+    this.view.run();
+    byId("usages-shown").focus({ preventScroll: true });
+    byId("usages-message").scrollIntoView();
+  }
+
+  cite({ column, found, usages }, { like, sort, sample, page, k }) {
+    return [
+      ["Compared with", like],
+      ["Column", like && column],
+      ["Order", !like && sort ? `by ${sort}` : null],
+      ["Sample", sample && `${count(sample)}, at random`],
+      ["Usages", `${count(usages.length)} shown of ${count(found)}${page > 1 ? `, from number ${count(k * (page - 1) + 1)}` : ""}`],
+    ];
+  }
 }
 
-function drawLine(usage, choose, current) {
-  const [left, right] = sides(usage);
-  const dir = RIGHT_TO_LEFT.test(usage.word) ? "rtl" : "ltr"; // what comes before the word stands on its right there
-  const line = element("button", { type: "button", className: "line", dir, title: "Sort all lines by likeness to this one" },
-    element("span", { className: "left" }, element("bdi", {}, left)),
-    element("span", { className: "word" }, element("bdi", {}, flat(usage.word))),
-    element("span", {}, element("bdi", {}, right)));
-  if (current) line.setAttribute("aria-current", "true");
-  line.onclick = () => choose(usage);
-  return element("li", {}, line, aboutLine(usage));
+/** Usages, each with the number of its sense or none, as rows of a file. */
+export function usageTable(numbered) {
+  const kept = keptNames(numbered.map(({ usage }) => usage));
+  const names = ["score", "id", "row", "left", "word", "right", "start", "end"];
+  const rows = numbered.map(({ usage, sense }) =>
+    [sense, ...names.map((name) => usage[name]), ...kept.map((name) => valueOf(usage.values, name))]);
+  return { names: ["sense", ...names, ...kept], rows };
 }
-
-/** The two sides of a line, in characters and not halves of them; on a phone, where they wrap, in whole words. */
-function sides({ left, right }) {
-  const [before, after] = [left, right].map((text) => [...flat(text)]);
-  if (!matchMedia("(max-width: 760px)").matches) return [before.slice(-SIDE).join(""), after.slice(0, SIDE).join("")];
-  const [near, next] = [before.slice(-SIDE_ON_A_PHONE).join(""), after.slice(0, SIDE_ON_A_PHONE).join("")];
-  return [before.length > SIDE_ON_A_PHONE ? near.replace(/^\S*(?=\s)/, "…") : near,
-    after.length > SIDE_ON_A_PHONE ? next.replace(/(?<=\s)\S*$/, "…") : next];
-}
-
-function aboutLine(usage) {
-  const values = Object.entries(usage.values ?? {}).filter(([, value]) => value !== null);
-  const facts = [`id ${usage.id}`, ...values.map(([name, value]) => `${name} ${shown(value)}`)];
-  if (usage.score !== null) facts.unshift(usage.score.toFixed(4));
-  const whole = element("p", { dir: "auto" }, usage.left, element("mark", {}, usage.word), usage.right);
-  const more = element("details", {}, element("summary", {}, "context"), whole);
-  return element("div", { className: "about-line" }, facts.map((fact) => element("span", {}, fact)), more);
-}
-
-const flat = (text) => text.replace(/\s+/g, " ");
 
 /** The sentence of a usage with its word marked. Other stars would be marks too, so they become spaces. */
-export function likeOf(usage, context) {
+function sentenceOf(usage) {
   const plain = (text) => text.replaceAll("*", " ");
   // where a side was cut off, it may begin or end within a word
-  const left = [...usage.left].length < context ? usage.left : usage.left.replace(/^\S*\s/, "");
-  const right = [...usage.right].length < context ? usage.right : usage.right.replace(/\s\S*$/, "");
+  const left = [...usage.left].length < CONTEXT ? usage.left : usage.left.replace(/^\S*\s/, "");
+  const right = [...usage.right].length < CONTEXT ? usage.right : usage.right.replace(/\s\S*$/, "");
   return `${plain(left)}*${plain(usage.word)}*${plain(right)}`.trim();
 }

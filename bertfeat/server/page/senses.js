@@ -1,0 +1,42 @@
+// The usages of a word, grouped into senses, each with its most central lines.
+
+import { byId, count, element, plural } from "./dom.js";
+import { drawConcordance } from "./concordance.js";
+import { usageTable } from "./lines.js";
+
+const OF_A_SENSE = 10; // lines of each
+const CONTEXT = 300;
+
+export class Senses {
+  busy = "Grouping";
+
+  constructor(view) {
+    this.view = view;
+    byId("senses").onchange = () => view.again();
+    byId("one-per-document").onchange = () => view.again();
+  }
+
+  restore(parameters) { byId("senses").value = parameters.get("senses") ?? 3; }
+
+  address() { return { senses: byId("senses").value }; }
+
+  body({ column, one }) {
+    return { senses: Number(byId("senses").value) || 3, k: OF_A_SENSE, layers: column, one_per_document: one, context: CONTEXT };
+  }
+
+  draw(answer) {
+    const { senses, skipped, grouped, column } = answer;
+    const parts = [this.view.found(answer)];
+    if (skipped) parts.push(`${count(skipped)} without a vector`);
+    if (senses.length) parts.push(`${count(grouped)} grouped by ${column}, the most central ones first`);
+    const how = { choose: (usage) => this.view.ways.get("lines").choose(usage) };
+    const nodes = senses.flatMap(({ usages, count: members }, at) => [
+      element("h3", {}, `Sense ${at + 1}: ${plural(members, "usage")}`), drawConcordance(usages, this.view.set, how)]);
+    const numbered = senses.flatMap(({ usages }, at) => usages.map((usage) => ({ usage, sense: at + 1 })));
+    return { nodes, told: parts.join("; "), table: () => usageTable(numbered) };
+  }
+
+  cite({ column, grouped }, { senses }) {
+    return [["Senses", `${senses}, by k-means`], ["Column", column], ["Usages", `${count(grouped)} grouped`]];
+  }
+}
