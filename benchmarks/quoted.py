@@ -133,6 +133,15 @@ def look_ups(word: str) -> list[float]:
     return [found[name] for name in ("usages", "ten", "thousand", "sorted", "slices", "fts5")]
 
 
+def page_lines(word: str) -> list[float]:
+    """Usages of a word, and milliseconds of the server and of the browser, for 50 lines and for 1,000."""
+    found = result("page_lines")["words"][word]
+    return [
+        found["usages"],
+        *(found[lines][where] for lines in ("50", "1000") for where in ("server_ms", "browser_ms")),
+    ]
+
+
 def chosen_words(way: str) -> list[float]:
     """Megabytes, bytes a word of the corpus, times the text's bytes, and seconds of words that are stored so."""
     found = result("chosen_words")["ways"][way]
@@ -345,6 +354,7 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         "lookups",
         {f"look-up of `{word}`": look_ups(word) for word in ("zeal", "bank", "time", "said", "of course", "train*")},
     ),
+    ("page_lines", {f"the page of `{word}`": page_lines(word) for word in ("bank", "time", "said", "of course")}),
     (
         "chosen_words",
         {f"vectors of {name}": chosen_words(name) for name in ("every word", "24 words", "one word")},
