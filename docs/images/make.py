@@ -135,7 +135,7 @@ def photograph_page(folder: Path) -> None:
             page.click("nav >> text=Usages")
             page.fill("#word", "bank")
             page.press("#word", "Enter")
-            page.locator(".line").nth(1).click()
+            page.locator(".choose").nth(1).click()
             page.wait_for_selector("text=nearest by")
             page.evaluate("scrollTo(0, 0)")
             page.screenshot(path=IMAGES / "serve-usages.png")

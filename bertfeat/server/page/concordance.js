@@ -6,6 +6,7 @@ import { Reading } from "./reading.js";
 // characters of each side: of a line, which the screen cuts, and of the few lines that a phone shows
 const SIDE = 160, SIDE_ON_A_PHONE = 70;
 const COLUMNS = 4; // kept columns beside a line; the others are shown where a line is opened
+const WIDE = "7em", NARROW = "4.6em"; // a column of texts, and one of numbers
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
 
 /**
@@ -17,6 +18,8 @@ export function drawConcordance(usages, set, how) {
   const table = element("table", { className: "concordance" },
     element("thead", {}, headings(columns, scored, how)),
     element("tbody", {}, usages.map((usage) => drawLine(usage, columns, scored, set, how))));
+  const widths = [scored ? "4.4em" : "", "minmax(0, 1fr) auto minmax(0, 1fr)", ...columns.map(({ width }) => width), "3.4em"];
+  table.style.setProperty("--columns", widths.join(" "));
   if (RIGHT_TO_LEFT.test(usages[0].word)) table.dir = "rtl"; // what comes before the word stands on its right there
   rove(table, ".choose");
   return table;
@@ -25,10 +28,13 @@ export function drawConcordance(usages, set, how) {
 /** The first kept columns, the one by which lines are sorted, or the id where nothing is kept. */
 function columnsOf({ kept }, sort) {
   const names = kept.map(({ name }) => name);
-  if (!names.length) return [{ name: "id", of: ({ id }) => id }];
+  if (!names.length) return [{ name: "id", of: ({ id }) => id, width: WIDE }];
   const few = names.slice(0, COLUMNS);
   if (names.includes(sort) && !few.includes(sort)) few.push(sort);
-  return few.map((name) => ({ name, of: ({ values }) => valueOf(values, name), sort: name }));
+  return few.map((name) => {
+    const { kind } = kept.find((column) => column.name === name);
+    return { name, of: ({ values }) => valueOf(values, name), sort: name, width: kind === "string" ? WIDE : NARROW };
+  });
 }
 
 function headings(columns, scored, { sort, resort }) {
