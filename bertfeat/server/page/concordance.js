@@ -14,7 +14,7 @@ const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Sc
  * order `sort` of the lines with `resort(order)`, which are missing where lines have no order to choose.
  */
 export function drawConcordance(usages, set, how) {
-  const columns = columnsOf(set, how.sort), scored = usages.some(({ score }) => score !== null);
+  const columns = columnsOf(usages, set, how.sort), scored = usages.some(({ score }) => score !== null);
   const table = element("table", { className: "concordance" },
     element("thead", {}, headings(columns, scored, how)),
     element("tbody", {}, usages.map((usage) => drawLine(usage, columns, scored, set, how))));
@@ -25,9 +25,9 @@ export function drawConcordance(usages, set, how) {
   return table;
 }
 
-/** The first kept columns, the one by which lines are sorted, or the id where nothing is kept. */
-function columnsOf({ kept }, sort) {
-  const names = kept.map(({ name }) => name);
+/** The first kept columns that have values, and the one by which lines are sorted; the id where there are none. */
+function columnsOf(usages, { kept }, sort) {
+  const names = kept.map(({ name }) => name).filter((name) => usages.some(({ values }) => (valueOf(values, name) ?? "") !== ""));
   if (!names.length) return [{ name: "id", of: ({ id }) => id, width: WIDE }];
   const few = names.slice(0, COLUMNS);
   if (names.includes(sort) && !few.includes(sort)) few.push(sort);
