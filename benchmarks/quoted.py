@@ -26,6 +26,7 @@ TABLES = (
     ("docs/search.md", "What scoring again gains"),
     ("docs/speed.md", "On a GPU"),
     ("docs/speed.md", "Look-ups of words"),
+    ("docs/serving.md", "The page"),
     ("docs/speed.md", "Processors"),
     ("docs/numerics.md", "int8"),
     ("docs/search.md", "What whitening gains"),

@@ -418,7 +418,7 @@ def _frequency(one: "SliceUsages") -> tuple[str | float | None, ...]:
 def _frequency_lines(result: "SlicedUsages") -> Iterator[str]:
     """A table with a row for each slice."""
     rows = [("", *_FREQUENCIES[1:-1], "mean score"), *map(_frequency, result.slices)]
-    columns = [[_cell(value) for value in column] for column in zip(*rows, strict=True)]
+    columns = [[_spell_count(value) for value in column] for column in zip(*rows, strict=True)]
     columns[0] = [cut_end(single_line(one), 40) for one in (result.by, *(one.slice.name for one in result.slices))]
     shown = [column for column in columns if any(column[1:])]
     widths = [max(map(cell_width, column)) for column in shown]
@@ -427,7 +427,7 @@ def _frequency_lines(result: "SlicedUsages") -> Iterator[str]:
         yield "  ".join(padded)
 
 
-def _cell(value: str | float | None) -> str:
+def _spell_count(value: str | float | None) -> str:
     if value is None or isinstance(value, str):
         return (value or "").replace("_", " ")
     return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"

@@ -192,6 +192,33 @@ def test_slices() -> None:
     assert usages("word.features", "riv", "--by", "year").stdout.startswith("1850-1900: 0 usages in 2 documents\n")
 
 
+def test_frequencies_alone() -> None:
+    options = ("word.features", "bank", "--by", "year", "--slices", "every:10", "-k", "0")
+    sliced = find_usages_by("word.features", "bank", "year", "every:10", k=0).slices
+    told = usages(*options)
+    assert [line.split() for line in told.stdout.splitlines()] == [
+        ["year", "documents", "words", "usages", "per", "million"],
+        *([f"{start}-{start + 9}", "1", f"{one.words}", f"{one.found}", f"{one.per_million:,.3f}"]
+          for start, one in zip((1850, 1900, 1910, 1920), sliced, strict=True)),
+    ]  # fmt: skip
+    assert (
+        told.stderr
+        == "bank: 2 usages in 5 documents by year\n1 usage in documents outside of the slices of year left out\n"
+    )
+    rows = list(csv.DictReader(io.StringIO(usages(*options, "--csv").stdout)))
+    assert [(row["slice"], int(row["usages"]), float(row["per_million"])) for row in rows] == [
+        (one.slice.name, one.found, one.per_million) for one in sliced
+    ]
+    near = usages(*options, "--like", "He sat on the bank.").stdout.splitlines()
+    scored = find_usages_by("word.features", "bank", "year", "every:10", k=0, like="He sat on the bank.").slices
+    assert near[0].endswith("mean score")
+    assert near[1].endswith(f" {scored[0].score:.3f}")
+    assert (
+        usages("word.features", "bank", "-k", "0").stderr
+        == "bank: 3 usages (115,385 per million words) in 5 documents\n"
+    )
+
+
 def test_senses_over_slices(tmp_path: Path) -> None:
     picture = tmp_path / "bank.svg"
     options = ("bank", "--senses", "2", "--by", "year", "--slices", "1850,1920")
@@ -291,7 +318,7 @@ def test_nothing_found() -> None:
         (["word.features", "bank", "--match", "some"], 2, "'some' is not one of"),
         (["word.features", "bank", "--senses", "9"], 2, "'bank' has 3 usages to group"),
         (["word.features", "bank", "--senses", "1"], 2, "x>=2"),
-        (["word.features", "bank", "-k", "0"], 2, "1<=x<=10000"),
+        (["word.features", "bank", "-k", "-1"], 2, "0<=x<=10000"),
         (["word.features", "bank", "--column", "0"], 2, "needs layer 0"),
         (["word.features", "bank", "--column", "last_token"], 2, "no column with token pooling is stored"),
         (["word.features", "bank", "--layers", "0"], 2, "No such option"),

@@ -386,7 +386,7 @@ def test_routes_of_one_vector_say_what_there_is_instead(tiny: Callable[[str], Ti
 
 
 def test_usages(client: TestClient, folder: Path) -> None:
-    from bertfeat import find_collocates, find_senses, find_usages
+    from bertfeat import find_collocates, find_senses, find_usages, find_usages_by
 
     like = "She sat on the bank of a river."
     expected = find_usages(folder / "c.features", "bank", like=like, k=5, column="last")
@@ -398,6 +398,13 @@ def test_usages(client: TestClient, folder: Path) -> None:
     assert ([usage["row"] for usage in listed["usages"]], listed["per_million"]) == (
         [usage.row for usage in expected.usages], expected.per_million,
     )  # fmt: skip
+    by_year = {"word": "bank", "by": "year", "slices": "every:1", "k": 0, "layers": "last"}
+    sliced = find_usages_by(folder / "c.features", "bank", "year", "every:1", k=0).slices
+    assert [
+        (one["slice"]["name"], one["found"], one["per_million"])
+        for one in client.post("/usages", json=by_year).json()["slices"]
+    ] == [(one.slice.name, one.found, one.per_million) for one in sliced]
+    assert client.post("/usages", json={"word": "bank", "slices": "every"}).status_code == 422
     near = client.post("/collocates", json={"word": "bank", "left": 2, "least": 1, "measure": "log-dice"}).json()
     collocates = find_collocates(folder / "c.features", "bank", left=2, least=1, measure="log-dice")
     assert [one["word"] for one in near["collocates"]] == [one.word for one in collocates.collocates] != []

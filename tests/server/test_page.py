@@ -119,6 +119,21 @@ def test_documents(client: TestClient) -> None:
         assert client.get(f"/page/documents?{query}").status_code == 422
 
 
+def test_reading(client: TestClient) -> None:
+    asked = {"features": "c.features", "start": 4, "stop": 7}
+    documents = client.get("/page/reading", params=asked).json()["documents"]
+    assert [(each["row"], each["text"]) for each in documents] == [
+        (row, f"{TEXTS[row % 3]} {row}") for row in (4, 5, 6)
+    ]
+    assert documents[0]["values"] == {"year": 1904, "lang": "de"}
+    beyond = client.get("/page/reading", params=asked | {"start": 29, "stop": 40}).json()["documents"]
+    assert [each["row"] for each in beyond] == [29]
+    for wrong in ({"start": -1}, {"stop": 4}, {"stop": 99}, {"stop": "a"}, {"start": 2**70, "stop": 2**70 + 1}):
+        assert client.get("/page/reading", params=asked | wrong).status_code == 422, wrong
+    assert client.get("/page/reading", params=asked | {"features": "nothing"}).status_code == 404
+    assert client.get("/page/reading").status_code == 422
+
+
 # A name or value of data as the key of an object finds what every object inherits: ``constructor``, ``__proto__``.
 SOURCES = {
     path.name: path.read_text() for room in ("server", "plots") for path in Path("bertfeat", room).glob("page/*.js")
