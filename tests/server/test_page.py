@@ -120,7 +120,7 @@ def test_documents(client: TestClient) -> None:
 
 
 def test_reading(client: TestClient) -> None:
-    asked = {"features": "c.features", "start": 4, "stop": 7}
+    asked: dict[str, str | int] = {"features": "c.features", "start": 4, "stop": 7}
     documents = client.get("/page/reading", params=asked).json()["documents"]
     assert [(each["row"], each["text"]) for each in documents] == [
         (row, f"{TEXTS[row % 3]} {row}") for row in (4, 5, 6)
