@@ -120,17 +120,23 @@ def test_documents(client: TestClient) -> None:
 
 
 def test_reading(client: TestClient) -> None:
-    asked: dict[str, str | int] = {"features": "c.features", "start": 4, "stop": 7}
-    documents = client.get("/page/reading", params=asked).json()["documents"]
+    route = "/page/reading?features=c.features"
+    documents = client.get(f"{route}&start=4&stop=7").json()["documents"]
     assert [(each["row"], each["text"]) for each in documents] == [
         (row, f"{TEXTS[row % 3]} {row}") for row in (4, 5, 6)
     ]
     assert documents[0]["values"] == {"year": 1904, "lang": "de"}
-    beyond = client.get("/page/reading", params=asked | {"start": 29, "stop": 40}).json()["documents"]
+    beyond = client.get(f"{route}&start=29&stop=40").json()["documents"]
     assert [each["row"] for each in beyond] == [29]
-    for wrong in ({"start": -1}, {"stop": 4}, {"stop": 99}, {"stop": "a"}, {"start": 2**70, "stop": 2**70 + 1}):
-        assert client.get("/page/reading", params=asked | wrong).status_code == 422, wrong
-    assert client.get("/page/reading", params=asked | {"features": "nothing"}).status_code == 404
+    for wrong in (
+        "start=-1&stop=3",
+        "start=4&stop=4",
+        "start=4&stop=99",
+        "start=4&stop=a",
+        f"start={2**70}&stop={2**70}",
+    ):
+        assert client.get(f"{route}&{wrong}").status_code == 422, wrong
+    assert client.get("/page/reading?features=nothing&start=0&stop=1").status_code == 404
     assert client.get("/page/reading").status_code == 422
 
 
