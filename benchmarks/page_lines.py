@@ -11,6 +11,7 @@ drawing included. Medians in milliseconds. The server's memory is what it holds 
 import argparse
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from statistics import median
@@ -71,7 +72,8 @@ def browse(address: str, pid: int, chromium: str, repeats: int) -> dict[str, Any
                     expect(message).to_contain_text("document", timeout=60_000)
                     page.wait_for_timeout(500)  # until it is painted
                     times.append((seconds_of(pid) - began[0], page_seconds(watcher) - began[1]))
-                    found[word]["usages"] = int(message.inner_text().split()[0].replace(",", ""))
+                    number = re.sub(r"\D", "", message.inner_text().split()[0])
+                    found[word]["usages"] = int(number or 0)
                     page.close()
                 server_ms, page_ms = (round(1000 * median(each)) for each in zip(*times, strict=True))
                 found[word][str(lines)] = {"server_ms": server_ms, "browser_ms": page_ms}

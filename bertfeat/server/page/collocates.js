@@ -11,6 +11,7 @@ const DIGITS = new Map([["expected", 1], ["log_likelihood", 1], ["log_dice", 2]]
 export class Collocates {
   path = "collocates";
   busy = "Counting";
+  file = "collocates"; // the beginning of the names of saved files
 
   constructor(view) {
     this.view = view;

@@ -9,6 +9,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 export class Frequency {
   busy = "Counting";
+  file = "frequency"; // the beginning of the names of saved files
 
   constructor(view) {
     this.view = view;

@@ -10,6 +10,7 @@ const LIKENESS = ":like"; // no name of a column, since orders by column have th
 
 export class Lines {
   busy = "Looking up";
+  file = "usages"; // the beginning of the names of saved files
 
   constructor(view) {
     this.view = view;

@@ -9,6 +9,7 @@ const CONTEXT = 300;
 
 export class Senses {
   busy = "Grouping";
+  file = "senses"; // the beginning of the names of saved files
 
   constructor(view) {
     this.view = view;

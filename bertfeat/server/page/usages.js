@@ -90,7 +90,11 @@ export class UsagesView {
 
   async run() {
     const word = byId("word").value.trim(), { current } = this;
-    if (!word) return;
+    if (!word) {
+      this.latest.stop();
+      this.message.tell("Type a word and press Enter.");
+      return;
+    }
     const where = byId("usages-where").value.trim() || null, match = byId("match").value, features = this.set.name;
     const one = byId("one-per-document").checked, column = this.layers.column;
     let asked;
@@ -112,7 +116,7 @@ export class UsagesView {
       return;
     }
     Object.assign(this, { answer, asked });
-    this.draw();
+    this.draw(current);
   }
 
   fail(error) {
@@ -123,16 +127,17 @@ export class UsagesView {
     this.message.fail(error);
   }
 
-  draw() {
-    const { answer, asked, current } = this, focused = byId("usages-shown").contains(document.activeElement);
+  /** Show the answer in the way that it was asked for. */
+  draw(way) {
+    const { answer, asked } = this, focused = byId("usages-shown").contains(document.activeElement);
     byId("line-pages").hidden = true;
-    const { nodes, told, table } = current.draw(answer, asked);
+    const { nodes, told, table } = way.draw(answer, asked);
     byId("usages-shown").replaceChildren(...nodes);
     if (focused) byId("usages-shown").querySelector(".line[aria-current] .choose, .choose")?.focus();
     this.message.tell(`${told}.`);
-    const tools = byId("usages-tools"), name = `${this.way === "lines" ? "usages" : this.way}-${asked.word}`;
+    const tools = byId("usages-tools"), name = `${way.file}-${asked.word}`;
     tools.hidden = !table().rows.length;
-    tools.replaceChildren(...exportButtons(name, table, () => this.cite()), ...(current.buttons?.(name) ?? []));
+    tools.replaceChildren(...exportButtons(name, table, () => this.cite(way)), ...(way.buttons?.(name) ?? []));
   }
 
   /** How often the word was found, as the beginning of a sentence. */
@@ -143,11 +148,11 @@ export class UsagesView {
     return `${plural(found, "usage")} in ${where}${share}`;
   }
 
-  cite() {
-    const { asked, answer, current } = this;
+  cite(way) {
+    const { asked, answer } = this;
     return citation(session.state, [
       ["Word", `${asked.word} (match: ${asked.match})`],
-      ...current.cite(answer, asked),
+      ...way.cite(answer, asked),
       ["Condition", asked.where],
       ["Feature set", `${asked.features}, ${count(this.set.documents)} documents`],
     ]);
