@@ -14,7 +14,8 @@ from .bundles import settings_options
 from .console import Console, fields_of, print_csv, progress_display
 from .option_types import LOCATION
 from .options import output_options
-from .terminal import cell_width, cut_end, pad, single_line
+from .result_lines import table_lines
+from .terminal import cut_end, single_line
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
@@ -107,9 +108,4 @@ def _table_of(collocates: tuple["Collocate", ...]) -> Iterator[str]:
         "log-likelihood": [f"{one.log_likelihood:,.1f}" for one in collocates],
         "log-dice": [f"{one.log_dice:.2f}" for one in collocates],
     }
-    wide = max(map(cell_width, words))
-    widths = {name: max(map(len, [name, *cells])) for name, cells in columns.items()}
-    rows = [list(columns), *map(list, zip(*columns.values(), strict=True))]
-    for word, cells in zip(words, rows, strict=True):
-        right = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths.values(), strict=True))
-        yield f"{pad(word, wide)}  {right}"
+    yield from table_lines([words, *([name, *cells] for name, cells in columns.items())])

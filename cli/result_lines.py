@@ -134,6 +134,14 @@ def _narrow_widths(widths: dict[str, int], room: int) -> dict[str, int]:
     return widths
 
 
+def table_lines(columns: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Aligned rows of columns that begin with their headings: the first one to the left, numbers to the right."""
+    widths = [max(map(cell_width, column)) for column in columns]
+    for cells in zip(*columns, strict=True):
+        padded = [pad(cell, width, right=at > 0) for at, (cell, width) in enumerate(zip(cells, widths, strict=True))]
+        yield "  ".join(padded)
+
+
 def format_value(value: "Value") -> str:
     """A value as text; an empty text for null."""
     if value is None:

@@ -21,6 +21,7 @@ from .result_lines import (
     json_values,
     kwic_lines,
     show_option,
+    table_lines,
     unmet_in_index,
     unmet_line,
 )
@@ -83,7 +84,7 @@ class UsageQuery:
     slices: Annotated[
         str | None,
         Option(
-            "Of --by: 1839-1895,1896-1937 or draft,print; every:10 for decades; or a number of equal slices.",
+            "Of --by: 1839-1895,1896-1937 or draft,print; every:10 for decades; or a number, with equally many tokens.",
             default="2 of numbers, every value of texts",
             metavar="SPEC",
             basic=True,
@@ -411,7 +412,7 @@ _FREQUENCIES = ("slice", "documents", "words", "usages", "per_million", "score")
 
 
 def _frequency(one: "SliceUsages") -> tuple[str | float | None, ...]:
-    """How often a word is in a slice, and how near to the sentence it was compared with."""
+    """The frequency of a word in a slice, and the mean likeness of its usages to a sentence."""
     return one.slice.name, one.slice.documents, one.words, one.found, one.per_million, one.score
 
 
@@ -420,11 +421,7 @@ def _frequency_lines(result: "SlicedUsages") -> Iterator[str]:
     rows = [("", *_FREQUENCIES[1:-1], "mean score"), *map(_frequency, result.slices)]
     columns = [[_spell_count(value) for value in column] for column in zip(*rows, strict=True)]
     columns[0] = [cut_end(single_line(one), 40) for one in (result.by, *(one.slice.name for one in result.slices))]
-    shown = [column for column in columns if any(column[1:])]
-    widths = [max(map(cell_width, column)) for column in shown]
-    for cells in zip(*shown, strict=True):
-        padded = [pad(cell, width, right=at > 0) for at, (cell, width) in enumerate(zip(cells, widths, strict=True))]
-        yield "  ".join(padded)
+    yield from table_lines([column for column in columns if any(column[1:])])
 
 
 def _spell_count(value: str | float | None) -> str:

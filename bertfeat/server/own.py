@@ -93,12 +93,14 @@ class UsagesBody(Body):
     like: str | None = Field(None, examples=["He sat on the *bank* of the river."])
     senses: Annotated[int, Field(ge=2, le=50)] | None = None
     match: Literal["exact", "prefix", "any"] = "exact"
-    k: Annotated[int, Field(ge=0, le=1000)] | None = Field(None, description="How many, of each slice; 0 only counts.")
+    k: Annotated[int, Field(ge=0, le=1000)] | None = Field(
+        None, description="The number of usages, of each slice or sense; 0: only count."
+    )
     page: Annotated[int, Field(ge=1, le=100_000)] | None = Field(None, description="2: the k that follow the first k.")
     sort: Name | None = Field(None, description="By the words on the left or right, or by a kept column.")
     sample: Annotated[int, Field(ge=1)] | None = Field(None, description="So many at random, always the same ones.")
     by: Name | None = Field(None, description="Slice by slice of this kept column, with the frequency in each.")
-    slices: str | None = Field(
+    slices: Annotated[str, Field(max_length=10_000)] | None = Field(
         None, description="Ranges or values, a number of slices, or steps.", examples=["every:10"]
     )
     layers: Name | None = Field(None, description="A stored column, or a recipe that can be derived from it.")

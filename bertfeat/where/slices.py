@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,10 @@ from bertfeat.features import FeatureSet
 
 _MOST_CATEGORIES = 50  # slices at most of a column of names
 _MOST_VALUES = 100_000  # different values at most of a column of names
-_MOST_STEPS = 1000  # slices at most of equal steps
-_FEW_STEPS = 25  # more slices than that have a wider step, where none was given
+_MOST_SLICES = 1000  # at most of a column of numbers
+_FEW_STEPS = 25  # the most steps that ``every`` alone makes
 _SCAN = 8192  # rows that are read at a time
-_NUMBER = r"-?\d+(?:\.\d+)?"
+_NUMBER = r"-?\d{1,30}(?:\.\d{1,30})?"
 _RANGE = re.compile(rf"({_NUMBER})(?:\s*[-–]\s*({_NUMBER}))?")  # with a hyphen, or a dash as in print
 _STEPS = re.compile(r"every(?:\s*:\s*(.*))?")
 
@@ -61,7 +61,7 @@ def cut_slices(features: FeatureSet, by: str, spec: str | int | None = None) -> 
     ``spec`` gives inclusive ranges of numbers (``1839-1895,1896-1937``) or single values, in the order in which they
     are compared; or the number of slices of a column of numbers, which then have about the same number of tokens, and
     no value is in two; or ``every:10``, steps of that width from a multiple of it, such as decades, of which those with
-    documents are slices. ``every`` chooses 1, 10, 100 or so as the step, so that there are no more than 25. By default
+    documents are slices. ``every`` chooses a power of ten as the step, of which there are no more than 25. By default
     numbers are cut into two slices, and each value of a column of texts, or of true and false, is a slice.
 
     Raises:
@@ -97,9 +97,13 @@ def cut_slices(features: FeatureSet, by: str, spec: str | int | None = None) -> 
 def _check_slices(by: str, given: str, slices: Sequence[Slice]) -> None:
     if len(slices) < 2:
         raise UsageError(f"{by!r} in one slice leaves nothing to compare", remedy=f"give two or more: {_example(by)}")
-    ascending = all(one.last < other.first for one, other in pairwise(slices))  # type: ignore[operator]
-    for one, other in () if ascending else combinations(slices, 2):
-        if other.holds(one.first) or one.holds(other.first):
+    if len(slices) > _MOST_SLICES:
+        problem = f"{len(slices):,} slices of {by!r} are too many, and at most {_MOST_SLICES:,} are compared"
+        raise UsageError(problem, remedy="give fewer, or wider ones")
+    places = {id(one): place for place, one in enumerate(slices)}
+    for pair in pairwise(sorted(slices, key=lambda one: one.first)):
+        if pair[0].holds(pair[1].first):
+            one, other = sorted(pair, key=lambda each: places[id(each)])
             raise UsageError(f"the slices {one.name} and {other.name} overlap", where=parameter("slices", given))
 
 
@@ -159,8 +163,9 @@ class _NumberColumn:
     def _cut_equally(self, number: int) -> list[Slice]:
         """Cut between values into ``number`` slices, each cut as near as possible to an equal share of the tokens."""
         different, members = np.unique(self.values[self.known], return_inverse=True)
-        if not 2 <= number <= len(different):
-            several = f"give a number from 2 to {len(different)}, or ranges: {_example(self.name)}"
+        most = min(len(different), _MOST_SLICES)
+        if not 2 <= number <= most:
+            several = f"give a number from 2 to {most}, or ranges: {_example(self.name)}"
             raise UsageError(
                 f"{self.name!r} has {len(different)} different values, which do not make {number} slices",
                 remedy=several if len(different) > 1 else "",
@@ -179,23 +184,30 @@ class _NumberColumn:
         if not len(values):
             return []
         low, high = values.min().item(), values.max().item()
-        step = _round_step(high - low, whole=whole) if width is None else self._read_step(width)
-        first, last = math.floor(low / step) - 1, math.floor(high / step) + 1  # one more: a quotient is rounded
+        step = _round_step(low, high, whole=whole) if width is None else self._read_step(width)
+        if not _count_steps(low, high, step) <= _MOST_SLICES:
+            problem = (
+                f"{parameter('slices', f'every:{step:g}')} makes more than {_MOST_SLICES:,} slices of {self.name!r}"
+            )
+            raise UsageError(problem, remedy="give a wider step")
         if whole:
-            first, last = low // step, high // step
-        if last - first > _MOST_STEPS:
-            problem = f"{parameter('slices', f'every:{step:g}')} makes {last - first:,} slices of {self.name!r}"
-            raise UsageError(f"{problem}, and at most {_MOST_STEPS:,} are", remedy="give a wider step")
-        edges = [number * step for number in range(first, last + 2)]
-        if not whole:  # 0.3, and not 0.30000000000000004, so that a value is in the slice that its digits name
-            edges = [float(f"{edge:.15g}") for edge in edges]
-        if whole:
+            edges = [number * step for number in range(low // step, high // step + 2)]
             slices = [_name_range(start, stop - 1) for start, stop in pairwise(edges)]
         else:
-            ends = [(start, stop, math.nextafter(stop, -math.inf)) for start, stop in pairwise(edges)]
-            slices = [Slice(f"{start:.15g}-{stop:.15g}", start, end) for start, stop, end in ends]
-        places = np.bincount(self.place(slices)[self.known], minlength=len(slices))
+            slices = self._real_steps(low, high, step)
+        numbers = self.place(slices)
+        places = np.bincount(numbers[numbers >= 0], minlength=len(slices))
         return [one for one, documents in zip(slices, places, strict=True) if documents]
+
+    def _real_steps(self, low: float, high: float, step: float) -> list[Slice]:
+        """The slices of one width that hold two numbers and all between them; the end of each is left out."""
+        multiples = range(math.floor(low / step) - 1, math.floor(high / step) + 3)  # one more: a quotient is rounded
+        # 0.3, and not 0.30000000000000004, so that a value is in the slice that its digits name
+        ends = list(pairwise(float(f"{number * step:.15g}") for number in multiples))
+        if any(start >= stop for start, stop in ends):
+            problem = f"the numbers of {self.name!r} are too large for a step of {step:g}"
+            raise UsageError(problem, remedy="give a wider step")
+        return [Slice(f"{start:.15g}-{stop:.15g}", start, math.nextafter(stop, -math.inf)) for start, stop in ends]
 
     def _read_step(self, width: str) -> int | float:
         whole = self.values.dtype == np.int64
@@ -207,12 +219,20 @@ class _NumberColumn:
         return step
 
 
-def _round_step(span: float, *, whole: bool) -> int | float:
-    """The least power of ten that cuts a span into fewer than :data:`_FEW_STEPS` steps."""
-    if span <= 0:
-        return 1
-    power = math.floor(math.log10(span / _FEW_STEPS)) + 1
-    return 10 ** max(power, 0) if whole else 10.0**power
+def _count_steps(low: float, high: float, step: float) -> float:
+    """The number of steps from a multiple of ``step`` that hold two numbers and all between them."""
+    return high // step - low // step + 1 if abs(low / step) < math.inf > abs(high / step) else math.inf
+
+
+def _round_step(low: float, high: float, *, whole: bool) -> int | float:
+    """The least power of ten of which :data:`_FEW_STEPS` steps hold two numbers; of whole numbers, 1 or more."""
+    power, base = 0, 10 if whole else 10.0
+    if not whole and high > low:
+        power = math.floor(math.log10(high / _FEW_STEPS - low / _FEW_STEPS))
+    while _count_steps(low, high, base**power) > _FEW_STEPS:
+        power += 1
+    step: int | float = base**power
+    return step
 
 
 def _parse_ranges(by: str, spec: str) -> list[Slice]:

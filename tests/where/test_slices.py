@@ -89,7 +89,14 @@ def test_steps_of_real_numbers_leave_no_number_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("values", "first"),
-    [([1719, 1922], "1710-1719"), ([1, 9], "1"), ([1000, 1999], "1000-1099"), ([-5, 30], "-10--1"), ([0, 24], "0")],
+    [
+        ([1719, 1922], "1710-1719"),
+        ([1, 9], "1"),
+        ([1000, 1999], "1000-1099"),
+        ([-5, 30], "-10--1"),
+        ([0, 24], "0"),
+        ([1801, 2050], "1800-1899"),
+    ],
 )
 def test_a_step_is_chosen_that_makes_no_more_than_25_slices(tmp_path: Path, values: list[int], first: str) -> None:
     every = list(range(values[0], values[1] + 1))
@@ -108,7 +115,13 @@ def test_a_step_is_chosen_that_makes_no_more_than_25_slices(tmp_path: Path, valu
         ("every:0.5", "'0.5' is no step"),
         ("every:ten", "'ten' is no step"),
         ("every:", "'' is no step"),
-        ("every:5", "makes 3,689,348,814,741,910,323 slices of 'stamp', and at most 1,000 are; give a wider step"),
+        ("every:5", "makes more than 1,000 slices of 'stamp'; give a wider step"),
+        (
+            ",".join(map(str, range(2000, 0, -1))),
+            "2,000 slices of 'stamp' are too many, and at most 1,000 are compared",
+        ),
+        ("1" * 5000, "is no range of numbers"),
+        ("every:" + "1" * 5000, "is no step"),
         (f"every:{2**65}", None),
     ],
 )
@@ -124,3 +137,12 @@ def test_slices_count_only_documents_that_are_asked_for(features: FeatureSet) ->
     cut = cut_slices(features, "stamp", f"{EDGE + 1}-{EDGE + 2},{EDGE + 3}")
     mask = np.arange(len(STAMPS)) % 2 == 0
     assert [one.documents for one in cut.among(mask).slices] == [2, 1]
+
+
+def test_real_numbers_whose_digits_do_not_suffice(tmp_path: Path) -> None:
+    for at, values in enumerate(([1e15, 1e15 + 0.125, 1e15 + 0.25], [1e300, 2e300])):
+        kept = {KeptColumn("share", "float64"): values}
+        features = FeatureSet(vector_set(tmp_path / f"{at}.features", clustered(len(values)), kept=kept))
+        for spec in ("every:0.125", f"every:0.{'0' * 29}1"):
+            with pytest.raises(UsageError, match="give a wider step"):
+                cut_slices(features, "share", spec)

@@ -1,6 +1,6 @@
 // The words that stand near a word more often than by chance.
 
-import { byId, count, element, plural } from "./dom.js";
+import { byId, count, countTable, element, plural, wholeNumber } from "./dom.js";
 
 const MOST = 50; // collocates
 
@@ -24,30 +24,30 @@ export class Collocates {
     byId("measure").value = parameters.get("measure") ?? "log-likelihood";
   }
 
-  #sides() { return { left: Number(byId("near-left").value), right: Number(byId("near-right").value) }; }
+  #sides() { return { left: wholeNumber("near-left", 5), right: wholeNumber("near-right", 5) }; }
 
   address() { return { ...this.#sides(), measure: byId("measure").value, column: null, one: null }; }
 
   body() { return { ...this.#sides(), measure: byId("measure").value, k: MOST }; }
 
-  draw(answer, { left, right }) {
+  draw(answer, { left, right, measure }) {
     const { collocates } = answer, parts = [this.view.found(answer)];
-    if (answer.found) parts.push(`${plural(collocates.length, "word")} up to ${left} before and ${right} after it, those that stand near least by chance first`);
-    const rows = collocates.map((one) => element("tr", {},
-      element("th", { scope: "row" }, this.#word(one.word)),
-      COLUMNS.map(([, name]) => element("td", { className: "number" }, number(one, name)))));
-    const head = element("tr", {}, element("th", { scope: "col" }, "word"),
-      COLUMNS.map(([title]) => element("th", { scope: "col", className: "number" }, title)));
-    const table = element("table", { className: "counts" }, element("thead", {}, head), element("tbody", {}, rows));
+    if (answer.found) parts.push(`${plural(collocates.length, "word")} up to ${left} before and ${right} after it, strongest first by ${measure}`);
     const names = COLUMNS.map(([, name]) => name);
-    return { nodes: rows.length ? [element("div", { className: "wide", tabIndex: 0, role: "group", "aria-label": "Collocates" }, table)] : [],
+    const rows = collocates.map((one) => [this.#word(one.word), ...names.map((name) => number(one, name))]);
+    return { nodes: rows.length ? [countTable("Collocates", ["word", ...COLUMNS.map(([title]) => title)], rows)] : [],
       told: parts.join("; "),
       table: () => ({ names: ["word", ...names], rows: collocates.map((one) => [one.word, ...names.map((name) => one[name])]) }) };
   }
 
   #word(word) {
     const button = element("button", { type: "button", className: "more", title: `Look up ${word}` }, word);
-    button.onclick = () => { byId("word").value = word; byId("match").value = "exact"; this.view.go("lines"); this.view.look(); };
+    button.onclick = () => {
+      byId("word").value = word;
+      byId("match").value = "exact";
+      this.view.ways.get("lines").forget();
+      this.view.switch("lines");
+    };
     return button;
   }
 

@@ -20,6 +20,28 @@ export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value
 
 export const shown = (value) => (value === null || value === undefined ? "–" : String(value));
 
+/** The whole number in a field, within its bounds, as the field then shows it; `otherwise` where there is none. */
+export function wholeNumber(id, otherwise) {
+  const field = byId(id), given = field.value.trim() === "" ? NaN : Number(field.value);
+  const low = field.min === "" ? -Infinity : Number(field.min), high = field.max === "" ? Infinity : Number(field.max);
+  const value = Number.isFinite(given) ? Math.max(low, Math.min(high, Math.round(given))) : otherwise;
+  field.value = value ?? "";
+  return value;
+}
+
+/** A table of names and numbers, which scrolls by itself where it is wide. */
+export function countTable(label, names, rows) {
+  const heading = names.map((name, at) => element("th", { scope: "col", className: at ? "number" : "" }, name));
+  const body = rows.map(([first, ...others]) => element("tr", {}, element("th", { scope: "row" }, first),
+    others.map((value) => element("td", { className: "number" }, value))));
+  return scrolled(label, element("table", { className: "counts" },
+    element("thead", {}, element("tr", {}, heading)), element("tbody", {}, body)));
+}
+
+/** Something wide, which scrolls by itself. */
+export const scrolled = (label, inside) =>
+  element("div", { className: "wide", tabIndex: 0, role: "group", "aria-label": label }, inside);
+
 /** A function that runs a moment after it was called last. */
 export function later(milliseconds, work) {
   let timer = 0;

@@ -1,6 +1,6 @@
 // How often a word is in each slice of a kept column, such as decades, as bars and as a table.
 
-import { byId, count, element } from "./dom.js";
+import { byId, count, countTable, element, plural, scrolled } from "./dom.js";
 import { save } from "./export.js";
 
 const HEIGHT = 220, PLACE = 56, TOP = 26, BOTTOM = 30, MARGIN = 8; // of the picture
@@ -21,6 +21,7 @@ export class Frequency {
   open({ kept }) {
     this.kinds = new Map(kept.map(({ name, kind }) => [name, kind]));
     const names = [...this.kinds.keys()], proposed = names.find((name) => this.#isNumber(name) && /year|date|time|jahr/i.test(name));
+    byId("slices").value = "";
     byId("by").replaceChildren(...names.map((name) => element("option", { selected: name === proposed }, name)));
     this.#hint();
   }
@@ -46,14 +47,15 @@ export class Frequency {
   draw(answer, { by }) {
     const { slices, documents, outside } = answer;
     const found = slices.reduce((sum, one) => sum + one.found, 0), words = slices.reduce((sum, one) => sum + one.words, 0);
-    const parts = [this.view.found({ found, documents, per_million: words && (1e6 * found) / words })];
-    if (outside) parts.push(`${count(outside)} more in no slice`);
+    const inside = this.view.found({ found, documents, per_million: words && (1e6 * found) / words });
+    const parts = found || !outside ? [inside] : [];
+    if (outside) parts.push(`${plural(outside, found ? "more usage" : "usage")} in no slice`);
     const names = ["slice", "documents", "words", "usages", "per_million"];
     const rows = slices.map(({ slice, words, found, per_million: often }) => [slice.name, slice.documents, words, found, often]);
     this.picture = found ? drawBars(slices, by) : null;
-    const wide = (label, inside) => element("div", { className: "wide", tabIndex: 0, role: "group", "aria-label": label }, inside);
-    return { nodes: found ? [wide("Picture", this.picture), wide("Table", drawTable([by, ...names.slice(1)], rows))] : [],
-      told: `${parts.join("; ")}`, table: () => ({ names, rows: found ? rows : [] }) };
+    const shown = rows.map(([name, ...numbers]) => [name, ...numbers.map((each) => each.toLocaleString("en", { maximumFractionDigits: 1 }))]);
+    const nodes = found ? [scrolled("Picture", this.picture), countTable("Table", [by, ...names.slice(1, -1), "per million"], shown)] : [];
+    return { nodes, told: parts.join("; "), table: () => ({ names, rows: found ? rows : [] }) };
   }
 
   buttons(name) {
@@ -64,13 +66,6 @@ export class Frequency {
   }
 
   cite(answer, { by, slices }) { return [["Frequency", `per million words, by ${by}${slices ? ` (${slices})` : ""}`]]; }
-}
-
-function drawTable(names, rows) {
-  const cells = (row, tag) => row.map((value, at) => element(at ? tag : "th", { className: at ? "number" : "", scope: tag === "th" ? "col" : at ? null : "row" },
-    typeof value === "number" ? value.toLocaleString("en", { maximumFractionDigits: 1 }) : value));
-  return element("table", { className: "counts" }, element("thead", {}, element("tr", {}, cells(names.map((name) => name.replace("_", " ")), "th"))),
-    element("tbody", {}, rows.map((row) => element("tr", {}, cells(row, "td")))));
 }
 
 /** Bars of usages per million words. Slices of equal steps stand where their numbers are. */
@@ -91,14 +86,17 @@ function drawBars(slices, by) {
   return picture;
 }
 
-/** For each slice its place; between steps that have no documents, places are left empty. */
+/** For each slice its place; between slices of one width that have no documents, places are left empty. */
 function placesOf(slices) {
-  const firsts = slices.map(({ first }) => first), side = slices.map((_, at) => at);
-  if (!firsts.every((first) => typeof first === "number")) return side;
-  const steps = firsts.slice(1).map((first, at) => first - firsts[at]), step = Math.min(...steps);
-  const places = firsts.map((first) => Math.round((first - firsts[0]) / step));
-  return step > 0 && steps.every((each) => Math.abs(each / step - Math.round(each / step)) < 1e-6) && places.at(-1) < MOST_PLACES ? places : side;
+  const side = slices.map((_, at) => at), [{ first: start, last: end }] = slices, width = end - start;
+  if (!slices.every(({ first, last }) => typeof first === "number" && near(last - first, width))) return side;
+  const step = Math.min(...slices.slice(1).map(({ first }, at) => first - slices[at].first));
+  const places = slices.map(({ first }) => (first - start) / step);
+  const even = step > 0 && places.every((place) => near(place, Math.round(place))) && places.at(-1) < MOST_PLACES;
+  return even ? places.map(Math.round) : side;
 }
+
+const near = (one, other) => Math.abs(one - other) <= 1e-6 * Math.max(1, Math.abs(other));
 
 const shortName = (name) => (/^\d+0-\d+9$/.test(name) && Number(name.split("-")[1]) - Number(name.split("-")[0]) === 9
   ? `${name.split("-")[0]}s` : name.length > 9 ? `${name.slice(0, 8)}…` : name);

@@ -1,12 +1,12 @@
 // The usages of a word as lines, a page at a time, in an order of the visitor's choice.
 
-import { byId, count, element, valueOf } from "./dom.js";
+import { byId, count, element, valueOf, wholeNumber } from "./dom.js";
 import { keptNames } from "./export.js";
-import { drawConcordance } from "./concordance.js";
+import { drawConcordance, isOrder } from "./concordance.js";
 
 const CONTEXT = 300; // characters on either side
 const LINES = 50;
-const LIKENESS = ":like"; // no name of a column, since orders by column have theirs
+const LIKENESS = ":like"; // the order of a sentence; no kept column is asked for by that name
 
 export class Lines {
   busy = "Looking up";
@@ -15,9 +15,10 @@ export class Lines {
   constructor(view) {
     this.view = view;
     this.page = 1;
-    this.chosen = null; // the usage that the others are compared with
+    this.chosen = null; // the usage that the others are compared with, and for which word it was chosen
+    byId("like").oninput = () => this.#offerLikeness();
     byId("sort").onchange = () => {
-      if (byId("sort").value !== LIKENESS) { byId("like").value = ""; this.chosen = null; }
+      if (byId("sort").value !== LIKENESS) this.forget();
       view.look();
     };
     byId("usages-k").onchange = byId("sample").onchange = () => view.again();
@@ -27,8 +28,18 @@ export class Lines {
 
   open({ kept }) {
     const orders = [["", "of the corpus"], ["left", "by the words on the left"], ["right", "by the words on the right"],
-      ...kept.map(({ name }) => [name, `by ${name}`]), [LIKENESS, "by likeness to the sentence"]];
+      ...kept.filter(({ name }) => isOrder(name)).map(({ name }) => [name, `by ${name}`]), [LIKENESS, "by likeness to the sentence"]];
     byId("sort").replaceChildren(...orders.map(([value, name]) => element("option", { value }, name)));
+    this.chosen = null;
+    this.#offerLikeness();
+  }
+
+  /** Lines are ordered by likeness where there is a sentence. */
+  #offerLikeness() { byId("sort").querySelector(`[value="${LIKENESS}"]`).disabled = !byId("like").value.trim(); }
+
+  /** Compare with no sentence. */
+  forget() {
+    byId("like").value = "";
     this.chosen = null;
   }
 
@@ -36,38 +47,44 @@ export class Lines {
     byId("like").value = parameters.get("like") ?? "";
     byId("sort").value = parameters.get("sort") ?? "";
     if (!byId("sort").value) byId("sort").value = "";
+    this.#offerLikeness();
     byId("usages-k").value = parameters.get("k") ?? LINES;
     byId("sample").value = parameters.get("sample") ?? "";
     this.page = Math.max(1, parseInt(parameters.get("page"), 10) || 1);
   }
 
-  begin() { this.page = 1; }
-
-  get k() { return Math.max(1, Math.min(1000, Number(byId("usages-k").value) || LINES)); }
+  begin() {
+    this.page = 1;
+    if (this.chosen && this.chosen.word !== byId("word").value) this.forget();
+  }
 
   body({ column, one }) {
     const like = byId("like").value.trim() || null, chosen = byId("sort");
     if (byId("match").value === "any" && !like) {
       throw new Error("Every word of the corpus is compared with a word in a sentence: type one below, with stars around the word.");
     }
+    this.#offerLikeness();
     if (like) chosen.value = LIKENESS;
     else if (chosen.value === LIKENESS) chosen.value = "";
     this.sort = like ? null : chosen.value || null;
-    return { like, sort: this.sort, k: this.k, page: this.page, sample: Number(byId("sample").value) || null,
+    this.k = wholeNumber("usages-k", LINES);
+    this.sample = wholeNumber("sample", null);
+    return { like, sort: this.sort, k: this.k, page: this.page, sample: this.sample,
       layers: column, one_per_document: one, context: CONTEXT };
   }
 
   address() {
     return { like: byId("like").value.trim(), sort: this.sort, k: this.k === LINES ? null : this.k,
-      sample: byId("sample").value, page: this.page > 1 ? this.page : null };
+      sample: this.sample, page: this.page > 1 ? this.page : null };
   }
 
   draw(answer, asked) {
     const { usages, found, skipped, column } = answer, { like, k, page, sample, one_per_document: one } = asked;
     const total = one ? null : Math.min(found, sample ?? found) - skipped;
     const start = k * (page - 1), stop = start + usages.length;
-    byId("line-pages").hidden = !usages.length || (page === 1 && usages.length < k) || total === k;
-    byId("line-range").textContent = `${count(start + 1)} to ${count(stop)}${total === null ? "" : ` of ${count(total)}`}`;
+    byId("line-pages").hidden = page === 1 && (usages.length < k || total === k);
+    const range = usages.length ? `${count(start + 1)} to ${count(stop)}` : "no lines";
+    byId("line-range").textContent = total === null ? range : `${range} of ${count(total)}`;
     byId("lines-before").disabled = page === 1;
     byId("lines-after").disabled = usages.length < k || stop === total;
     const parts = [this.view.found(answer)];
@@ -85,22 +102,25 @@ export class Lines {
       sort: like ? null : sort ?? "",
       resort: (value) => { byId("sort").value = value; byId("sort").onchange(); },
       choose: (usage) => this.choose(usage),
-      isCurrent: ({ row, start, in_pair: inPair }) => Boolean(like && this.chosen && this.chosen.row === row
-        && this.chosen.start === start && this.chosen.in_pair === inPair),
+      isCurrent: ({ row, start, in_pair: inPair }) => {
+        const chosen = this.chosen?.usage;
+        return Boolean(chosen && like === sentenceOf(chosen) && chosen.row === row && chosen.start === start && chosen.in_pair === inPair);
+      },
     };
   }
 
   /** Sort all lines by likeness to one of them. */
   choose(usage) {
-    this.chosen = usage;
     byId("like").value = sentenceOf(usage);
     if (byId("match").value === "any") byId("word").value = usage.word;
+    this.chosen = { usage, word: byId("word").value };
     this.view.go("lines");
     this.view.look();
   }
 
   turn(by) {
-    this.page += by;
+    this.view.restate();
+    this.page = this.view.asked.page + by;
     this.view.run();
     byId("usages-shown").focus({ preventScroll: true });
     byId("usages-message").scrollIntoView();

@@ -9,7 +9,7 @@ export class Reading {
   constructor(usage, set) {
     Object.assign(this, { usage, set });
     this.texts = element("div", {}, this.#draw({ row: usage.row, id: usage.id, values: usage.values }));
-    this.note = element("p", { className: "message", role: "status", hidden: true });
+    this.note = element("p", { className: "message bad", role: "status", hidden: true });
     this.earlier = element("button", { type: "button", onclick: () => this.#add(this.first - MORE, this.first) }, "Earlier");
     this.later = element("button", { type: "button", onclick: () => this.#add(this.last + 1, this.last + 1 + MORE) }, "Later");
     this.element = element("div", { className: "texts" }, this.earlier, this.texts, this.note, this.later);
@@ -19,6 +19,7 @@ export class Reading {
 
   /** Add the texts of some rows of the corpus, before or after those that are shown. */
   async #add(start, stop) {
+    this.earlier.disabled = this.later.disabled = true; // until the answer is there
     const from = Math.max(0, start), query = new URLSearchParams({ features: this.set.name, start: from, stop });
     try {
       const { documents } = await ask(`page/reading?${query}`);
@@ -30,6 +31,7 @@ export class Reading {
     } catch (error) {
       this.note.textContent = error.message;
       this.note.hidden = false;
+      this.earlier.disabled = this.later.disabled = false;
       return;
     }
     this.note.hidden = true;
@@ -42,9 +44,9 @@ export class Reading {
   #draw(document) {
     const isOwn = document.row === this.usage.row, before = this.usage.values ?? {};
     const values = Object.entries(document.values).filter(([name, value]) => isOwn || value !== valueOf(before, name));
-    const texts = [document.text, document.pair].filter((text) => text);
-    const paragraphs = texts.map((text, at) => element("p", { dir: "auto" },
-      isOwn && (at === 1) === this.usage.in_pair ? this.#mark(text) : text));
+    const texts = [[document.text, false], [document.pair, true]].filter(([text]) => text);
+    const paragraphs = texts.map(([text, inPair]) => element("p", { dir: "auto" },
+      isOwn && inPair === this.usage.in_pair ? this.#mark(text) : text));
     if (isOwn && !texts.length) paragraphs.push(element("p", { dir: "auto" }, this.#context()));
     return element("div", { className: isOwn ? "own" : "" }, valueList(Object.fromEntries(values), [["id", document.id]]), paragraphs);
   }

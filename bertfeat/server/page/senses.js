@@ -1,6 +1,6 @@
 // The usages of a word, grouped into senses, each with its most central lines.
 
-import { byId, count, element, plural } from "./dom.js";
+import { byId, count, element, plural, wholeNumber } from "./dom.js";
 import { drawConcordance } from "./concordance.js";
 import { usageTable } from "./lines.js";
 
@@ -19,10 +19,11 @@ export class Senses {
 
   restore(parameters) { byId("senses").value = parameters.get("senses") ?? 3; }
 
-  address() { return { senses: byId("senses").value }; }
+  address() { return { senses: this.number }; }
 
   body({ column, one }) {
-    return { senses: Number(byId("senses").value) || 3, k: OF_A_SENSE, layers: column, one_per_document: one, context: CONTEXT };
+    this.number = wholeNumber("senses", 3);
+    return { senses: this.number, k: OF_A_SENSE, layers: column, one_per_document: one, context: CONTEXT };
   }
 
   draw(answer) {

@@ -8,7 +8,7 @@ import { Frequency } from "./frequency.js";
 import { Layers } from "./layers.js";
 import { Lines } from "./lines.js";
 import { Senses } from "./senses.js";
-import { session, writeAddress } from "./state.js";
+import { replaceAddress, session, writeAddress } from "./state.js";
 
 export class UsagesView {
   constructor() {
@@ -23,7 +23,7 @@ export class UsagesView {
     this.form = byId("usages-form");
     this.form.onsubmit = (event) => { event.preventDefault(); this.look(); };
     byId("set").onchange = () => { this.openSet(); this.again(); };
-    for (const button of byId("ways").children) button.onclick = () => { this.go(button.value); this.look(); };
+    for (const button of byId("ways").children) button.onclick = () => this.switch(button.value);
     this.go("lines");
   }
 
@@ -58,15 +58,22 @@ export class UsagesView {
     this.arrange();
   }
 
+  /** Look at the word in another way, at the wish of the visitor. */
+  switch(way) {
+    if (way !== "lines" && byId("match").value === "any") byId("match").value = "exact";
+    this.go(way);
+    this.look();
+  }
+
   arrange() {
     for (const field of this.form.querySelectorAll("[data-ways]"))
       field.hidden = !field.dataset.ways.split(" ").includes(this.way);
-    if (this.way !== "lines" && byId("match").value === "any") byId("match").value = "exact";
     this.layers.arrange();
   }
 
   show(parameters) {
     if (!this.sets.length || (this.answer && (!parameters.toString() || location.hash === this.address))) return;
+    this.go(this.ways.has(parameters.get("show")) ? parameters.get("show") : "lines");
     byId("word").value = parameters.get("word") ?? "";
     byId("match").value = parameters.get("match") ?? "exact";
     byId("usages-where").value = parameters.get("where") ?? "";
@@ -75,8 +82,7 @@ export class UsagesView {
     if (!byId("set").value) byId("set").value = this.sets[0].name;
     this.openSet(parameters.get("column"));
     for (const way of this.ways.values()) way.restore(parameters);
-    this.go(this.ways.has(parameters.get("show")) ? parameters.get("show") : "lines");
-    if (byId("word").value) this.run();
+    if (byId("word").value) this.run(replaceAddress);
   }
 
   /** Look up what the form says, from its first page. */
@@ -88,7 +94,13 @@ export class UsagesView {
   /** Look up again, after a field was changed, if something is shown. */
   again() { if (this.answer) this.look(); }
 
-  async run() {
+  /** Put what was asked back into the fields that may have been changed since. */
+  restate() {
+    for (const [id, value] of [["word", this.asked.word], ["match", this.asked.match], ["usages-where", this.asked.where],
+      ["like", this.asked.like]]) byId(id).value = value ?? "";
+  }
+
+  async run(write = writeAddress) {
     const word = byId("word").value.trim(), { current } = this;
     if (!word) {
       this.latest.stop();
@@ -104,10 +116,11 @@ export class UsagesView {
       this.fail(error);
       return;
     }
-    writeAddress("usages", { word, match: match === "exact" ? null : match, where, one, column,
+    write("usages", { word, match: match === "exact" ? null : match, where, one, column,
       show: this.way === "lines" ? null : this.way, set: this.sets.length > 1 ? features : null, ...current.address() });
     this.address = location.hash;
     this.message.busy(current.busy);
+    byId("usages-tools").inert = true; // they save the answer before, whose address is gone
     let answer;
     try {
       answer = await this.latest.ask(current.path ?? "usages", { body: asked });
@@ -129,14 +142,19 @@ export class UsagesView {
 
   /** Show the answer in the way that it was asked for. */
   draw(way) {
-    const { answer, asked } = this, focused = byId("usages-shown").contains(document.activeElement);
+    const { answer, asked } = this, shown = byId("usages-shown"), { activeElement: before } = document;
+    const focused = shown.contains(before), order = before?.dataset.order;
     byId("line-pages").hidden = true;
     const { nodes, told, table } = way.draw(answer, asked);
-    byId("usages-shown").replaceChildren(...nodes);
-    if (focused) byId("usages-shown").querySelector(".line[aria-current] .choose, .choose")?.focus();
+    shown.replaceChildren(...nodes);
+    if (focused) {
+      const heading = [...shown.querySelectorAll("[data-order]")].find((each) => each.dataset.order === order);
+      (heading ?? shown.querySelector(".line[aria-current] .choose") ?? shown.querySelector(".choose") ?? shown).focus({ preventScroll: true });
+    }
     this.message.tell(`${told}.`);
     const tools = byId("usages-tools"), name = `${way.file}-${asked.word}`;
     tools.hidden = !table().rows.length;
+    tools.inert = false;
     tools.replaceChildren(...exportButtons(name, table, () => this.cite(way)), ...(way.buttons?.(name) ?? []));
   }
 
