@@ -14,7 +14,7 @@ from .bundles import settings_options
 from .console import Console, fields_of, print_csv, progress_display
 from .option_types import LOCATION
 from .options import output_options
-from .result_lines import table_lines
+from .result_lines import aligned_columns
 from .terminal import cut_end, single_line
 
 if TYPE_CHECKING:
@@ -108,4 +108,4 @@ def _table_of(collocates: tuple["Collocate", ...]) -> Iterator[str]:
         "log-likelihood": [f"{one.log_likelihood:,.1f}" for one in collocates],
         "log-dice": [f"{one.log_dice:.2f}" for one in collocates],
     }
-    yield from table_lines([words, *([name, *cells] for name, cells in columns.items())])
+    yield from aligned_columns([words, *([name, *cells] for name, cells in columns.items())])

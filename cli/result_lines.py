@@ -134,7 +134,7 @@ def _narrow_widths(widths: dict[str, int], room: int) -> dict[str, int]:
     return widths
 
 
-def table_lines(columns: Sequence[Sequence[str]]) -> Iterator[str]:
+def aligned_columns(columns: Sequence[Sequence[str]]) -> Iterator[str]:
     """Aligned rows of columns that begin with their headings: the first one to the left, numbers to the right."""
     widths = [max(map(cell_width, column)) for column in columns]
     for cells in zip(*columns, strict=True):

@@ -16,12 +16,12 @@ from .console import Console, fields_of, print_csv, progress_display
 from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options, recorded_device_option, recorded_model_option, width_option
 from .result_lines import (
+    aligned_columns,
     columns_to_show,
     format_value,
     json_values,
     kwic_lines,
     show_option,
-    table_lines,
     unmet_in_index,
     unmet_line,
 )
@@ -421,7 +421,7 @@ def _frequency_lines(result: "SlicedUsages") -> Iterator[str]:
     rows = [("", *_FREQUENCIES[1:-1], "mean score"), *map(_frequency, result.slices)]
     columns = [[_spell_count(value) for value in column] for column in zip(*rows, strict=True)]
     columns[0] = [cut_end(single_line(one), 40) for one in (result.by, *(one.slice.name for one in result.slices))]
-    yield from table_lines([column for column in columns if any(column[1:])])
+    yield from aligned_columns([column for column in columns if any(column[1:])])
 
 
 def _spell_count(value: str | float | None) -> str:
