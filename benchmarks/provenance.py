@@ -58,6 +58,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "layers_by_task": ("usages", "study", "search", *_LEARNING),
     "lookups": ("features", "usages"),
     "lstm": _LEARNING,
+    "maps": ("plots", "server", "usages"),
     "page_lines": ("server", "usages"),
     "page_million": ("server",),
     "plan_size": ("corpus", "extraction"),

@@ -60,8 +60,15 @@ def command() -> None:
 @option(
     "--method",
     type=click.Choice(["pca", "tsne", "umap"]),
-    default="pca",
-    help="tsne is slow; umap needs umap-learn.",
+    show_default="umap where umap-learn is installed, else pca",
+    help="How points are laid out; tsne is slow.",
+)
+@option(
+    "--clusters",
+    type=click.IntRange(0, 10),
+    metavar="N",
+    show_default="10 where scikit-learn is installed and texts are kept",
+    help="Clusters with colors and names: the words that tell their texts from the others.",
 )
 @option(
     "--points",
@@ -78,20 +85,31 @@ def draw(
     page: Path | None,
     column: str | None,
     color: str | None,
-    method: str,
+    method: str | None,
+    clusters: int | None,
     points: int,
     width: float | None,
     height: float | None,
     console: Console,
 ) -> None:
-    """Draw the documents of a feature set as points in the plane, near ones near one another.
+    """Draw the documents of a feature set as points in the plane, near ones near one another, clusters named.
 
     \b
     bertfeat plot map corpus.features --color year
     bertfeat plot map corpus.features --color author -o map.html
     bertfeat plot map corpus.features --column concat4_mean --method tsne -o map.pdf --width 3.5
     """
-    from bertfeat.plots import FORMS, PAGE, draw_points, form_of, map_documents, picture_path, write_page
+    from bertfeat.plots import (
+        FORMS,
+        METHOD_NAMES,
+        PAGE,
+        best_method,
+        draw_points,
+        form_of,
+        map_documents,
+        picture_path,
+        write_page,
+    )
 
     if page is not None and output is not None:
         raise click.UsageError("-o and --html both say where to; give one of the two")
@@ -101,7 +119,14 @@ def draw(
     is_page = form_of(path) == PAGE
     if is_page and (width is not None or height is not None):
         raise UsageError("a page fits itself to its window", remedy="--width and --height are for png, pdf and svg")
-    made = map_documents(features, column=column, color=color, method=method, points=points, with_texts=is_page)
+    method = method or best_method()
+    if method != "pca":
+        console.say(
+            f"{METHOD_NAMES[method]} takes about a minute for 20,000 points; the next map of them is there at once"
+        )
+    made = map_documents(
+        features, column=column, color=color, method=method, clusters=clusters, points=points, with_texts=is_page
+    )
     if is_page:
         write_page(made, path)
     else:

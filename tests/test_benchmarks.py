@@ -78,6 +78,7 @@ TOYS: dict[str, Toy | str] = {
     ),
     "lookups": Toy("--data {data} --work {work} --paragraphs 120 --repeats 1"),
     "lstm": Toy("--data {data} --work {work} --rounds 1 --seeds 1 --epochs 1 --hidden 8"),
+    "maps": Toy("--data {data} --work {work} --methods pca,tsne --paragraphs 120"),
     "page_lines": Toy("--data {data} --work {work} --paragraphs 120 --repeats 1"),
     "page_million": Toy("--data {data} --work {work} --count 200"),
     "plan_size": Toy("--files 20 --documents 10000 --scanned 200 --work {work}"),

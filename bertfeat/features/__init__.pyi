@@ -78,8 +78,8 @@ from .settings import (
 from .tables import NpyWriter as NpyWriter
 from .vector_blocks import StreamBatch as StreamBatch
 from .vector_statistics import (
-    PrincipalPlane as PrincipalPlane,
+    PrincipalComponents as PrincipalComponents,
     RunningMean as RunningMean,
-    find_principal_plane as find_principal_plane,
+    find_principal_components as find_principal_components,
 )
 from .vector_stream import StreamSettings as StreamSettings, VectorStream as VectorStream

@@ -1,4 +1,4 @@
-"""Statistics of vectors: a running mean with deviations, in float64, and the plane of most variance (PCA).
+"""Statistics of vectors: a running mean with deviations, in float64, and the directions of most variance (PCA).
 
 The memory of both grows with the width of the vectors, not with its square.
 
@@ -36,28 +36,31 @@ class RunningMean:
 
 
 _SEED = 4171
-_OVERSAMPLED = 16  # extra directions of the randomized SVD, besides the two that are wanted
+_OVERSAMPLED = 16  # extra directions of the randomized SVD, besides those that are wanted
 _MOST_ROUNDS = 20
 _MOST_VALUE = 1e15  # vectors with larger values are scaled down: float32 could not hold sums of their squares
-_STILL = 1e-7  # relative change of the two variances below which the iteration stops
+_STILL = 1e-7  # relative change of the variances below which the iteration stops
 
 
 @dataclass(frozen=True, slots=True)
-class PrincipalPlane:
-    """The two directions in which vectors vary most."""
+class PrincipalComponents:
+    """The directions in which vectors vary most, the first the most.
+
+    Shape: C directions.
+    """
 
     center: NDArray[np.float32]  # [W]
-    directions: NDArray[np.float32]  # [W, 2] of length 1; zero where vectors have no second direction
-    shares: tuple[float, float]  # share of the total variance along each direction, 0 to 1
+    directions: NDArray[np.float32]  # [W, C] of length 1; zero where vectors have no further direction
+    shares: tuple[float, ...]  # [C] share of the total variance along each direction, 0 to 1
 
     def place(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The coordinates of vectors in the plane: ``[m, W]`` → ``[m, 2]``."""
+        """The coordinates of vectors along the directions: ``[m, W]`` → ``[m, C]``."""
         coordinates: NDArray[np.float32] = ((vectors - self.center) @ self.directions).astype(np.float32)
         return coordinates
 
 
-def find_principal_plane(vectors: NDArray[np.float32]) -> PrincipalPlane:
-    """Find the principal plane of vectors ``[n, W]`` by randomized SVD (Halko, Martinsson and Tropp 2011).
+def find_principal_components(vectors: NDArray[np.float32], count: int = 2) -> PrincipalComponents:
+    """Find the ``count`` principal components of vectors ``[n, W]`` by randomized SVD (Halko, Martinsson, Tropp 2011).
 
     The result is the same every time. It takes memory for a copy of the vectors and a small multiple of their width,
     where a covariance would take ``W * W`` values. If squares of the values could exceed float32, all vectors are
@@ -65,24 +68,25 @@ def find_principal_plane(vectors: NDArray[np.float32]) -> PrincipalPlane:
     """
     largest = float(np.abs(vectors).max(initial=0.0))
     if largest > _MOST_VALUE:
-        plane = find_principal_plane(vectors / np.float32(largest))
-        return replace(plane, center=plane.center * np.float32(largest))
+        found = find_principal_components(vectors / np.float32(largest), count)
+        return replace(found, center=found.center * np.float32(largest))
     center = vectors.mean(axis=0, dtype=np.float64).astype(np.float32) if len(vectors) else np.zeros(vectors.shape[1])
     centered = vectors - center.astype(np.float32)
     total = float(np.einsum("ij,ij->", centered, centered, dtype=np.float64))
-    rank = min(*centered.shape, 2 + _OVERSAMPLED)
+    rank = min(*centered.shape, count + _OVERSAMPLED)
     basis = np.random.default_rng(_SEED).standard_normal((centered.shape[1], rank)).astype(np.float32)
-    energies, directions = np.zeros(2), np.zeros((centered.shape[1], rank), np.float32)
+    energies, directions = np.zeros(count), np.zeros((centered.shape[1], rank), np.float32)
     for _ in range(_MOST_ROUNDS if total > 0 else 0):
         before = energies
         basis = np.linalg.qr(centered.T @ (centered @ basis))[0]
-        _, values, turned = np.linalg.svd((centered @ basis).astype(np.float64), full_matrices=False)
-        directions = basis @ turned.T.astype(np.float32)
-        energies = np.pad(values**2, (0, 2))[:2]
+        placed = (centered @ basis).astype(np.float64)
+        values, turned = np.linalg.eigh(placed.T @ placed)  # of a small square: much faster than an SVD of all rows
+        directions = basis @ turned[:, ::-1].astype(np.float32)
+        energies = np.pad(values[::-1].clip(min=0), (0, count))[:count]
         if np.allclose(energies, before, rtol=_STILL, atol=0):
             break
-    best = np.pad(directions[:, :2], ((0, 0), (0, max(0, 2 - rank))))
-    strongest = best[np.abs(best).argmax(axis=0), np.arange(2)] if len(best) else np.ones(2)
+    best = np.pad(directions[:, :count], ((0, 0), (0, max(0, count - rank))))
+    strongest = best[np.abs(best).argmax(axis=0), np.arange(count)] if len(best) else np.ones(count)
     best = best * np.where(strongest < 0, -1, 1)  # fixes the signs, so that plots look the same every time
-    shares = (min(1.0, float(energies[0]) / total), min(1.0, float(energies[1]) / total)) if total > 0 else (1.0, 0.0)
-    return PrincipalPlane(center.astype(np.float32), np.ascontiguousarray(best, np.float32), shares)
+    shares = (energies / total).clip(max=1.0).tolist() if total > 0 else [1.0] + [0.0] * (count - 1)
+    return PrincipalComponents(center.astype(np.float32), np.ascontiguousarray(best, np.float32), tuple(shares))

@@ -6,10 +6,12 @@ a figure of the caller's, in its style, one for each panel; they get a title, an
 """
 
 from bertfeat.plots.change import MOST_WORDS, draw_change, draw_senses
+from bertfeat.plots.clusters import MOST_TEXTS, Cluster, Clustering, LabelWords, find_clusters
 from bertfeat.plots.comparison import draw_comparison
 from bertfeat.plots.curves import draw_curves, draw_pretraining
 from bertfeat.plots.figure import FORMS, draw_if_possible, form_of, picture_path
 from bertfeat.plots.layers import MEASURES, draw_layers, draw_retrieval, draw_table7, layer_columns
+from bertfeat.plots.layouts import METHOD_NAMES, best_method, lay_out_apart, lay_out_vectors
 from bertfeat.plots.map import MOST_POINTS, draw_map, map_documents, write_map_page
 from bertfeat.plots.map_content import DocumentMap
 from bertfeat.plots.map_page import PAGE, write_page
@@ -18,10 +20,16 @@ from bertfeat.plots.map_picture import draw_points
 __all__ = [
     "FORMS",
     "MEASURES",
+    "METHOD_NAMES",
     "MOST_POINTS",
+    "MOST_TEXTS",
     "MOST_WORDS",
     "PAGE",
+    "Cluster",
+    "Clustering",
     "DocumentMap",
+    "LabelWords",
+    "best_method",
     "draw_change",
     "draw_comparison",
     "draw_curves",
@@ -33,7 +41,10 @@ __all__ = [
     "draw_retrieval",
     "draw_senses",
     "draw_table7",
+    "find_clusters",
     "form_of",
+    "lay_out_apart",
+    "lay_out_vectors",
     "layer_columns",
     "map_documents",
     "picture_path",

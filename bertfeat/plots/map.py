@@ -3,9 +3,8 @@
 The same vectors give the same points every time.
 """
 
-import importlib
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+import importlib.util
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +14,16 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import Value
-from bertfeat.errors import FeatureSetError, UsageError, needed_library, parameter
-from bertfeat.features import FeatureSet, ReadableColumn, find_column, find_principal_plane
+from bertfeat.errors import FeatureSetError, UsageError, parameter
+from bertfeat.features import FeatureSet, ReadableColumn, find_column
 from bertfeat.io import Address
+from bertfeat.plots.clusters import LONGEST, Clustering, LabelWords, find_clusters
 from bertfeat.plots.figure import GivenAxes, picture_path
-from bertfeat.plots.map_content import DocumentMap, decide_colors
-from bertfeat.plots.map_page import PAGE, page_fields, write_page
+from bertfeat.plots.layouts import METHOD_NAMES, PlaneLayout, best_method, lay_out_vectors
+from bertfeat.plots.map_content import DocumentMap, cluster_colors, decide_colors
+from bertfeat.plots.map_page import PAGE, TEXTS, page_fields, write_page
 from bertfeat.plots.map_picture import draw_points
+from bertfeat.plots.palette import NAMED
 from bertfeat.recipe import Pooling
 
 if TYPE_CHECKING:
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 MOST_POINTS = 20_000
 _FEWEST = 3  # points of a map
 _BATCH = 4096  # rows that are read at a time
-_SEED = 4171  # of t-SNE and UMAP
-_METHOD_NAMES: Mapping[str, str] = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
 
 
 @checked
@@ -42,26 +42,32 @@ def draw_map(
     axes: GivenAxes | None = None,
     column: str | None = None,
     color: str | None = None,
-    method: str = "pca",
+    method: str | None = None,
+    clusters: int | None = None,
     points: int = MOST_POINTS,
     width: float | None = None,
     height: float | None = None,
 ) -> "Figure":
-    """Draw the vectors of a document column as points, by PCA, t-SNE or UMAP, colored by a kept column.
+    """Draw the vectors of a document column as points, with clusters named by the words of their texts.
 
     ``column`` is by default the last layer, stored or derived, if exactly one pooling has it, else the only document
-    column. At most ``points`` documents are drawn, an even sample of all; their colors are decided from all. ``path``,
-    ``axes`` and sizes: see :mod:`bertfeat.plots`.
+    column. ``method`` is ``"pca"``, ``"tsne"`` or ``"umap"``, by default UMAP where umap-learn is installed, else PCA.
+    Points have the colors of a kept column ``color``, by default those of their clusters. There are at most
+    ``clusters`` of them (k-means), by default 10 where scikit-learn is installed and the set has texts; the words of a
+    name are those that at least three times as large a share of the cluster's texts has as of the others, with the
+    highest G² (Dunning 1993). At most ``points`` documents are drawn, an even sample of all; colors of a column are
+    decided from all. ``path``, ``axes`` and sizes: see :mod:`bertfeat.plots`.
 
     Raises:
         FeatureSetError: vectors that are not finite.
-        UsageError: no such column, form or method; too many different names for colors; fewer than three documents; a
-            size that does not fit the texts.
-        MissingLibraryError: matplotlib, scikit-learn (for t-SNE) or umap-learn (for UMAP) is not installed.
+        UsageError: no such column, form or method; too many different names for colors; fewer than three documents;
+            more than 10 clusters, or clusters of a set without texts; a size that does not fit the texts.
+        MissingLibraryError: matplotlib, scikit-learn (for t-SNE and clusters) or umap-learn (for UMAP) is not
+            installed.
         StorageError: the file cannot be written.
     """
     path = None if path is None else picture_path(path)
-    made = map_documents(features, column=column, color=color, method=method, points=points)
+    made = map_documents(features, column=column, color=color, method=method, clusters=clusters, points=points)
     return draw_points(made, path, axes, width, height)
 
 
@@ -72,7 +78,8 @@ def write_map_page(
     *,
     column: str | None = None,
     color: str | None = None,
-    method: str = "pca",
+    method: str | None = None,
+    clusters: int | None = None,
     points: int = MOST_POINTS,
 ) -> DocumentMap:
     """Write the map that :func:`draw_map` draws as a page: one HTML file that shows texts, zooms and searches.
@@ -83,7 +90,9 @@ def write_map_page(
         FeatureSetError, UsageError, MissingLibraryError, StorageError: see :func:`draw_map`.
     """
     path = picture_path(path, (PAGE,))
-    made = map_documents(features, column=column, color=color, method=method, points=points, with_texts=True)
+    made = map_documents(
+        features, column=column, color=color, method=method, clusters=clusters, points=points, with_texts=True
+    )
     write_page(made, path)
     return made
 
@@ -94,7 +103,8 @@ def map_documents(
     *,
     column: str | None = None,
     color: str | None = None,
-    method: str = "pca",
+    method: str | None = None,
+    clusters: int | None = None,
     points: int = MOST_POINTS,
     with_texts: bool = False,
 ) -> DocumentMap:
@@ -103,31 +113,56 @@ def map_documents(
     Raises:
         FeatureSetError, UsageError, MissingLibraryError: see :func:`draw_map`.
     """
-    if method not in METHODS:
-        raise UsageError(f"a map is drawn by {', '.join(METHODS)}, not by {method!r}")
+    method = method or best_method()
+    if method not in METHOD_NAMES:
+        raise UsageError(f"a map is drawn by {', '.join(METHOD_NAMES)}, not by {method!r}")
     if points < _FEWEST:
         raise UsageError(f"a map needs at least {_FEWEST} points, not {points}")
     features = features if isinstance(features, FeatureSet) else FeatureSet(features)
     source = _document_column(features, column)
+    groups = _decide_clusters(features, clusters)
     coloring = decide_colors(features, color) if color is not None else None
     on_page = page_fields(features) if with_texts else ()
-    sample = _sample_documents(
-        features, source.name, points, sorted({"row", *([coloring.column] if coloring else []), *on_page})
-    )
+    of_words = [name for name in TEXTS if groups and name in features.names]
+    wanted = {"row", *([coloring.column] if coloring else []), *on_page, *of_words}
+    sample = _sample_documents(features, source.name, points, sorted(wanted))
     _check_sample(features, source, sample)
-    projection = METHODS[method](sample.vectors)
-    title, note, axis_names = _describe_map(features, source, method, projection)
+    layout = lay_out_vectors(sample.vectors, method)
+    title, note, axis_names = _describe_map(features, source, method, layout)
+    clustering = _name_clusters(layout.flat, groups, [sample.fields[name] for name in of_words]) if groups else None
+    values = None if coloring is None else sample.fields[coloring.column]
+    if coloring is None and clustering is not None:
+        coloring, values = cluster_colors(clustering)
     return DocumentMap(
-        flat=projection.flat,
+        flat=layout.flat,
         title=title,
         note=note,
         axis_names=axis_names,
         coloring=coloring,
-        values=None if coloring is None else sample.fields[coloring.column],
+        values=values,
+        labels=() if clustering is None else clustering.clusters,
         fields={name: sample.fields[name] for name in on_page},
         of=len(features),
-        explained=projection.explained,
+        explained=layout.explained,
     )
+
+
+def _decide_clusters(features: FeatureSet, clusters: int | None) -> int:
+    """The most clusters that are looked for; 0 for none."""
+    possible = "text" in features.names
+    if clusters is None:
+        return len(NAMED) if possible and importlib.util.find_spec("sklearn") is not None else 0
+    if not 0 <= clusters <= len(NAMED):
+        raise UsageError(f"{clusters} clusters; there are colors for 0 to {len(NAMED)}", where=parameter("clusters"))
+    if clusters and not possible:
+        problem = "it has no texts, so clusters cannot be named by their words"
+        raise UsageError(problem, where=features.folder, remedy=f"leave {parameter('clusters')} out")
+    return clusters
+
+
+def _name_clusters(flat: NDArray[np.float32], groups: int, columns: Sequence[Sequence[Value]]) -> Clustering:
+    texts = (" ".join(str(part or "") for part in document) for document in zip(*columns, strict=True))
+    return find_clusters(flat, groups, LabelWords(texts), np.arange(len(flat)))
 
 
 def _document_column(features: FeatureSet, column: str | None) -> ReadableColumn:
@@ -160,7 +195,7 @@ class _MapSample:
 def _sample_documents(features: FeatureSet, column: str, points: int, names: Sequence[str]) -> _MapSample:
     """At most ``points`` documents, evenly spread over the set, with the vectors of a document column.
 
-    ``names`` are the columns whose values are read too.
+    ``names`` are the columns whose values are read too; texts are cut.
     """
     count = len(features)
     numbers = np.arange(count) if count <= points else np.linspace(0, count - 1, points).astype(np.int64)
@@ -174,7 +209,8 @@ def _sample_documents(features: FeatureSet, column: str, points: int, names: Seq
     for batch in features.stream(names, batch_rows=_BATCH) if names else ():
         chosen = batch.take(_places_in_batch(numbers, start, len(batch)))
         for place, name in enumerate(names):
-            fields[name].extend(chosen.column(place).to_pylist())
+            values = chosen.column(place).to_pylist()
+            fields[name].extend([text and text[:LONGEST] for text in values] if name in TEXTS else values)
         start += len(batch)
     return _MapSample(np.concatenate(vectors) if vectors else np.empty((0, 1), np.float32), fields)
 
@@ -199,71 +235,18 @@ def _check_sample(features: FeatureSet, column: ReadableColumn, sample: _MapSamp
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Projection:
-    """Vectors laid out in the plane."""
-
-    flat: NDArray[np.float64]  # [n, 2]
-    shares: tuple[float, float] | None  # of the variance that each dimension keeps; only under PCA
-
-    @property
-    def explained(self) -> float | None:
-        """Share of the variance that the two dimensions keep together."""
-        return None if self.shares is None else sum(self.shares)
-
-
-def _pca(vectors: NDArray[np.float32]) -> _Projection:
-    """The two directions of most variance: ``[n, W]`` → ``[n, 2]``."""
-    plane = find_principal_plane(vectors)
-    return _Projection(plane.place(vectors).astype(np.float64), plane.shares)
-
-
-def _tsne(vectors: NDArray[np.float32]) -> _Projection:
-    """t-SNE by scikit-learn, initialized by the PCA."""
-    with needed_library("t-SNE needs scikit-learn", "bertfeat[analysis]"):
-        from sklearn.manifold import TSNE
-    start = _start(vectors) * 1e-4  # small, as in van der Maaten and Hinton
-    perplexity = min(30.0, (len(vectors) - 1) / 3)
-    flat = TSNE(init=start.astype(np.float32), perplexity=perplexity, random_state=_SEED).fit_transform(vectors)
-    return _Projection(flat.astype(np.float64), None)
-
-
-def _umap(vectors: NDArray[np.float32]) -> _Projection:
-    """UMAP by umap-learn, initialized by the PCA."""
-    with needed_library("UMAP needs umap-learn", "bertfeat[umap]"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ImportWarning)  # umap-learn warns that there is no TensorFlow
-        library = importlib.import_module("umap")
-    neighbors = min(15, len(vectors) - 1)
-    # with a seed umap-learn uses one thread; without n_jobs=1 it warns of that
-    reducer = library.UMAP(n_neighbors=neighbors, init=_start(vectors), random_state=_SEED, n_jobs=1)
-    return _Projection(np.asarray(reducer.fit_transform(vectors), np.float64), None)
-
-
-def _start(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The layout from which t-SNE and UMAP begin: PCA, scaled to a standard deviation of 1 in the first dimension."""
-    flat = _pca(vectors).flat
-    spread = flat[:, 0].std()
-    if not spread > 0:
-        raise UsageError(f"all {len(vectors):,} vectors are equal: there are no neighbors to lay out")
-    start: NDArray[np.float64] = flat / spread
-    return start
-
-
-METHODS: Mapping[str, Callable[[NDArray[np.float32]], _Projection]] = {"pca": _pca, "tsne": _tsne, "umap": _umap}
-
-
 def _describe_map(
-    features: FeatureSet, column: ReadableColumn, method: str, projection: _Projection
+    features: FeatureSet, column: ReadableColumn, method: str, layout: PlaneLayout
 ) -> tuple[str, str, tuple[str, str]]:
     """The title, the note below it, and the names of the axes."""
     model = features.header.model.name.rstrip("/").rsplit("/", 1)[-1]
     title = f"{column.name} of {features.folder.resolve().name} ({model})"
-    count, of = len(projection.flat), len(features)
+    count, of = len(layout.flat), len(features)
     note = f"Each point is a document: {f'all {of:,}' if count == of else f'{count:,} of {of:,}'}. "
-    name = _METHOD_NAMES[method]
-    if projection.shares is None:
+    name = METHOD_NAMES[method]
+    if layout.shares is None:
         note += f"{name}: near points have similar vectors, far distances tell nothing."
         return title, note, (f"{name} 1", f"{name} 2")
-    note += f"{name}, {projection.explained:.1%} of the variance kept."
-    first, second = (f"component {at} ({share:.1%} of the variance)" for at, share in enumerate(projection.shares, 1))
+    note += f"{name}, {layout.explained:.1%} of the variance kept."
+    first, second = (f"component {at} ({share:.1%} of the variance)" for at, share in enumerate(layout.shares, 1))
     return title, note, (first, second)

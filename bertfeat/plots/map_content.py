@@ -15,6 +15,7 @@ from bertfeat.corpus import Value
 from bertfeat.display import Cells, displayed
 from bertfeat.errors import UsageError, did_you_mean, parameter
 from bertfeat.features import FeatureSet
+from bertfeat.plots.clusters import Cluster, Clustering
 from bertfeat.plots.palette import NAMED
 from bertfeat.plots.texts import one_line
 
@@ -64,12 +65,13 @@ class NumberScale:
 class DocumentMap:
     """Documents as points in the plane, with all that a picture or a page of them shows."""
 
-    flat: NDArray[np.float64]  # [n, 2]
+    flat: NDArray[np.float32]  # [n, 2]
     title: str
     note: str  # what a point is, how many there are, and how they were laid out
     axis_names: tuple[str, str]
     coloring: NameColors | NumberScale | None
-    values: Sequence[Value] | None  # [n] of the column that gives the colors
+    values: Sequence[Value] | None  # [n] of what gives the colors
+    labels: tuple[Cluster, ...]  # of the clusters, in the order in which they are given room
     fields: Mapping[str, Sequence[Value]]  # [n] of each column that a page shows
     of: int  # documents in the feature set
     explained: float | None  # share of the variance that the two dimensions keep, under PCA
@@ -103,6 +105,12 @@ class DocumentMap:
         if code == OTHER:
             return f"{self.coloring.others:,} other value{'' if self.coloring.others == 1 else 's'}"
         return one_line(self.coloring.frequent[code]) or "(empty)"
+
+
+def cluster_colors(clustering: Clustering) -> tuple[NameColors, Sequence[Value]]:
+    """The colors of clusters, and what gives each point its color: the name of its cluster, ``[n]``."""
+    names = [f"{at}. {cluster.name}".rstrip(". ") for at, cluster in enumerate(clustering.clusters, 1)]
+    return NameColors("clusters", tuple(names), 0), [names[code] for code in clustering.codes.tolist()]
 
 
 def decide_colors(features: FeatureSet, spec: str) -> NameColors | NumberScale:

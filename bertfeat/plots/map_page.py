@@ -33,14 +33,14 @@ _MOST_VALUE = 200  # characters of another value
 _DIGITS = 6  # significant ones of a coordinate
 _EXACT = 2**53  # up to which JavaScript, whose numbers are floats, holds every integer
 _TEMPLATES = Path(__file__).parent / "page"
-_SCRIPTS = ("draw.js", "move.js", "panel.js")  # joined into one script in the page
-_TEXTS = ("text", "pair")
+_SCRIPTS = ("draw.js", "labels.js", "move.js", "panel.js")  # joined into one script in the page
+TEXTS = ("text", "pair")
 _SCRIPT_SIGNS = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 def page_fields(features: FeatureSet) -> tuple[str, ...]:
     """The columns that a page shows for each document: its texts, unless left out, its id, and kept columns."""
-    texts = (name for name in _TEXTS if name in features.names)
+    texts = (name for name in TEXTS if name in features.names)
     return (*texts, "id", *(kept.name for kept in features.kept))
 
 
@@ -51,7 +51,7 @@ def write_page(content: DocumentMap, path: Path) -> None:
         StorageError: the file cannot be written.
     """
     style = _template("map.css")
-    script = "".join(_template(name) for name in _SCRIPTS)
+    script = "".join(_template(name).replace("export function", "function") for name in _SCRIPTS)
     parts = {
         "title": html.escape(one_line(content.title)),
         "note": html.escape(one_line(content.note)),
@@ -69,12 +69,13 @@ def write_page(content: DocumentMap, path: Path) -> None:
 def page_data(content: DocumentMap) -> dict[str, object]:
     """The data that the page's script reads: lists of coordinates, groups and fields, with an entry for each point."""
     named = {name: [_page_value(value, name) for value in values] for name, values in content.fields.items()}
-    texts = [name for name in _TEXTS if name in named]
+    texts = [name for name in TEXTS if name in named]
     return {
         "x": _rounded(content.flat[:, 0]),
         "y": _rounded(content.flat[:, 1]),
         "axes": [one_line(name) for name in content.axis_names],
         "texts": [named.pop(name) for name in texts],
+        "labels": [{"name": one_line(each.short_name), "x": each.x, "y": each.y} for each in content.labels],
         "fields": [{"name": one_line(name), "values": values} for name, values in named.items()],
         **_legend_groups(content),
     }
@@ -117,7 +118,7 @@ def _legend_group(content: DocumentMap, code: int) -> dict[str, object]:
 def _page_value(value: Value, name: str) -> Value:
     """A value as JSON and JavaScript can hold it: long texts cut; numbers not finite or beyond 2**53 as text."""
     if isinstance(value, str):
-        most = MOST_TEXT if name in _TEXTS else _MOST_VALUE
+        most = MOST_TEXT if name in TEXTS else _MOST_VALUE
         return value if len(value) <= most else f"{value[: most - 1]}…"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)

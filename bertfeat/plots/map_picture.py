@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bertfeat.plots.clusters import Cluster
 from bertfeat.plots.figure import LEGEND_SIZE, MARGIN, GivenAxes, Sheet, drawing, fair_height, name_entries, refuse_size
 from bertfeat.plots.map_content import NONE, OTHER, DocumentMap, NumberScale
 from bertfeat.plots.palette import NAMED, NO_VALUE, OTHERS, SCALE
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 WIDTH = 7.0  # inches: the width of the text on a journal's page
 _BESIDE = 5.0  # inches of width from which the legend stands beside the map, not below it
 _HANDLE = 0.3  # inches that a legend's dot takes before its name
+_LABEL_SIZE = 7.0  # points: of the words of a cluster
 _MOST_VECTOR_DOTS = 20_000  # more are rasterized even in pdf and svg, or no program would open those
 
 
@@ -40,6 +42,7 @@ def draw_points(
     width = WIDTH if width is None else width
     texts = [content.title, *(content.label(code) for code in _legend_codes(content))]
     texts += [content.coloring.column] if content.coloring else []
+    texts += [cluster.short_name for cluster in content.labels]
     high = fair_height(0.8 * width) if height is None else height
     with drawing(path, axes, (width, high), texts) as sheet:
         _paint_map(sheet, content, fixed_height=height is not None)
@@ -68,6 +71,7 @@ def _paint_map(sheet: Sheet, content: DocumentMap, *, fixed_height: bool) -> Non
         _draw_color_bar(figure, axes, content.coloring, beside or bool(sheet.given))
     if codes:
         _legend(sheet, content, codes, labels, columns, top if beside else None)
+    _label_clusters(sheet, axes, content.labels)
 
 
 def _scatter(axes: "Axes", content: DocumentMap, room: float) -> None:
@@ -95,6 +99,28 @@ def _dots(room: float, count: int) -> tuple[float, float]:
     """
     area = float(np.clip(0.18 * room * 72**2 / count, 3.0, 40.0))
     return area, float(np.clip((1500 / count) ** 0.25, 0.55, 0.9))
+
+
+def _label_clusters(sheet: Sheet, axes: "Axes", clusters: Sequence[Cluster]) -> None:
+    """Write the first words of clusters at their middles, each where there is room for it."""
+    from matplotlib.transforms import Bbox
+
+    figure = sheet.figure
+    axes.apply_aspect() if sheet.given else figure.draw_without_rendering()  # so that places are those of the picture
+    inside, taken = axes.get_window_extent(), list[Bbox]()
+    for cluster in clusters:
+        name = one_line(cluster.short_name)
+        x, y = axes.transData.transform((cluster.x, cluster.y))
+        wide, high = width_of(figure, name, _LABEL_SIZE) * figure.dpi, height_of(1, _LABEL_SIZE) * figure.dpi
+        x = min(max(x, inside.x0 + wide / 2), inside.x1 - wide / 2)
+        y = min(max(y, inside.y0 + high / 2), inside.y1 - high / 2)
+        box = Bbox.from_bounds(x - wide / 2, y - high / 2, wide, high)
+        if name and wide < inside.width and not box.count_overlaps(taken):
+            taken.append(box)
+            left, bottom = axes.transData.inverted().transform((x, y))
+            text = axes.text(left, bottom, name, size=_LABEL_SIZE, ha="center", va="center", zorder=5)
+            text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.6, "pad": 0.6})
+            text.set_in_layout(False)
 
 
 # ── legends ─────────────────────────────────────────────────────────────────────────────────────────────────

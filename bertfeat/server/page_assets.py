@@ -58,9 +58,10 @@ class PageAsset:
 @lru_cache(1)
 def page_assets() -> Mapping[str, PageAsset]:
     """All files of the page, by name."""
-    folder = files("bertfeat.server") / "page"
-    types = {each.name: _TYPES.get(PurePosixPath(each.name).suffix) for each in folder.iterdir()}
-    return {name: _read_asset((folder / name).read_bytes(), type_) for name, type_ in types.items() if type_}
+    own = (files("bertfeat.server") / "page").iterdir()
+    shared = files("bertfeat.plots") / "page" / "labels.js"
+    types = ((each, _TYPES.get(PurePosixPath(each.name).suffix)) for each in (*own, shared))
+    return {each.name: _read_asset(each.read_bytes(), type_) for each, type_ in types if type_}
 
 
 def is_page_asset(method: str, path: str) -> bool:

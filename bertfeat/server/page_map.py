@@ -1,222 +1,205 @@
-"""The map that the page shows of an index, and the kept columns by which it filters documents and colors points.
+"""The map that the page shows of an index: an even sample of its vectors in the plane, in clusters with names.
 
-The map is an even sample of the vectors, placed in the plane of their two directions of most variance. A color is a
-code for each point, beside a legend of what the codes stand for.
+Shapes: n points, C principal components.
 """
 
-import base64
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.corpus import Value
-from bertfeat.features import PrincipalPlane, find_principal_plane
-from bertfeat.search import Index, living_values
-from bertfeat.where import column_kinds, number_range
+from bertfeat.errors import MissingLibraryError
+from bertfeat.features import PrincipalComponents, find_principal_components
+from bertfeat.plots import MOST_TEXTS, Clustering, LabelWords, best_method, find_clusters, lay_out_apart
+from bertfeat.search import Index
+from bertfeat.server.background import Background
+from bertfeat.server.page_facets import MOST_NAMES, ColorEntry, PointColors
+from bertfeat.server.problems import Kind, Problem
 
 _MOST_POINTS = 100_000
-_SAMPLE_BYTES = 64 << 20  # of the vectors from which the plane is found
+_SAMPLE_BYTES = 32 << 20  # of the vectors from which the components are found
 _BLOCK_BYTES = 8 << 20  # of the vectors that are placed at once
+_COMPONENTS = 100  # of the vectors, from which they are laid out; more help UMAP little
+_MOST_LABELS = 60  # words on the map, as far as there is room for them
+_NEIGHBORS = 5  # points near which a document is placed that is not on the map
+_FEWEST = 16  # points that have neighbors to tell of
+_TEXTS_AT_ONCE = 1000
+_T = TypeVar("_T")
 
-_MOST_VALUES = 50
-"""The most different values of a column that are offered one by one."""
 
-_MOST_NAMES = 10
-"""The most values with a color of their own, as many as the palette has; of more values, all but nine share one."""
+@dataclass(frozen=True, slots=True)
+class MapPoints:
+    """The vectors that a map shows, by their principal components."""
 
-_SHADES = 9
-"""The most steps of the color scale for numbers."""
+    numbers: NDArray[np.int64]  # [n] of the vectors, ascending
+    reduced: NDArray[np.float32]  # [n, C]
+    components: PrincipalComponents
 
 
 @dataclass(frozen=True, slots=True)
 class MapLayout:
-    """Points of a map, and the plane in which others are placed beside them."""
+    """The places of the points of a map."""
 
-    numbers: NDArray[np.int64]  # [n] of the vectors, ascending
+    points: MapPoints
     flat: NDArray[np.float32]  # [n, 2]
-    plane: PrincipalPlane
+    shares: tuple[float, ...] | None  # [2] of the variance that each dimension keeps; only under PCA
 
     def to_bytes(self) -> bytes:
         """All x (float32), then all y (float32), then all numbers (uint32), little-endian."""
-        parts = (self.flat[:, 0].astype("<f4"), self.flat[:, 1].astype("<f4"), self.numbers.astype("<u4"))
+        parts = (self.flat[:, 0].astype("<f4"), self.flat[:, 1].astype("<f4"), self.points.numbers.astype("<u4"))
         return b"".join(part.tobytes() for part in parts)
 
+    def place(self, number: int, vector: NDArray[np.float32]) -> tuple[float, float]:
+        """The place of a vector ``[W]``; one that is not on the map stands amid the points that are nearest to it."""
+        points = self.points
+        at = int(np.searchsorted(points.numbers, number))
+        if at < len(points.numbers) and points.numbers[at] == number:
+            x, y = self.flat[at].tolist()
+            return x, y
+        reduced = points.components.place(vector[None])[0]
+        if self.shares is not None:
+            return float(reduced[0]), float(reduced[1])
+        near = np.argsort(((points.reduced - reduced) ** 2).sum(axis=1), kind="stable")[:_NEIGHBORS]
+        x, y = np.median(self.flat[near], axis=0).tolist()
+        return x, y
 
-def lay_out_index(index: Index) -> MapLayout:
-    """Lay out the vectors of an index that were not removed, or 100,000 evenly spread ones of them, by PCA.
 
-    The plane is that of an even sample of them, at most 64 MiB; all are then read in blocks, and none is kept.
+def read_points(index: Index) -> MapPoints:
+    """Read the vectors of an index that were not removed, or 100,000 evenly spread ones of them, by their components.
+
+    The components are those of an even sample, at most 32 MiB; all are then read in blocks, and none is kept whole.
     """
     removed, count = index.vectors.removed, index.settings.count
     living = np.arange(count) if removed is None else np.flatnonzero(~removed)
-    numbers = _evenly(living, _MOST_POINTS)
+    numbers = evenly(living, _MOST_POINTS)
     width = index.settings.stored_width
-    sample = _evenly(numbers, _SAMPLE_BYTES // (4 * width))
-    plane = find_principal_plane(index.reconstruct(sample) if len(sample) else np.empty((0, width), np.float32))
-    flat = np.empty((len(numbers), 2), np.float32)
+    sample = evenly(numbers, _SAMPLE_BYTES // (4 * width))
+    vectors = index.reconstruct(sample) if len(sample) else np.empty((0, width), np.float32)
+    components = find_principal_components(vectors, max(2, min(_COMPONENTS, width)))
+    reduced = np.empty((len(numbers), len(components.shares)), np.float32)
     block = max(1, _BLOCK_BYTES // (4 * width))
     for start in range(0, len(numbers), block):
-        flat[start : start + block] = plane.place(index.reconstruct(numbers[start : start + block]))
-    return MapLayout(numbers, flat, plane)
+        reduced[start : start + block] = components.place(index.reconstruct(numbers[start : start + block]))
+    return MapPoints(numbers, reduced, components)
 
 
-def _evenly(numbers: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def lay_out_points(points: MapPoints, method: str) -> MapLayout:
+    """Lay points out by PCA, or by another method in a process of its own.
+
+    Raises:
+        UsageError: all vectors are equal, and the method is not PCA.
+        MissingLibraryError: the library of the method is not installed.
+    """
+    if method == "pca":
+        return MapLayout(points, points.reduced[:, :2], points.components.shares[:2])
+    return MapLayout(points, lay_out_apart(points.reduced, method), None)
+
+
+@dataclass(frozen=True, slots=True)
+class MapClusters:
+    """The clusters of a map: few of them give the points their colors, and more of them give it labels."""
+
+    few: Clustering
+    many: Clustering
+    missing: str | None = None  # what keeps clusters from being found
+
+    def to_json(self) -> dict[str, object]:
+        """The colors of the points, and the labels, as JSON values."""
+        return self.colors().to_json() | {"labels": self.labels(), "missing": self.missing}
+
+    def colors(self) -> PointColors:
+        """The colors of the points by their clusters."""
+        entries = (
+            ColorEntry(cluster.name or f"cluster {at + 1}", "name", at, cluster.count)
+            for at, cluster in enumerate(self.few.clusters)
+        )
+        return PointColors("", tuple(entries), self.few.codes)
+
+    def labels(self) -> list[dict[str, object]]:
+        """The labels as JSON values, in the order in which they are given room."""
+        clusters = (*self.few.clusters, *self.many.clusters)
+        return [{"name": each.short_name, "x": each.x, "y": each.y} for each in clusters if each.words]
+
+
+class MapWords:
+    """The words of the texts on a map, or of an even sample of them."""
+
+    def __init__(self, index: Index, points: MapPoints) -> None:
+        self._places = evenly(np.arange(len(points.numbers)), MOST_TEXTS)
+        self._words = LabelWords(_texts_of_points(index, points.numbers[self._places]))
+
+    def cluster(self, layout: MapLayout) -> MapClusters:
+        """Find the clusters of a layout, named by these words.
+
+        Raises:
+            MissingLibraryError: scikit-learn is not installed.
+        """
+        few, many = (find_clusters(layout.flat, most, self._words, self._places) for most in (MOST_NAMES, _MOST_LABELS))
+        return MapClusters(few, many)
+
+
+def _texts_of_points(index: Index, numbers: NDArray[np.int64]) -> Iterator[str]:
+    """The texts of documents, pairs with both of theirs; in an index of words or tokens, these."""
+    documents, pieces = index.vectors.documents, index.vectors.pieces
+    for start in range(0, len(numbers), _TEXTS_AT_ONCE):
+        some = numbers[start : start + _TEXTS_AT_ONCE]
+        found = documents.take(index.vectors.document_numbers(some)).to_pylist()
+        if pieces is None:
+            yield from (f"{each.get('text') or ''} {each.get('pair') or ''}" for each in found)
+        else:
+            for each, piece in zip(found, pieces.take(some).to_pylist(), strict=True):
+                text = each.get("pair" if piece["segment"] == 1 else "text") or ""
+                yield text[piece["start"] : piece["end"]]
+
+
+def map_methods(index: Index) -> tuple[str, ...]:
+    """The methods by which the map of an index is laid out, the one that shows the most first."""
+    return tuple(dict.fromkeys((best_method(), "pca"))) if len(index) >= _FEWEST else ("pca",)
+
+
+class IndexMap:
+    """The map of an index: its points, and layouts and clusters by each method, each computed when first wanted."""
+
+    def __init__(self, index: Index) -> None:
+        methods = map_methods(index)
+        self.points = Background(lambda: read_points(index), "bertfeat-points")
+        self._words = Background(lambda: MapWords(index, self.points.wait()), "bertfeat-words")
+        self._layouts = {
+            method: Background(partial(self._place_points, method), f"bertfeat-{method}") for method in methods
+        }
+        self._clusters = {
+            method: Background(partial(self._cluster, method), f"bertfeat-{method}-clusters") for method in methods
+        }
+
+    def layout(self, method: str) -> Background[MapLayout]:
+        """The places of the points by a method."""
+        return _made_by(self._layouts, method)
+
+    def clusters(self, method: str) -> Background[MapClusters]:
+        """The clusters of the points by a method."""
+        return _made_by(self._clusters, method)
+
+    def _place_points(self, method: str) -> MapLayout:
+        return lay_out_points(self.points.wait(), method)
+
+    def _cluster(self, method: str) -> MapClusters:
+        try:
+            return self._words.wait().cluster(self._layouts[method].wait())
+        except MissingLibraryError as error:
+            none = Clustering((), np.empty(0, np.uint8))
+            return MapClusters(none, none, str(error))
+
+
+def _made_by(made: Mapping[str, Background[_T]], method: str) -> Background[_T]:
+    if method not in made:
+        raise Problem(Kind.WRONG_VALUE, f"the map is laid out by {', '.join(made)}, not by {method!r}", "layout")
+    return made[method]
+
+
+def evenly(numbers: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """Choose at most ``most`` of the numbers (one, if ``most`` is 0), evenly spread."""
     most = max(1, most)
     return numbers if len(numbers) <= most else numbers[np.linspace(0, len(numbers) - 1, most).astype(np.int64)]
-
-
-@dataclass(frozen=True, slots=True)
-class _FacetValue:
-    """A value of a column."""
-
-    value: Value
-    count: int  # of documents
-
-
-@dataclass(frozen=True, slots=True)
-class Facet:
-    """The content of a kept column: its values, or the range of its numbers."""
-
-    name: str
-    kind: str  # "string" | "int64" | "float64" | "bool"
-    values: tuple[_FacetValue, ...] | None  # the most frequent first; None for numbers, and for too many values
-    low: float | None  # of numbers
-    high: float | None
-
-    def to_json(self) -> dict[str, object]:
-        """The facet as JSON values."""
-        values = self.values and [{"value": each.value, "count": each.count} for each in self.values]
-        return {"name": self.name, "kind": self.kind, "values": values, "min": self.low, "max": self.high}
-
-
-def read_facets(index: Index) -> tuple[Facet, ...]:
-    """Read the kept columns of an index, one after the other; removed documents are not counted."""
-    kinds = column_kinds(index.vectors.documents.schema)
-    facets = []
-    for name in index.kept:
-        if kinds.get(name) in ("int64", "float64"):
-            low, high = number_range(living_values(index, name))
-            facets.append(Facet(name, kinds[name], None, low, high))
-        elif name in kinds:
-            facets.append(Facet(name, kinds[name], _count_values(index, name), None, None))
-    return tuple(facets)
-
-
-def _count_values(index: Index, name: str) -> tuple[_FacetValue, ...] | None:
-    counts: Counter[Value] = Counter()
-    for values in living_values(index, name):
-        for each in pc.value_counts(values.drop_null()):
-            counts[each["values"].as_py()] += each["counts"].as_py()
-        if len(counts) > _MOST_VALUES:
-            return None
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
-    return tuple(_FacetValue(value, count) for value, count in ordered)
-
-
-@dataclass(frozen=True, slots=True)
-class _ColorEntry:
-    """An entry of the map's legend: the values that a color stands for."""
-
-    label: str
-    paint: str  # "name" | "shade" | "others" | "none": the part of the palette
-    number: int  # within that part
-    count: int = 0  # of points
-
-    def to_json(self) -> dict[str, object]:
-        """The entry as JSON values."""
-        return {"label": self.label, "paint": self.paint, "number": self.number, "count": self.count}
-
-
-@dataclass(frozen=True, slots=True)
-class PointColors:
-    """The colors of all points of a map."""
-
-    column: str
-    entries: tuple[_ColorEntry, ...]
-    codes: NDArray[np.uint8]  # [n] the place of each point's entry among the entries
-
-    def to_json(self) -> dict[str, object]:
-        """Return the colors as JSON values; the codes are bytes in base64."""
-        codes = base64.b64encode(self.codes.tobytes()).decode("ascii")
-        return {"column": self.column, "entries": [entry.to_json() for entry in self.entries], "codes": codes}
-
-
-def can_color(facet: Facet) -> bool:
-    """Whether points can be colored by a column: it has few values, or finite numbers."""
-    return bool(facet.values) or (facet.low is not None and facet.high is not None)
-
-
-def color_points(index: Index, layout: MapLayout, facet: Facet) -> PointColors:
-    """Give each point of a map the entry of its document's value, or the last entry if its document has none.
-
-    The column must be one for which :func:`can_color` is true.
-    """
-    entries, code = _code_values(facet) if facet.values else _code_numbers(facet)
-    blocks = [code(batch.column(0)) for batch in index.vectors.documents.batches([facet.name])]
-    of_documents = np.concatenate(blocks) if blocks else np.empty(0, np.uint8)
-    codes = of_documents[index.vectors.document_numbers(layout.numbers)]
-    counts = np.bincount(codes, minlength=len(entries)).tolist()
-    counted = [_ColorEntry(each.label, each.paint, each.number, n) for each, n in zip(entries, counts, strict=True)]
-    return PointColors(facet.name, tuple(counted), codes)
-
-
-_Coding = tuple[list[_ColorEntry], Callable[[pa.Array], NDArray[np.uint8]]]
-
-
-def _code_values(facet: Facet) -> _Coding:
-    assert facet.values
-    own = facet.values if len(facet.values) <= _MOST_NAMES else facet.values[: _MOST_NAMES - 1]
-    entries = [_ColorEntry(_shown(each.value), "name", number) for number, each in enumerate(own)]
-    entries += [_ColorEntry("other values", "others", 0), _ColorEntry("no value", "none", 0)]
-    known = [each.value for each in own]
-
-    def code(values: pa.Array) -> NDArray[np.uint8]:
-        found = pc.fill_null(pc.index_in(values, pa.array(known, values.type)), len(own))
-        numbers: NDArray[np.uint8] = found.to_numpy(zero_copy_only=False).astype(np.uint8)
-        numbers[values.is_null().to_numpy(zero_copy_only=False)] = len(own) + 1
-        return numbers
-
-    return entries, code
-
-
-def _code_numbers(facet: Facet) -> _Coding:
-    assert facet.low is not None
-    assert facet.high is not None
-    low, high = facet.low, facet.high
-    whole = facet.kind == "int64"
-    width = -(-(high - low + 1) // _SHADES) if whole else (high - low) / _SHADES or 1.0
-    steps = int((high - low) // width) + 1 if whole else _SHADES if high > low else 1
-    ends = [(low + at * width, low + (at + 1) * width) for at in range(steps)]
-    labels = [_whole_range(a, min(high, b - 1)) if whole else f"{a:.3g} – {b:.3g}" for a, b in ends]
-    shades = np.linspace(0, _SHADES - 1, steps).round().astype(int).tolist() if steps > 1 else [_SHADES // 2]
-    entries = [_ColorEntry(label, "shade", shade) for label, shade in zip(labels, shades, strict=True)]
-    entries.append(_ColorEntry("no value", "none", 0))
-
-    def code(values: pa.Array) -> NDArray[np.uint8]:
-        if whole:  # in unsigned 64 bits, which hold the difference of any two int64
-            above = pc.fill_null(values, int(low)).to_numpy().astype(np.uint64) - np.array(int(low)).astype(np.uint64)
-            missing = values.is_null().to_numpy(zero_copy_only=False)
-            return np.where(missing, steps, np.minimum(above // np.uint64(width), steps - 1)).astype(np.uint8)
-        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        finite = np.isfinite(numbers)
-        at = np.clip((np.where(finite, numbers, low) - low) // width, 0, steps - 1)
-        codes: NDArray[np.uint8] = np.where(finite, at, steps).astype(np.uint8)
-        return codes
-
-    return entries, code
-
-
-def _whole_range(low: float, high: float) -> str:
-    return f"{int(low)}" if low == high else f"{int(low)} – {int(high)}"
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "(empty)" if value == "" else str(value)

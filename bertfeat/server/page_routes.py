@@ -1,9 +1,8 @@
 """The web page's own routes: its files, the state that it starts with, and the data that only the page asks for."""
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
@@ -13,20 +12,15 @@ from pydantic import Field
 import bertfeat
 from bertfeat.errors import NotDerivableError
 from bertfeat.features import FeatureSet
+from bertfeat.plots import METHOD_NAMES
 from bertfeat.recipe import Pooling
 from bertfeat.search import Index, IndexSettings
 from bertfeat.server.answers import Form, json_response
+from bertfeat.server.background import Background
 from bertfeat.server.own import Highlight, highlight_texts, word_features
 from bertfeat.server.page_assets import HOME, page_assets
-from bertfeat.server.page_map import (
-    Facet,
-    MapLayout,
-    PointColors,
-    can_color,
-    color_points,
-    lay_out_index,
-    read_facets,
-)
+from bertfeat.server.page_facets import Facet, PointColors, can_color, color_points, read_facets
+from bertfeat.server.page_map import IndexMap, map_methods
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
 from bertfeat.server.wanted import Body, documents_of
@@ -37,7 +31,6 @@ _MOST_TEXT = 2000  # characters of a text that are sent
 _MOST_READ = 20  # documents that are read at once
 _LONGEST_READ = 20_000  # characters of a text that is read
 _DIGITS = 18  # of a number at most, so that it fits into an int64
-_T = TypeVar("_T")
 
 
 class HighlightsBody(Body):
@@ -64,14 +57,18 @@ def page_routes(service: Service) -> APIRouter:
         return json_response(await service.run(data.state), {"Cache-Control": "no-store"})
 
     @router.get("/page/map")
-    async def layout() -> Response:
-        total = len(data.index)
-        found = data.layout()
+    async def places(layout: str = "pca") -> Response:
+        found = data.map.layout(layout).value()
         if found is None:
             return _computing()
-        shares = ",".join(f"{share:.6f}" for share in found.plane.shares)
-        headers = {"X-Points": str(len(found.numbers)), "X-Of": str(total), "X-Shares": shares}
+        shares = ",".join(f"{share:.6f}" for share in found.shares or ())
+        headers = {"X-Points": str(len(found.flat)), "X-Of": str(len(data.index)), "X-Shares": shares}
         return Response(found.to_bytes(), 200, headers, Form.FLOAT32.value)
+
+    @router.get("/page/clusters")
+    async def clusters(layout: str = "pca") -> Response:
+        found = data.map.clusters(layout).value()
+        return _computing() if found is None else json_response(found.to_json())
 
     @router.get("/page/colors")
     async def colors(column: str) -> Response:
@@ -79,11 +76,12 @@ def page_routes(service: Service) -> APIRouter:
         return _computing() if found is None else json_response(found.to_json())
 
     @router.get("/page/documents")
-    async def documents(numbers: str | None = None, rows: str | None = None) -> Response:
+    async def documents(numbers: str | None = None, rows: str | None = None, layout: str = "pca") -> Response:
         if (numbers is None) == (rows is None):
             raise Problem(Kind.WRONG_VALUE, "documents are asked for by numbers or by rows")
         given = _whole_numbers(numbers if rows is None else rows)
-        return json_response({"documents": await service.run(lambda: data.documents(given, by_row=rows is not None))})
+        found = await service.run(lambda: data.documents(given, layout, by_row=rows is not None))
+        return json_response({"documents": found})
 
     @router.get("/page/reading")
     async def reading(features: str, start: int, stop: int) -> Response:
@@ -112,37 +110,6 @@ def _computing() -> Response:
     return json_response({"state": "computing"}, {"Retry-After": "1"}, status=202)
 
 
-class _Background(Generic[_T]):
-    """A value that is computed once, on a thread of its own, which starts when the value is first wanted."""
-
-    def __init__(self, compute: Callable[[], _T], name: str) -> None:
-        self._compute, self._name = compute, name
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._value: _T | None = None
-        self._error: Exception | None = None
-
-    def start(self) -> None:
-        """Begin, if it has not begun."""
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-                self._thread.start()
-
-    def value(self) -> _T | None:
-        """Return the computed value; None while it is not there yet. An error of the computation is raised."""
-        self.start()
-        if self._error is not None:
-            raise self._error.with_traceback(None)
-        return self._value
-
-    def _work(self) -> None:
-        try:
-            self._value = self._compute()
-        except Exception as error:
-            self._error = error
-
-
 class _PageData:
     """The data that the page shows of a service."""
 
@@ -156,21 +123,18 @@ class _PageData:
         return self._service.index
 
     @cached_property
-    def _facets(self) -> _Background[tuple[Facet, ...]]:
-        return _Background(lambda: read_facets(self.index), "bertfeat-facets")
+    def _facets(self) -> Background[tuple[Facet, ...]]:
+        return Background(lambda: read_facets(self.index), "bertfeat-facets")
 
     @cached_property
-    def _layout(self) -> _Background[MapLayout]:
-        return _Background(lambda: lay_out_index(self.index), "bertfeat-map")
+    def map(self) -> IndexMap:
+        """The map of the index."""
+        return IndexMap(self.index)
 
     @cached_property
     def _rows(self) -> NDArray[np.int64]:
         """The row of each document in its corpus."""
         return self.index.vectors.documents.numbers("row")
-
-    def layout(self) -> MapLayout | None:
-        """The map, or None while it is computed."""
-        return self._layout.value()
 
     def state(self) -> dict[str, object]:
         """Return the state that the page starts with."""
@@ -178,14 +142,14 @@ class _PageData:
         if self._service.index is not None:
             facets = self._facets.value()
             if facets is not None:
-                self._layout.start()
+                self.map.points.start()
         return _describe_service(self._service, facets)
 
     def colors(self, column: str) -> PointColors | None:
         """The colors of the map by a kept column, or None while map or facets are computed."""
         index = self.index
-        facets, layout = self._facets.value(), self._layout.value()
-        if facets is None or layout is None:
+        facets, points = self._facets.value(), self.map.points.value()
+        if facets is None or points is None:
             return None
         found = next((facet for facet in facets if facet.name == column), None)
         if found is None:
@@ -193,22 +157,22 @@ class _PageData:
             raise Problem(Kind.WRONG_VALUE, f"the index keeps no column {column!r}; its kept columns: {kept}", "column")
         if not can_color(found):
             raise Problem(Kind.WRONG_VALUE, f"{column!r} has too many different values, or none", "column")
-        return color_points(index, layout, found)
+        return color_points(index, points.numbers, found)
 
-    def documents(self, given: list[int], *, by_row: bool) -> list[dict[str, object]]:
+    def documents(self, given: list[int], method: str, *, by_row: bool) -> list[dict[str, object]]:
         """Documents by the numbers of their vectors, or by their rows, with their place on the map once it is there."""
         index = self.index
         numbers = self._numbers_of_rows(given) if by_row else np.array(given, np.int64)
         self._check_numbers(numbers)
         if not len(numbers):
             return []
-        layout = self._layout.value()
-        places = None if layout is None else layout.plane.place(index.reconstruct(numbers)).tolist()
+        layout = self.map.layout(method).value()
+        places = () if layout is None else [*map(layout.place, numbers.tolist(), index.reconstruct(numbers))]
         table = index.vectors.documents.take(index.vectors.document_numbers(numbers))
         found = []
         for at, (number, document) in enumerate(zip(numbers.tolist(), table.to_pylist(), strict=True)):
             shown = {key: _cut(document[key]) for key in ("id", "row", "text", "pair") if document.get(key) is not None}
-            place = {} if places is None else {"x": places[at][0], "y": places[at][1]}
+            place = dict(zip("xy", places[at], strict=True)) if places else {}
             found.append({"number": number, **shown, "values": {key: document[key] for key in index.kept}, **place})
         if index.vectors.pieces is not None:  # the word or token of each vector
             for each, piece in zip(found, index.vectors.pieces.take(numbers).to_pylist(), strict=True):
@@ -294,6 +258,7 @@ def _index_state(index: Index, facets: Sequence[Facet] | None) -> dict[str, obje
         "has_text": settings.has_text,
         "recall": _describe_recall(settings),
         "facets": None if facets is None else [facet.to_json() for facet in facets],
+        "layouts": [{"name": name, "title": METHOD_NAMES[name]} for name in map_methods(index)],
     }
 
 

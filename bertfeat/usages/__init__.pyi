@@ -3,6 +3,7 @@ from .collocates import (
     Collocate as Collocate,
     Collocates as Collocates,
     find_collocates as find_collocates,
+    log_likelihood as log_likelihood,
 )
 from .hits import read_hits as read_hits
 from .query import (
@@ -25,5 +26,5 @@ from .search import (
     find_usages_by as find_usages_by,
     find_usages_in_index as find_usages_in_index,
 )
-from .senses import cluster_labels as cluster_labels, find_senses as find_senses
+from .senses import cluster_labels as cluster_labels, find_senses as find_senses, group_vectors as group_vectors
 from .word_index import open_word_index as open_word_index

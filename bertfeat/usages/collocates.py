@@ -161,7 +161,7 @@ def _strongest(
     expected = near.sum() * free / max(1.0, free.sum())
     chosen = np.flatnonzero((counts.near >= least) & (near > expected))
     scores = {
-        Association.LOG_LIKELIHOOD: _log_likelihood(near[chosen], free[chosen], near.sum(), free.sum()),
+        Association.LOG_LIKELIHOOD: log_likelihood(near[chosen], free[chosen], near.sum(), free.sum()),
         Association.LOG_DICE: 14 + np.log2(2 * near[chosen] / (hits + counts.scope[chosen])),
     }
     order = np.argsort(-scores[measure], kind="stable")[:k]  # equal ones by the alphabet
@@ -181,13 +181,13 @@ def _strongest(
     )
 
 
-def _log_likelihood(
+def log_likelihood(
     near: NDArray[np.float64], free: NDArray[np.float64], all_near: float, all_free: float
 ) -> NDArray[np.float64]:
     """The G² of each word's table (Dunning 1993): ``2 · sum(observed · ln(observed / expected))`` over its four cells.
 
-    ``near`` ``[n]`` counts a word near usages, and ``free`` everywhere but in usages; of all words there are
-    ``all_near`` and ``all_free``.
+    ``near`` ``[n]`` counts a word within a part of a corpus, and ``free`` in the whole of it; of all words (or texts)
+    there are ``all_near`` in the part and ``all_free`` in the whole.
     """
     observed = np.stack([near, all_near - near, free - near, all_free - all_near - free + near])
     rows, columns = (all_near, all_near, all_free - all_near, all_free - all_near), (free, all_free - free) * 2

@@ -131,14 +131,25 @@ def cluster_labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArr
         UsageError: fewer different vectors than senses.
         MissingLibraryError: scikit-learn is not installed.
     """
-    with needed_library("senses need scikit-learn", "bertfeat[analysis]"):
-        from sklearn.cluster import KMeans
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
     different = len(np.unique(matrix, axis=0))
     if different < senses:
         raise UsageError(f"{word!r} has only {different} different vectors, which are too few for {senses} senses")
+    return group_vectors(matrix, senses)
+
+
+def group_vectors(matrix: NDArray[np.float32], groups: int, starts: int = 10) -> NDArray[np.integer]:
+    """The group number of each of the vectors ``[n, W]``, ``[n]``, by the best of several runs of k-means.
+
+    At least ``groups`` vectors are different.
+
+    Raises:
+        MissingLibraryError: scikit-learn is not installed.
+    """
+    with needed_library("groups of vectors need scikit-learn", "bertfeat[analysis]"):
+        from sklearn.cluster import KMeans
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
     with threadpool_limits(1):  # so that sums are the same on every machine; several threads are slower on a busy one
-        labels: NDArray[np.integer] = KMeans(senses, n_init=10, random_state=_SEED).fit_predict(matrix)
+        labels: NDArray[np.integer] = KMeans(groups, n_init=starts, random_state=_SEED).fit_predict(matrix)
     return labels
 
 

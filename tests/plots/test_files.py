@@ -71,7 +71,7 @@ def test_more_dots_than_programs_open_are_one_image(tmp_path: Path) -> None:
     sizes = {}
     for count in (20_000, 20_001):
         features = FeatureSet(vector_set(tmp_path / f"{count}.features", clustered(count, 4)))
-        draw_map(features, tmp_path / f"{count}.svg", points=count, width=3.0)
+        draw_map(features, tmp_path / f"{count}.svg", points=count, width=3.0, clusters=0)
         source = (tmp_path / f"{count}.svg").read_text()
         sizes[count] = (source.count("<use"), source.count("<image"))
         assert "component 1" in source

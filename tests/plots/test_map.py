@@ -1,19 +1,15 @@
 """Maps: where the points lie, who gets which color, and what a picture says of itself."""
 
-import sys
-import types
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from bertfeat.corpus import KeptColumn
-from bertfeat.errors import BertfeatError, FeatureSetError, NotDerivableError, UsageError
+from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError
 from bertfeat.features import FeatureSet
-from bertfeat.plots import draw_map, map_documents, write_map_page
-from bertfeat.plots.map import METHODS
+from bertfeat.plots import draw_map, lay_out_vectors, map_documents, write_map_page
 from bertfeat.plots.palette import NAMED, NO_VALUE, OTHERS, SCALE
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, vector_set
@@ -23,73 +19,6 @@ from tests.support.plots_toy import COUNT, Page, kept, plotted, svg_fills, svg_t
 @pytest.fixture(scope="module")
 def features(tmp_path_factory: pytest.TempPathFactory) -> FeatureSet:
     return plotted(tmp_path_factory.mktemp("plots") / "toy.features")
-
-
-# ── where the points lie ────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_pca_is_scikit_learns() -> None:
-    decomposition = pytest.importorskip("sklearn.decomposition")
-    vectors = clustered(500)
-    made = METHODS["pca"](vectors)
-    oracle = decomposition.PCA(2, svd_solver="full").fit(vectors.astype(np.float64))
-    wanted = np.abs(oracle.transform(vectors.astype(np.float64)))
-    np.testing.assert_allclose(np.abs(made.flat), wanted, rtol=1e-4, atol=1e-4)
-    assert made.shares == pytest.approx(tuple(oracle.explained_variance_ratio_), rel=1e-6)
-    assert made.explained == pytest.approx(oracle.explained_variance_ratio_.sum(), rel=1e-6)
-
-
-def test_one_dimension_and_equal_vectors() -> None:
-    line = METHODS["pca"](np.array([[1], [2], [4]], np.float32))
-    np.testing.assert_allclose(line.flat, [[-4 / 3, 0], [-1 / 3, 0], [5 / 3, 0]], rtol=1e-6)
-    assert line.shares == pytest.approx((1.0, 0.0))
-    equal = METHODS["pca"](np.ones((5, 3), np.float32))
-    np.testing.assert_allclose(equal.flat, 0)
-    with pytest.raises(UsageError, match="all 5 vectors are equal"):
-        METHODS["tsne"](np.ones((5, 3), np.float32))
-
-
-@pytest.mark.parametrize("method", ["tsne", "umap"])
-@pytest.mark.parametrize("count", [3, 60])
-def test_neighbors_stay_neighbors_the_same_way_every_time(method: str, count: int) -> None:
-    pytest.importorskip("sklearn" if method == "tsne" else "umap", exc_type=ImportError)
-    groups = np.arange(count) % 3
-    vectors = (np.eye(3, 16)[groups] * 50 + clustered(count) / 20).astype(np.float32)
-    one, other = METHODS[method](vectors), METHODS[method](vectors)
-    assert (one.shares, one.explained) == (None, None)
-    np.testing.assert_array_equal(one.flat, other.flat)
-    if count > 3:
-        distances = np.linalg.norm(one.flat[:, None] - one.flat[None], axis=-1) + np.diag(np.full(count, np.inf))
-        assert (groups[distances.argmin(axis=1)] == groups).mean() > 0.95
-
-
-def test_umap_is_called_so_that_it_repeats_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[dict[str, Any]] = []
-
-    class Reducer:
-        def __init__(self, **given: Any) -> None:
-            asked.append(given)
-
-        def fit_transform(self, vectors: np.ndarray) -> np.ndarray:
-            return vectors[:, :2]
-
-    library = types.ModuleType("umap")
-    library.UMAP = Reducer  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "umap", library)
-    vectors = clustered(6)
-    np.testing.assert_array_equal(METHODS["umap"](vectors).flat, vectors[:, :2])
-    assert (asked[0]["n_neighbors"], asked[0]["n_jobs"]) == (5, 1)
-    assert isinstance(asked[0]["random_state"], int)
-    start = METHODS["pca"](vectors).flat
-    np.testing.assert_allclose(asked[0]["init"], start / start[:, 0].std())
-
-
-def test_a_method_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "umap", None)
-    with pytest.raises(
-        BertfeatError, match=r"needs umap-learn, which is not installed; pip install 'bertfeat\[umap\]'"
-    ):
-        METHODS["umap"](clustered(6))
 
 
 # ── who gets which color ───────────────────────────────────────────────────────────────────────────────────
@@ -199,7 +128,7 @@ def test_a_long_tail_of_values_is_drawn_if_some_are_frequent(tmp_path: Path) -> 
 def test_a_picture_says_what_a_point_is(features: FeatureSet, tmp_path: Path) -> None:
     draw_map(features, tmp_path / "map.svg", points=50)
     made = map_documents(features, points=50)
-    shares = METHODS["pca"](features.matrix("last_mean")[np.linspace(0, COUNT - 1, 50).astype(int)]).shares
+    shares = lay_out_vectors(features.matrix("last_mean")[np.linspace(0, COUNT - 1, 50).astype(int)], "pca").shares
     assert shares is not None
     assert (len(made), made.of) == (50, COUNT)
     assert made.explained == pytest.approx(sum(shares))

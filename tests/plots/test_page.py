@@ -36,7 +36,7 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> FeatureSet:
 @pytest.fixture(scope="module")
 def path(features: FeatureSet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pages") / "map.html"
-    write_map_page(features, path, color="hostile")
+    write_map_page(features, path, color="hostile", method="pca")
     return path
 
 

@@ -1,19 +1,24 @@
 """The page's own routes: its files, what it starts with, the map against scikit-learn's PCA, documents by number."""
 
+import base64
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
+from sklearn.neighbors import NearestNeighbors
 from starlette.testclient import TestClient
 
 from bertfeat import CorpusSettings, Extractor, Index, build_index
+from bertfeat.features import find_principal_components
 from bertfeat.server import ServerSettings, open_service
 from bertfeat.server.app import create_app
 from bertfeat.server.page_assets import is_page_asset, page_assets
+from bertfeat.server.page_map import MapLayout, MapPoints
 from tests.support.live_server import answered
 from tests.support.tiny_models import Tiny
 from tests.support.waiting import wait_for
@@ -36,10 +41,16 @@ def place(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory)
     return place
 
 
-@pytest.fixture(scope="module")
-def client(place: Path) -> Iterator[TestClient]:
+@contextmanager
+def served(place: Path) -> Iterator[TestClient]:
     service = open_service([place / "c.index", place / "c.features"], ServerSettings())
     with TestClient(create_app(service), "http://localhost") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client(place: Path) -> Iterator[TestClient]:
+    with served(place) as client:
         yield client
 
 
@@ -105,6 +116,48 @@ def test_map_is_pca(client: TestClient, place: Path) -> None:
     np.testing.assert_allclose(shares, oracle.explained_variance_ratio_, atol=1e-3)
 
 
+def test_clusters_of_the_map(client: TestClient) -> None:
+    found = answered(client, "/page/clusters", layout="pca").json()
+    codes = np.frombuffer(base64.b64decode(found["codes"]), np.uint8)
+    assert found["missing"] is None
+    assert [entry["count"] for entry in found["entries"]] == np.bincount(codes).tolist()
+    assert sum(entry["count"] for entry in found["entries"]) == 30
+    assert all({"name", "x", "y"} == label.keys() for label in found["labels"])
+    for route in ("map", "clusters"):
+        wrong = client.get(f"/page/{route}?layout=mds")
+        assert (wrong.status_code, "laid out by pca" in wrong.text.replace("umap, ", "")) == (422, True)
+
+
+def test_layout_by_neighbors(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UMAP, which tests do not install, is stood in for by t-SNE; documents lie where the map has them."""
+    monkeypatch.setattr("bertfeat.server.page_map.best_method", lambda: "tsne")
+    with served(place) as client:
+        assert [each["name"] for each in client.get("/page/state").json()["index"]["layouts"]] == ["tsne", "pca"]
+        answer = answered(client, "/page/map", layout="tsne")
+        assert answer.headers["x-shares"] == ""
+        flat = np.frombuffer(answer.content, "<f4", 60).reshape(2, 30)
+        vectors = Index(place / "c.index").reconstruct(np.arange(30))
+        near = NearestNeighbors(n_neighbors=2).fit(vectors).kneighbors(vectors, return_distance=False)[:, 1]
+        apart = np.linalg.norm(flat - flat[:, near], axis=0)
+        assert np.median(apart) < np.median(np.linalg.norm(flat[:, :, None] - flat[:, None], axis=0)) / 3
+        documents = client.get("/page/documents?layout=tsne&numbers=5,1").json()["documents"]
+        assert [(each["x"], each["y"]) for each in documents] == [tuple(flat[:, at].tolist()) for at in (5, 1)]
+        labels = answered(client, "/page/clusters", layout="tsne").json()["labels"]
+        assert all(flat[0].min() <= label["x"] <= flat[0].max() for label in labels)
+
+
+def test_a_document_that_is_not_on_the_map_stands_amid_its_neighbors() -> None:
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(40, 8)).astype(np.float32)
+    components = find_principal_components(vectors, 8)
+    flat = random.normal(size=(40, 2)).astype(np.float32)
+    layout = MapLayout(MapPoints(np.arange(0, 80, 2), components.place(vectors), components), flat, None)
+    assert layout.place(14, vectors[7]) == tuple(flat[7].tolist())
+    asked = random.normal(size=8).astype(np.float32)
+    near = np.argsort(np.linalg.norm(vectors - asked, axis=1))[:5]
+    assert layout.place(15, asked) == pytest.approx(np.median(flat[near], axis=0).tolist())
+
+
 def test_documents(client: TestClient) -> None:
     x = answered(client, "/page/map")
     found = client.get("/page/documents", params={"numbers": "5,1"}).json()["documents"]
@@ -147,7 +200,7 @@ SOURCES = {
 PLACES = {"i", "j", "k", "a", "b", "at", "slot", "cell", "current", "first", "before", "group", "MOST", "this.step"}
 OWN_KEYS = {  # keys that the code itself names, and objects whose keys it names
     "dom.js": {"made[name]", "values[name]"},  # the properties of an element; behind Object.hasOwn
-    "map.js": {"each[name]"},  # the columns of a CSV
+    "picked.js": {"each[name]"},  # the columns of a CSV
     "collocates.js": {"one[name]"},
     "lines.js": {"usage[name]"},
     "stage.js": {"][event.deltaMode]"},  # 0, 1 or 2

@@ -40,7 +40,7 @@ def vector_set(
     *,
     ids: Sequence[str] | None = None,
     kept: Mapping[KeptColumn, Sequence[Value]] | None = None,
-    text: bool = True,
+    text: bool | Sequence[str] = True,
     fingerprint: str = "f" * 64,
     parts: int = 2,
 ) -> Place:
@@ -52,7 +52,8 @@ def vector_set(
         rows = np.arange(first, last)
         listed = ids[first:last] if ids is not None else [str(row + 1) for row in rows]
         chosen = {column: values[first:last] for column, values in (kept or {}).items()}
-        content = _content(vectors[first:last], rows, listed, chosen, text)
+        texts = [f"text of {each}" for each in listed] if isinstance(text, bool) else text[first:last]
+        content = _content(vectors[first:last], rows, listed, chosen, texts if text else None)
         write_part(folder, _header(number, int(first), int(last), vectors.shape[1], fingerprint), content)
     write_manifest(folder)
     return folder
@@ -120,13 +121,13 @@ def _content(
     rows: NDArray[np.int64],
     ids: Sequence[str],
     kept: Mapping[KeptColumn, Sequence[Value]],
-    text: bool,
+    texts: Sequence[str] | None,
 ) -> PartContent:
     nothing = np.zeros(len(rows), np.int32)
     return PartContent(
         rows=rows,
         ids=ids,
-        texts=[f"text of {each}" for each in ids] if text else None,
+        texts=texts,
         pairs=None,
         kept=kept,
         n_tokens=nothing + 3,

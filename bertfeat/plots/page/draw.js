@@ -92,6 +92,17 @@ function draw() {
     drawDots((i) => matches[i] === 1, 1, 1.6);
   } else drawDots(() => true, Math.min(0.9, Math.max(0.55, (1500 / count) ** 0.25)), 1);
   if (current >= 0) drawRing();
+  drawNames();
+}
+
+function drawNames() {
+  const ratio = devicePixelRatio, style = getComputedStyle(document.body);
+  pen.globalAlpha = 1;
+  pen.save();
+  pen.scale(ratio, ratio);
+  const labels = data.labels.map(({ name, x, y }) => ({ name, x: x * view.scale + view.x, y: view.y - y * view.scale }));
+  drawLabels(pen, labels, { ...size, ink: style.color, paper: style.backgroundColor });
+  pen.restore();
 }
 
 function drawDots(wanted, opacity, larger) {

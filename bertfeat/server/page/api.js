@@ -12,14 +12,18 @@ export class ServerError extends Error {
 
 export const hasKey = () => sessionStorage.getItem(KEY) !== null;
 
-/** Ask the server; waits where it says that it is not ready, and asks the visitor for a key where it wants one. */
-export async function ask(path, { body, signal, binary = false } = {}) {
+/**
+ * Ask the server; asks the visitor for a key where it wants one. Where it says that it is not ready, this waits, or
+ * returns null without `wait`.
+ */
+export async function ask(path, { body, signal, binary = false, wait: waiting = true } = {}) {
   for (let attempt = 0; ; attempt++) {
     const answer = await send(path, body, signal);
     if (answer.status === 401) {
       await askForKey();
       continue;
     }
+    if (answer.status === 202 && !waiting) return null;
     const again = answer.status === 202 || ((answer.status === 503 || answer.status === 429) && attempt < 30);
     if (again) {
       await wait(1000 * Math.min(10, Number(answer.headers.get("Retry-After")) || 1), signal);

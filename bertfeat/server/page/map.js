@@ -2,25 +2,24 @@
 
 import { ask, wasLeft } from "./api.js";
 import { Colors } from "./colors.js";
-import { byId, count, element, later, Message, plural, valueList, valueOf } from "./dom.js";
-import { citation, exportButtons, keptNames } from "./export.js";
-import { markedText } from "./marks.js";
+import { byId, count, element, later, Message, plural, valueList } from "./dom.js";
+import { Picked, textsOf } from "./picked.js";
 import { Stage } from "./stage.js";
 import { replaceAddress, session } from "./state.js";
 
 const AT_ONCE = 200; // documents of a request
-const LISTED = 100; // of a list, until more are asked for
-const MOST_SAVED = 2000; // documents of a file
 const MOST_KNOWN = 5000; // whose texts are kept here
+const QUICK = "pca"; // the layout that is there at once
 
 export class MapView {
   constructor() {
     this.message = new Message("map-message");
     this.known = new Map(); // number → document
-    this.picked = [];
+    this.picked = new Picked(this);
     this.lit = -1; // the search whose hits are lit
     this.step = -1;
     this.colors = new Colors((points, what) => this.list(points, what), () => this.paint());
+    byId("layout").onchange = () => this.load(byId("layout").value).catch((error) => this.fail(error));
     byId("zoom-in").onclick = () => this.stage?.zoom(1.5);
     byId("zoom-out").onclick = () => this.stage?.zoom(1 / 1.5);
     byId("whole").onclick = () => this.stage?.showWhole();
@@ -37,6 +36,9 @@ export class MapView {
   learn({ index }) {
     for (const id of ["stage", "map-keys"]) byId(id).hidden = !index;
     byId("map").querySelector(".tools").hidden = !index;
+    this.layouts = new Map((index?.layouts ?? []).map(({ name, title }) => [name, title]));
+    byId("layout").replaceChildren(...[...this.layouts].map(([value, title]) => element("option", { value }, title)));
+    byId("layout-label").hidden = this.layouts.size < 2;
     this.colors.offer(index?.facets);
     if (!index) this.message.tell("This server was started without an index, so there is no map.");
   }
@@ -45,27 +47,77 @@ export class MapView {
     if (!session.state?.index) return;
     const color = parameters.get("color") ?? "";
     if (color !== this.colors.column) this.colors.wanted = color; // until the visitor chooses another, while the map is loading
+    const wanted = parameters.get("layout") ?? "", layout = this.layouts.has(wanted) ? wanted : [...this.layouts.keys()][0];
     try {
-      if (!this.stage) await this.load();
+      if (layout !== this.wanted) await this.load(layout);
       const [x, y, zoom] = ["x", "y", "zoom"].map((name) => Number(parameters.get(name)));
-      if (parameters.has("zoom") && [x, y, zoom].every(Number.isFinite)) this.stage.go({ x, y, zoom });
+      if (parameters.has("zoom") && [x, y, zoom].every(Number.isFinite)) this.goal = { x, y, zoom };
+      this.arrive();
       if (this.colors.wanted !== this.colors.column) await this.paint();
       if (parameters.has("q") && !session.searched) await this.search(parameters);
       await this.light();
     } catch (error) {
-      if (!wasLeft(error)) this.message.fail(error);
+      this.fail(error);
     }
   }
 
-  async load() {
-    this.message.busy("The map is computed once after the start, or loading");
-    const { data, headers } = await ask("page/map", { binary: true });
+  fail(error) { if (!wasLeft(error)) this.message.fail(error); }
+
+  /** Show the map by a layout. While it is computed, the one by PCA is shown, which is there at once. */
+  async load(layout) {
+    this.wanted = byId("layout").value = layout;
+    const address = (name) => `page/map?${new URLSearchParams({ layout: name })}`;
+    this.message.busy("The map is computed once, or loading");
+    const ready = await ask(address(layout), { binary: true, wait: layout === QUICK });
+    if (ready) return this.lay(layout, ready);
+    await this.lay(QUICK, await ask(address(QUICK), { binary: true }));
+    if (this.wanted !== layout) return;
+    const title = this.layouts.get(layout);
+    this.message.tell(`The map by ${title} is being computed, once and for some minutes at most; this one is by ${this.layouts.get(QUICK)}.`);
+    ask(address(layout), { binary: true }).then((answer) => this.wanted === layout && this.lay(layout, answer))
+      .catch((error) => this.fail(error));
+  }
+
+  /** Put the points where an answer says. */
+  async lay(layout, { data, headers }) {
     const points = Number(headers.get("X-Points")), of = Number(headers.get("X-Of"));
     const [x, y] = [0, 4 * points].map((at) => new Float32Array(data, at, points));
     this.numbers = new Uint32Array(data, 8 * points, points);
     const shares = headers.get("X-Shares").split(",").reduce((sum, share) => sum + Number(share), 0);
     byId("map-note").textContent = `Each point is a ${session.state.index.unit}: ${points === of ? "all" : `${count(points)} of`} ${count(of)}. `
-      + `Near points have similar vectors. Laid out by PCA, which keeps ${(100 * shares).toFixed(1)} % of the variance.`;
+      + `Near points have similar vectors${shares ? "" : "; far distances tell nothing"}. Laid out by ${this.layouts.get(layout)}`
+      + (shares ? `, which keeps ${(100 * shares).toFixed(1)} % of the variance.` : ".");
+    this.close();
+    this.known.clear(); // with their places
+    if (this.stage) this.stage.lay(x, y);
+    else this.makeStage(x, y);
+    this.stage.layout = layout;
+    byId("legend").hidden = true;
+    this.arrive();
+    this.message.tell(points ? "" : "The index is empty.");
+    this.lit = -1;
+    this.clusters = ask(`page/clusters?${new URLSearchParams({ layout })}`);
+    await this.light();
+    await Promise.all([this.paint(), this.label()]);
+  }
+
+  /** Show the words of the clusters on the map. */
+  async label() {
+    const { layout } = this.stage, { labels, missing } = await this.clusters;
+    if (layout !== this.stage.layout) return;
+    this.stage.labels = labels;
+    this.stage.redraw();
+    if (missing) this.message.tell(`There are no clusters: ${missing}`);
+  }
+
+  /** Go where the address says, once the layout that it is about is there. */
+  arrive() {
+    if (!this.goal || this.stage.layout !== this.wanted) return;
+    this.stage.go(this.goal);
+    this.goal = null;
+  }
+
+  makeStage(x, y) {
     this.stage = new Stage(x, y, {
       hover: (i) => { if (!this.kept) this.hover(i); },
       keep: (i) => this.open(i, true),
@@ -74,22 +126,21 @@ export class MapView {
       drawn: () => this.placeCard(),
       keys: { n: () => this.next(1), p: () => this.next(-1), l: () => this.listView(), Enter: () => this.next(1) },
     });
-    this.message.tell(points ? "" : "The index is empty.");
   }
 
   remember() {
     if (byId("map").hidden) return;
-    replaceAddress("map", { ...this.stage.position, color: this.colors.column, q: session.query, where: session.asked?.where, k: session.asked?.k });
+    const layout = this.wanted === [...this.layouts.keys()][0] ? null : this.wanted;
+    replaceAddress("map", { layout, ...this.stage.position, color: this.colors.column, q: session.query, where: session.asked?.where, k: session.asked?.k });
   }
 
   async paint() {
     if (!this.stage) return;
     try {
-      await this.colors.paint(this.stage);
-      this.message.tell("");
+      await this.colors.paint(this.stage, this.clusters);
       this.remember();
     } catch (error) {
-      if (!wasLeft(error)) this.message.fail(error);
+      this.fail(error);
     }
   }
 
@@ -138,8 +189,10 @@ export class MapView {
   async fetch(wanted, by = "numbers") {
     const missing = by === "numbers" ? wanted.filter((number) => !this.known.has(number)) : wanted, found = [];
     for (let at = 0; at < missing.length; at += AT_ONCE) {
-      const { documents } = await ask(`page/documents?${by}=${missing.slice(at, at + AT_ONCE).join(",")}`);
-      for (const each of documents) this.known.set(each.number, each);
+      const { layout } = this.stage;
+      const asked = new URLSearchParams({ layout, [by]: missing.slice(at, at + AT_ONCE).join(",") });
+      const { documents } = await ask(`page/documents?${asked}`);
+      for (const each of layout === this.stage.layout ? documents : []) this.known.set(each.number, each);
       found.push(...documents);
     }
     const all = by === "numbers" ? wanted.map((number) => this.known.get(number)).filter(Boolean) : found;
@@ -201,54 +254,8 @@ export class MapView {
 
   listView() { if (this.stage) this.list(this.stage.inView(), "in view"); }
 
-  async list(points, where) {
+  list(points, where) {
     this.stage.pick(points);
-    this.picked = points.map((i) => this.numbers[i]);
-    this.where = where;
-    const title = element("h3", { tabIndex: -1 }, `${plural(points.length, session.state.index.unit)} ${where}`);
-    const list = element("ol", { className: "hits" });
-    const more = element("button", { type: "button" }, "Show more");
-    const clear = element("button", { type: "button" }, "Clear");
-    clear.onclick = () => { byId("picked").replaceChildren(); this.stage.pick([]); byId("points").focus(); };
-    const tools = element("div", { className: "tools" }, points.length ? this.exports() : [], clear);
-    byId("picked").replaceChildren(title, tools, list, more);
-    title.focus();
-    more.onclick = () => this.extend(list, more);
-    await this.extend(list, more);
+    return this.picked.list(points.map((i) => this.numbers[i]), where);
   }
-
-  async extend(list, more) {
-    const start = list.children.length;
-    try {
-      const found = await this.fetch(this.picked.slice(start, start + LISTED));
-      list.append(...found.map((each) => element("li", {}, element("div", { className: "head" }, `id ${each.id}`),
-        textsOf(each, "long"), valueList(each.values))));
-    } catch (error) {
-      this.message.fail(error);
-    }
-    more.hidden = list.children.length >= this.picked.length;
-  }
-
-  exports() {
-    const cite = () => citation(session.state, [
-      ["Map", `${plural(this.picked.length, session.state.index.unit)} ${this.where}, PCA`],
-      ["Colored by", this.colors.column],
-      ["Index", `${session.state.index.name}, ${count(session.state.index.documents)} documents, ${session.state.index.column}`],
-    ]);
-    return exportButtons("map", () => this.table(), cite);
-  }
-
-  async table() {
-    const documents = await this.fetch(this.picked.slice(0, MOST_SAVED)), kept = keptNames(documents);
-    const names = ["number", "id", "row", "x", "y", "text", "pair", "start", "end"];
-    return { names: [...names, ...kept], rows: documents.map((each) =>
-      [...names.map((name) => each[name]), ...kept.map((name) => valueOf(each.values, name))]) };
-  }
-}
-
-/** The texts of a document; in an index of words or tokens, with the one that the point stands for marked. */
-function textsOf({ text, pair, start, end, in_pair: inPair }, className = "") {
-  const marks = start === undefined ? [] : [[start, end, 1]];
-  return [[text, inPair ? [] : marks], [pair, inPair ? marks : []]].filter(([each]) => each)
-    .map(([each, inside]) => element("p", { dir: "auto", className }, markedText(each, inside)));
 }

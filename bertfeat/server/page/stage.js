@@ -2,6 +2,7 @@
 
 import { byId } from "./dom.js";
 import { Grid } from "./grid.js";
+import { drawLabels } from "./labels.js";
 import { makeScatter } from "./scatter.js";
 
 const REACH = 12, REACH_OF_A_FINGER = 24; // pixels
@@ -12,21 +13,27 @@ const PLAIN = [{ name: "--point", strength: 1 }];
 export class Stage {
   /** `events`: hover(i), keep(i), lasso(points), moved(), drawn(), and keys by their names. */
   constructor(x, y, events) {
-    Object.assign(this, { x, y, events, grid: new Grid(x, y), view: { scale: 1, x: 0, y: 0 }, wholeScale: 0 });
+    Object.assign(this, { events, view: { scale: 1, x: 0, y: 0 }, wholeScale: 0 });
     [this.canvas, this.overlay, this.box] = ["points", "overlay", "stage"].map(byId);
     this.pen = this.overlay.getContext("2d");
-    this.scatter = makeScatter(this.canvas, x, y);
-    this.scatter.again = () => this.redraw();
-    this.hits = []; // { x, y }, the best first
-    this.paints = null; // { name, strength } of the colors of the points' codes, where they have codes
-    this.somePicked = false;
-    this.current = null; // { x, y } that has a ring
     this.trail = null; // of the lasso: [x, y] on the screen
     this.lassoing = false; // dragging draws, without shift too
     this.pace = 1; // the share of the points that is drawn while the view moves
     this.#listen();
     new ResizeObserver(() => this.fit()).observe(this.box);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
+    this.lay(x, y);
+  }
+
+  /** Put the points in other places; hits, labels and colors go with the old ones. */
+  lay(x, y) {
+    Object.assign(this, { x, y, grid: new Grid(x, y), wholeScale: 0, scatter: makeScatter(this.canvas, x, y) });
+    this.scatter.again = () => this.redraw();
+    this.hits = []; // { x, y }, the best first
+    this.labels = []; // { name, x, y }, in the order in which they are given room
+    this.paints = null; // { name, strength } of the colors of the points' codes, where they have codes
+    this.somePicked = false;
+    this.current = null; // { x, y } that has a ring
     this.fit();
   }
 
@@ -160,8 +167,13 @@ export class Stage {
     pen.strokeStyle = color("--ink");
     pen.lineWidth = 2;
     if (this.current) this.#dot(this.current, Math.max(7, radius * 1.6 + 3), false);
+    drawLabels(pen, this.#labelsInView(), { width, height, ink: color("--ink"), paper: color("--paper") });
     if (this.trail) this.#drawTrail();
     this.events.drawn();
+  }
+
+  #labelsInView() {
+    return this.labels.map((label) => { const [x, y] = this.toScreen(label); return { name: label.name, x, y }; });
   }
 
   #dot(place, radius, filled) {

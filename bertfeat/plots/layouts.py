@@ -1,0 +1,178 @@
+"""Layouts: vectors as points in the plane, by PCA, t-SNE or UMAP.
+
+The same vectors give the same points every time.
+
+Shapes: n vectors, W values in each.
+"""
+
+import atexit
+import contextlib
+import importlib.metadata
+import importlib.util
+import io
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from bertfeat.errors import BertfeatError, StorageError, UsageError, needed_library
+from bertfeat.features import find_principal_components
+from bertfeat.io import output_file, storage_errors, user_cache_folder
+
+METHOD_NAMES: Mapping[str, str] = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
+_LIBRARIES = {"tsne": "scikit-learn", "umap": "umap-learn"}
+_SEED = 4171  # of t-SNE and UMAP
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneLayout:
+    """Vectors laid out in the plane."""
+
+    flat: NDArray[np.float32]  # [n, 2]
+    shares: tuple[float, ...] | None  # [2] of the variance that each dimension keeps; only under PCA
+
+    @property
+    def explained(self) -> float | None:
+        """Share of the variance that the two dimensions keep together."""
+        return None if self.shares is None else sum(self.shares)
+
+
+def best_method() -> str:
+    """``"umap"`` where umap-learn is installed, else ``"pca"``."""
+    return "pca" if importlib.util.find_spec("umap") is None else "umap"
+
+
+def lay_out_vectors(vectors: NDArray[np.float32], method: str) -> PlaneLayout:
+    """Lay vectors ``[n, W]`` out by one of :data:`METHOD_NAMES`.
+
+    Raises:
+        UsageError: all vectors are equal, and the method is not PCA.
+        MissingLibraryError: scikit-learn (for t-SNE) or umap-learn (for UMAP) is not installed.
+    """
+    if method == "pca":
+        components = find_principal_components(vectors)
+        return PlaneLayout(components.place(vectors), components.shares)
+    make = {"tsne": _tsne, "umap": _umap}[method]
+    return PlaneLayout(_kept(vectors, method, lambda: make(vectors)), None)
+
+
+def _tsne(vectors: NDArray[np.float32]) -> NDArray[np.floating]:
+    """t-SNE by scikit-learn, initialized by the PCA."""
+    with needed_library("t-SNE needs scikit-learn", "bertfeat[analysis]"):
+        from sklearn.manifold import TSNE
+    start = _start(vectors) * 1e-4  # small, as in van der Maaten and Hinton
+    perplexity = min(30.0, (len(vectors) - 1) / 3)
+    reducer = TSNE(init=start.astype(np.float32), perplexity=perplexity, random_state=_SEED)
+    flat: NDArray[np.floating] = reducer.fit_transform(vectors)
+    return flat
+
+
+def _umap(vectors: NDArray[np.float32]) -> NDArray[np.floating]:
+    """UMAP by umap-learn, initialized by the PCA."""
+    with needed_library("UMAP needs umap-learn", "bertfeat[umap]"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ImportWarning)  # umap-learn warns that there is no TensorFlow
+        library = importlib.import_module("umap")
+    neighbors = min(15, len(vectors) - 1)
+    # with a seed umap-learn uses one thread; without n_jobs=1 it warns of that
+    reducer = library.UMAP(n_neighbors=neighbors, init=_start(vectors), random_state=_SEED, n_jobs=1)
+    return np.asarray(reducer.fit_transform(vectors))
+
+
+def _start(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The layout from which t-SNE and UMAP begin: PCA, scaled to a standard deviation of 1 in the first dimension."""
+    flat = lay_out_vectors(vectors, "pca").flat.astype(np.float64)
+    spread = flat[:, 0].std()
+    if not spread > 0:
+        raise UsageError(f"all {len(vectors):,} vectors are equal: there are no neighbors to lay out")
+    start: NDArray[np.float64] = flat / spread
+    return start
+
+
+# ── kept ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _kept(vectors: NDArray[np.float32], method: str, make: Callable[[], NDArray[np.floating]]) -> NDArray[np.float32]:
+    """The layout that the user's cache has, by a digest of the vectors; else ``make`` it, and keep it there."""
+    path = user_cache_folder("maps") / f"{_cache_key(vectors, method)}.npy"
+    if (known := _read_kept(path, len(vectors))) is not None:
+        return known
+    flat = make().astype(np.float32)
+    with contextlib.suppress(StorageError):  # a cache that cannot be written costs the next map its time
+        with storage_errors(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with output_file(path) as temporary, temporary.open("wb") as file:
+            np.save(file, flat)
+    return flat
+
+
+def _cache_key(vectors: NDArray[np.float32], method: str) -> str:
+    """XXH3 (128 bits) of vectors, the method, and the version of its library."""
+    try:
+        version = importlib.metadata.version(_LIBRARIES[method])
+    except importlib.metadata.PackageNotFoundError:
+        version = ""
+    digest = xxhash.xxh3_128(vectors.tobytes())
+    digest.update(f"{vectors.shape} {method} {version} {_SEED}".encode())
+    return digest.hexdigest()
+
+
+def _read_kept(path: Path, count: int) -> NDArray[np.float32] | None:
+    """The layout in a file; None where there is none, or not a whole one."""
+    try:
+        flat = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    fits = flat.shape == (count, 2) and flat.dtype == np.float32 and np.isfinite(flat).all()
+    return flat if fits else None
+
+
+# ── in a process of its own ────────────────────────────────────────────────────────────────────────────────────
+
+
+def lay_out_apart(vectors: NDArray[np.float32], method: str) -> NDArray[np.float32]:
+    """Lay vectors out as :func:`lay_out_vectors` does, in another process, so that this one goes on answering.
+
+    Returns the places, ``[n, 2]``.
+
+    Raises:
+        BertfeatError: the other process failed.
+    """
+    return _kept(vectors, method, lambda: _run_apart(vectors, method))
+
+
+def _run_apart(vectors: NDArray[np.float32], method: str) -> NDArray[np.float32]:
+    script = f"from {__name__} import answer; answer({method!r})"
+    # -P: a file umap.py in the working directory is not the library
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    atexit.register(child.kill)  # it would go on for minutes
+    try:
+        given = io.BytesIO()
+        np.save(given, vectors)
+        answer, problem = child.communicate(given.getvalue())
+    finally:
+        atexit.unregister(child.kill)
+    if child.returncode:
+        last = (problem.decode(errors="replace").strip().splitlines() or [f"exit code {child.returncode}"])[-1]
+        raise BertfeatError(f"the layout by {METHOD_NAMES[method]} failed: {last}")
+    flat: NDArray[np.float32] = np.load(io.BytesIO(answer))
+    return flat
+
+
+def answer(method: str) -> None:
+    """Lay out the vectors that come from standard input as an array of NumPy, and write the places to standard output.
+
+    The process gives way to others.
+    """
+    if hasattr(os, "nice"):
+        os.nice(10)
+    vectors = np.load(io.BytesIO(sys.stdin.buffer.read()))
+    np.save(sys.stdout.buffer, lay_out_vectors(vectors, method).flat)
