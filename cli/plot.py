@@ -60,8 +60,8 @@ def command() -> None:
 @option(
     "--method",
     type=click.Choice(["pca", "tsne", "umap"]),
-    show_default="umap where umap-learn is installed, else pca",
-    help="How points are laid out; tsne is slow.",
+    show_default="tsne for up to 20,000 points, umap for more, pca without their libraries",
+    help="How points are laid out.",
 )
 @option(
     "--clusters",
@@ -99,6 +99,7 @@ def draw(
     bertfeat plot map corpus.features --color author -o map.html
     bertfeat plot map corpus.features --column concat4_mean --method tsne -o map.pdf --width 3.5
     """
+    from bertfeat.features import FeatureSet
     from bertfeat.plots import (
         FORMS,
         METHOD_NAMES,
@@ -119,13 +120,12 @@ def draw(
     is_page = form_of(path) == PAGE
     if is_page and (width is not None or height is not None):
         raise UsageError("a page fits itself to its window", remedy="--width and --height are for png, pdf and svg")
-    method = method or best_method()
+    opened = FeatureSet(features)
+    method = method or best_method(min(points, len(opened)))
     if method != "pca":
-        console.say(
-            f"{METHOD_NAMES[method]} takes about a minute for 20,000 points; the next map of them is there at once"
-        )
+        console.say(f"{METHOD_NAMES[method]} takes up to two minutes, once for the same vectors")
     made = map_documents(
-        features, column=column, color=color, method=method, clusters=clusters, points=points, with_texts=is_page
+        opened, column=column, color=color, method=method, clusters=clusters, points=points, with_texts=is_page
     )
     if is_page:
         write_page(made, path)

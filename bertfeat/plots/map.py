@@ -51,12 +51,12 @@ def draw_map(
     """Draw the vectors of a document column as points, with clusters named by the words of their texts.
 
     ``column`` is by default the last layer, stored or derived, if exactly one pooling has it, else the only document
-    column. ``method`` is ``"pca"``, ``"tsne"`` or ``"umap"``, by default UMAP where umap-learn is installed, else PCA.
-    Points have the colors of a kept column ``color``, by default those of their clusters. There are at most
-    ``clusters`` of them (k-means), by default 10 where scikit-learn is installed and the set has texts; the words of a
-    name are those that at least three times as large a share of the cluster's texts has as of the others, with the
-    highest G² (Dunning 1993). At most ``points`` documents are drawn, an even sample of all; colors of a column are
-    decided from all. ``path``, ``axes`` and sizes: see :mod:`bertfeat.plots`.
+    column. ``method`` is ``"pca"``, ``"tsne"`` or ``"umap"``, by default t-SNE for up to 20,000 points and UMAP for
+    more, or PCA where scikit-learn or umap-learn is missing. Points have the colors of a kept column ``color``, by
+    default those of their clusters. There are at most ``clusters`` of them (k-means), by default 10 where scikit-learn
+    is installed and the set has texts; the words of a name are those that at least three times as large a share of the
+    cluster's texts has as of the others, with the highest G² (Dunning 1993). At most ``points`` documents are drawn, an
+    even sample of all; colors of a column are decided from all. ``path``, ``axes`` and sizes: see :mod:`bertfeat.plots`.
 
     Raises:
         FeatureSetError: vectors that are not finite.
@@ -113,12 +113,12 @@ def map_documents(
     Raises:
         FeatureSetError, UsageError, MissingLibraryError: see :func:`draw_map`.
     """
-    method = method or best_method()
+    features = features if isinstance(features, FeatureSet) else FeatureSet(features)
+    method = method or best_method(min(points, len(features)))
     if method not in METHOD_NAMES:
         raise UsageError(f"a map is drawn by {', '.join(METHOD_NAMES)}, not by {method!r}")
     if points < _FEWEST:
         raise UsageError(f"a map needs at least {_FEWEST} points, not {points}")
-    features = features if isinstance(features, FeatureSet) else FeatureSet(features)
     source = _document_column(features, column)
     groups = _decide_clusters(features, clusters)
     coloring = decide_colors(features, color) if color is not None else None

@@ -22,7 +22,7 @@ from bertfeat.server.problems import Kind, Problem
 _MOST_POINTS = 100_000
 _SAMPLE_BYTES = 32 << 20  # of the vectors from which the components are found
 _BLOCK_BYTES = 8 << 20  # of the vectors that are placed at once
-_COMPONENTS = 100  # of the vectors, from which they are laid out; more help UMAP little
+_COMPONENTS = 100  # of the vectors, from which they are laid out; more help little
 _MOST_LABELS = 60  # words on the map, as far as there is room for them
 _NEIGHBORS = 5  # points near which a document is placed that is not on the map
 _FEWEST = 16  # points that have neighbors to tell of
@@ -157,7 +157,8 @@ def _texts_of_points(index: Index, numbers: NDArray[np.int64]) -> Iterator[str]:
 
 def map_methods(index: Index) -> tuple[str, ...]:
     """The methods by which the map of an index is laid out, the one that shows the most first."""
-    return tuple(dict.fromkeys((best_method(), "pca"))) if len(index) >= _FEWEST else ("pca",)
+    points = min(len(index), _MOST_POINTS)
+    return tuple(dict.fromkeys((best_method(points), "pca"))) if points >= _FEWEST else ("pca",)
 
 
 class IndexMap:
