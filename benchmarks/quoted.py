@@ -27,6 +27,7 @@ TABLES = (
     ("docs/speed.md", "On a GPU"),
     ("docs/speed.md", "Look-ups of words"),
     ("docs/serving.md", "The page"),
+    ("docs/pictures.md", "Measured"),
     ("docs/speed.md", "Processors"),
     ("docs/numerics.md", "int8"),
     ("docs/search.md", "What whitening gains"),
@@ -141,6 +142,18 @@ def page_lines(word: str) -> list[float]:
         found["usages"],
         *(found[lines][where] for lines in ("50", "1000") for where in ("server_ms", "browser_ms")),
     ]
+
+
+def layout(method: str) -> list[float]:
+    """Percent of questions whose neighbors on a map have their intent, percent of neighbors kept, and seconds."""
+    found = result("maps")["layouts"][method]
+    return [100 * found["category"], 100 * found["neighbors"], found["seconds"]]
+
+
+def cluster_words(way: str) -> list[float]:
+    """Percent of texts that have a word of their cluster's name, and of the others, for questions and paragraphs."""
+    names = result("maps")["names"]
+    return [100 * names[texts][way][where] for texts in ("questions", "paragraphs") for where in ("inside", "outside")]
 
 
 def chosen_words(way: str) -> list[float]:
@@ -356,6 +369,15 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         {f"look-up of `{word}`": look_ups(word) for word in ("zeal", "bank", "time", "said", "of course", "train*")},
     ),
     ("page_lines", {f"the page of `{word}`": page_lines(word) for word in ("bank", "time", "said", "of course")}),
+    (
+        "maps",
+        {
+            **{f"`{method}`": layout(method) for method in ("pca", "umap", "tsne")},
+            "by G² among words three times as frequent (ours)": cluster_words("ours"),
+            "by c-TF-IDF, as in BERTopic": cluster_words("c-TF-IDF"),
+            "by c-TF-IDF, without English stop words": cluster_words("c-TF-IDF without stop words"),
+        },
+    ),
     (
         "chosen_words",
         {f"vectors of {name}": chosen_words(name) for name in ("every word", "24 words", "one word")},

@@ -3,6 +3,7 @@
 Shapes: n points, m texts, K clusters, V different words.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,9 +20,9 @@ LONGEST = 2000
 """The most characters of a text that count."""
 
 _IN_NAME = 3  # words
-_LEAST = 3  # texts of a cluster that have a word of its name
+_LEAST = 2  # texts of a cluster that have a word of its name
 _TIMES = 3  # as often as in the other texts: pronouns tell clusters apart, but tell nobody what is in them
-_SIGNIFICANT = 15.13  # G² at p = 0.0001, for a table of 2 × 2
+_SIGNIFICANT = 6.63  # G² at p = 0.01, for a table of 2 × 2
 _STEM = 4  # letters by which two words are taken for forms of one
 _CANDIDATES = 30  # words from which those of a name are chosen
 
@@ -82,7 +83,7 @@ def _different_words(text: str) -> list[str]:
 def find_clusters(
     flat: NDArray[np.float32], most: int, words: LabelWords | None, of_texts: NDArray[np.int64]
 ) -> Clustering:
-    """Group the points of a map ``[n, 2]`` into at most ``most`` clusters by k-means, and name them.
+    """Group the points of a map ``[n, 2]`` into ``most`` clusters by k-means, but at most √(n/2), and name them.
 
     The words of a name are those that at least three times as large a share of the cluster's texts has as of the other
     texts, with the highest G² (Dunning 1993) of the number of texts that have them. ``of_texts`` ``[m]`` are the
@@ -91,7 +92,7 @@ def find_clusters(
     Raises:
         MissingLibraryError: scikit-learn is not installed.
     """
-    groups = min(most, len(np.unique(flat, axis=0)))
+    groups = min(most, math.isqrt(len(flat) // 2) or 1, len(np.unique(flat, axis=0)))
     labels = group_vectors(flat, groups, starts=3) if groups else np.empty(0, np.int64)
     sizes = np.bincount(labels, minlength=groups)
     order = np.argsort(-sizes, kind="stable")

@@ -56,7 +56,7 @@ def draw_map(
     default those of their clusters. There are at most ``clusters`` of them (k-means), by default 10 where scikit-learn
     is installed and the set has texts; the words of a name are those that at least three times as large a share of the
     cluster's texts has as of the others, with the highest G² (Dunning 1993). At most ``points`` documents are drawn, an
-    even sample of all; colors of a column are decided from all. ``path``, ``axes`` and sizes: see :mod:`bertfeat.plots`.
+    even sample of all; colors of a column are decided from all. ``path``, ``axes``, sizes: see :mod:`bertfeat.plots`.
 
     Raises:
         FeatureSetError: vectors that are not finite.

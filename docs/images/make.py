@@ -124,7 +124,7 @@ def photograph_page(folder: Path) -> None:
 
             page.set_viewport_size({"width": 1200, "height": 900})
             page.click("text=Show the hits on the map")
-            page.select_option("#color", "topic")
+            page.wait_for_selector("#map-note:has-text('t-SNE')")
             page.wait_for_selector("#legend button")
             page.focus("#points")
             page.keyboard.press("n")

@@ -103,13 +103,17 @@ class Visit:
         self._browser, self._contexts = browser, list[Any]()
         self.problems: list[str] = []
 
-    def open(self, url: str, *, script: str | None = None, **settings: Any) -> Any:
+    def open(self, url: str, *, script: str | None = None, clusters: bool = True, **settings: Any) -> Any:
+        """Open a page in a context of those settings; without ``clusters``, its map has neither these nor labels."""
         context = self._browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **settings})
         self._contexts.append(context)
         if script is not None:
             context.add_init_script(script)
         page = context.new_page()
         page.set_default_timeout(SECONDS * 1000)
+        if not clusters:
+            none: dict[str, Any] = {"column": "", "entries": [], "codes": "", "labels": [], "missing": None}
+            page.route("**/page/clusters?*", lambda route: route.fulfill(json=none))
         origin = re.match(r"https?://[^/]+/", url)
         assert origin is not None
         page.on("pageerror", lambda error: self.problems.append(str(error)))
@@ -361,7 +365,7 @@ def test_any_word_needs_a_sentence(visit: Visit, address: str) -> None:
     message = usages(page, "bank")
     expect(message).to_contain_text("nearest")
     other = page.locator(".line", has=page.locator(".word", has_not_text="bank")).first
-    word = other.locator(".word").inner_text()
+    word = other.locator(".word").text_content()  # inner_text is empty for what is not drawn
     other.locator(".choose").click()
     expect(page.locator("#like")).to_have_value(re.compile(re.escape(f"*{word}*")))
     expect(page.locator(".line[aria-current]")).to_have_count(1)
@@ -378,7 +382,8 @@ def test_what_comes_before_a_hebrew_word_stands_on_its_right(visit: Visit, addre
 
 def points_of(page: Any, address: str) -> tuple[NDArray[np.float32], dict[str, float]]:
     """Where the points of the whole map are on the screen, ``[n, 2]``, and the box of the canvas."""
-    with urllib.request.urlopen(f"{address}page/map") as answer:
+    expect(page.locator("#map-note")).to_contain_text("t-SNE")
+    with urllib.request.urlopen(f"{address}page/map?layout=tsne") as answer:
         flat = np.frombuffer(answer.read(), "<f4", 2 * len(ROWS)).reshape(2, -1).T
     page.evaluate("scrollTo(0, 0)")
     box = page.locator("#points").bounding_box()
@@ -406,7 +411,7 @@ def painted(page: Any, places: NDArray[np.float32]) -> list[str]:
 
 @pytest.mark.parametrize("script", [None, NO_WEBGL], ids=["webgl", "plain"])
 def test_a_lasso_picks_and_lists_what_is_inside(visit: Visit, address: str, script: str | None) -> None:
-    page = visit.open(f"{address}#map", script=script)
+    page = visit.open(f"{address}#map", script=script, clusters=False)
     expect(page.locator("#map-note")).to_contain_text("all 41")
     places, box = points_of(page, address)
     inner = np.sort(places[:, 0])[5:-5]
@@ -435,7 +440,7 @@ def test_a_lasso_picks_and_lists_what_is_inside(visit: Visit, address: str, scri
 
 
 def test_colors_hits_and_keys_of_the_map(visit: Visit, address: str) -> None:
-    page = visit.open(address)
+    page = visit.open(address, clusters=False)
     search(page, "bank lends money")
     page.click("text=Show the hits on the map")
     expect(page.locator("#map-hits")).to_contain_text("10 hits")
@@ -454,7 +459,7 @@ def test_colors_hits_and_keys_of_the_map(visit: Visit, address: str) -> None:
     places, _ = points_of(page, address)
     picked = "#56aeee"  # the third color of names; a picked point is painted fully
     eventually(page, lambda: painted(page, places[-1:]) == [picked])
-    again = visit.open(page.url, color_scheme="dark")
+    again = visit.open(page.url, color_scheme="dark", clusters=False)
     expect(again.locator("#legend button")).to_have_count(3)
     again.locator("#legend button").nth(2).click()
     expect(again.locator("#picked")).to_contain_text(HEBREW)
@@ -462,10 +467,65 @@ def test_colors_hits_and_keys_of_the_map(visit: Visit, address: str) -> None:
     eventually(again, lambda: painted(again, places[-1:]) == ["#95a4bc"])
 
 
+def squeezed(found: Any) -> list[str]:
+    """The texts of elements, each run of white space as one space."""
+    return [" ".join(text.split()) for text in found.all_inner_texts()]
+
+
+def clusters_of(address: str, layout: str) -> list[str]:
+    """The names and sizes of the clusters of a layout; none while they are computed."""
+    with urllib.request.urlopen(f"{address}page/clusters?layout={layout}") as answer:
+        return [f"{entry['label']} {entry['count']}" for entry in json.load(answer).get("entries", ())]
+
+
+def test_clusters_and_layouts(visit: Visit, address: str) -> None:
+    page = visit.open(f"{address}#map")
+    note, legend = page.locator("#map-note"), page.locator("#legend button")
+    expect(note).to_contain_text("Laid out by t-SNE.")
+    expect(legend.first).to_be_visible()
+    shown = squeezed(legend)
+    assert shown == clusters_of(address, "tsne")
+    check_by_axe(page)
+    legend.first.click()
+    name, _, number = shown[0].rpartition(" ")
+    expect(page.locator("#picked h3")).to_have_text(f"{number} documents of the cluster “{name}”")
+    assert "t-SNE" in saved(page, "#picked >> text=Save citation")
+    page.select_option("#layout", "pca")
+    expect(note).to_contain_text("Laid out by PCA, which keeps")
+    eventually(
+        page, lambda: [" ".join(text.split()) for text in legend.all_inner_texts()] == clusters_of(address, "pca")
+    )
+    eventually(page, lambda: "layout=pca" in page.url)
+    again = visit.open(page.url)
+    expect(again.locator("#map-note")).to_contain_text("Laid out by PCA")
+    expect(again.locator("#layout")).to_have_value("pca")
+
+
+def test_pca_until_the_layout_is_there(visit: Visit, address: str) -> None:
+    page = visit.open(address)
+    left = 3
+
+    def not_yet(route: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            route.continue_()
+        else:
+            route.fulfill(status=202, headers={"Retry-After": "1"}, json={"state": "computing"})
+
+    page.route("**/page/map?layout=tsne", not_yet)
+    page.click("nav >> text=Map")
+    expect(page.locator("#map-note")).to_contain_text("Laid out by PCA")
+    expect(page.locator("#map-message")).to_contain_text("The map by t-SNE is being computed")
+    expect(page.locator("#map-note")).to_contain_text("Laid out by t-SNE")
+    expect(page.locator("#map-message")).to_be_empty()
+    assert "layout" not in page.url
+
+
 def test_a_color_that_is_chosen_while_the_map_is_loading(visit: Visit, address: str) -> None:
     page = visit.open(address)
     held: list[Any] = []
-    page.route("**/page/map", lambda route: held.append(route))
+    page.route("**/page/map?*", lambda route: held.append(route))
     page.click("nav >> text=Map")
     eventually(page, lambda: bool(held))
     page.select_option("#color", "lang")
@@ -474,7 +534,7 @@ def test_a_color_that_is_chosen_while_the_map_is_loading(visit: Visit, address: 
 
 
 def test_a_lasso_by_touch_leaves_nothing_behind(visit: Visit, address: str) -> None:
-    page = visit.open(f"{address}#map", has_touch=True, viewport={"width": 360, "height": 740})
+    page = visit.open(f"{address}#map", clusters=False, has_touch=True, viewport={"width": 360, "height": 740})
     expect(page.locator("#map-note")).to_contain_text("all 41")
     page.click("#lasso")
     page.locator("#points").scroll_into_view_if_needed()

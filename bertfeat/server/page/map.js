@@ -63,15 +63,23 @@ export class MapView {
 
   fail(error) { if (!wasLeft(error)) this.message.fail(error); }
 
-  /** Show the map by a layout. While it is computed, the one by PCA is shown, which is there at once. */
+  /** Show the map by a layout. Until it is computed, and where it cannot be, this shows the one by PCA, which is there at once. */
   async load(layout) {
     this.wanted = byId("layout").value = layout;
     const address = (name) => `page/map?${new URLSearchParams({ layout: name })}`;
     this.message.busy("The map is computed once, or loading");
-    const ready = await ask(address(layout), { binary: true, wait: layout === QUICK });
+    let ready = null, problem = null;
+    try {
+      ready = await ask(address(layout), { binary: true, wait: layout === QUICK });
+    } catch (error) {
+      if (layout === QUICK) throw error;
+      problem = error;
+    }
+    if (this.wanted !== layout) return;
     if (ready) return this.lay(layout, ready);
     await this.lay(QUICK, await ask(address(QUICK), { binary: true }));
     if (this.wanted !== layout) return;
+    if (problem) return this.fail(problem);
     const title = this.layouts.get(layout);
     this.message.tell(`The map by ${title} is being computed, once and for some minutes at most; this one is by ${this.layouts.get(QUICK)}.`);
     ask(address(layout), { binary: true }).then((answer) => this.wanted === layout && this.lay(layout, answer))
