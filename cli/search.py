@@ -159,8 +159,12 @@ def _print_answers(
 ) -> tuple[int, int]:
     """Print answers as they come, with ``headings`` each under its query; return the numbers of answers and of hits."""
     number, found = 0, 0
+    warned = set[str]()
     for number, answer in enumerate(answers, 1):
         found += len(answer.hits)
+        for warning in (each for each in answer.warnings if each not in warned):
+            console.warn(warning)
+            warned.add(warning)
         if console.as_json:
             console.result(_answer_json(answer, shown), [])
             continue

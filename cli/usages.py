@@ -279,6 +279,8 @@ _LISTING = ("page", "sort", "sample")  # options of a list of usages
 
 def _print_usages(result: "Usages", form: _UsageFormat, query: UsageQuery) -> None:
     """Print usages, and their number on stderr."""
+    for warning in result.warnings:
+        form.console.warn(warning)
     if form.as_csv:
         _usages_as_csv([("", "", usage) for usage in result.usages], form.names)
     else:
@@ -304,6 +306,8 @@ def _print_usages(result: "Usages", form: _UsageFormat, query: UsageQuery) -> No
 
 def _print_sliced_usages(result: "SlicedUsages", form: _UsageFormat, query: UsageQuery) -> None:
     """Print the usages of each slice, and their number on stderr."""
+    for warning in result.warnings:
+        form.console.warn(warning)
     if form.as_csv and query.k == 0:
         print_csv(_FREQUENCIES, [_frequency(one) for one in result.slices])
     elif form.as_csv:

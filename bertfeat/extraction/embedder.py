@@ -17,6 +17,7 @@ from bertfeat.errors import FeatureSetError, UsageError, parameter
 from bertfeat.extraction.compute import compute_features, windows_of_columns
 from bertfeat.extraction.cores import held_to_threads, merging_threads
 from bertfeat.extraction.encode_arguments import check_prompt
+from bertfeat.extraction.language_check import query_warning
 from bertfeat.extraction.part_content import (
     PartRows,
     assemble_part,
@@ -224,6 +225,10 @@ class Embedder:
     def tokenizer(self) -> Tokenizer:
         """The model's tokenizer."""
         return Tokenizer(self.model)
+
+    def language_warning(self, text: str, /) -> str | None:
+        """The warning about a query in a language that the model does not know; None if it knows it."""
+        return query_warning(text, self.tokenizer)
 
     @cached_property
     def encoder(self) -> Encoder:

@@ -1,6 +1,6 @@
 """The warnings about texts that the model cannot read well: an unknown language, or DNA given to a protein model.
 
-The language is checked for the texts of a part together, and for each of them.
+The language is checked for the texts of a part together, and for each of them; and for a query.
 """
 
 import re
@@ -12,7 +12,7 @@ import numpy as np
 from bertfeat.corpus import Document
 from bertfeat.errors import parameter
 from bertfeat.io import shorten
-from bertfeat.tokens import TokenizedDocuments
+from bertfeat.tokens import TokenizedDocuments, Tokenizer
 from bertfeat.words import count_words
 
 MOST_UNKNOWN = 0.05  # share of [UNK] among the tokens of a corpus
@@ -74,6 +74,20 @@ def corpus_warnings(documents: Sequence[Document], tokenized: TokenizedDocuments
     ]
 
 
+def query_warning(text: str, tokenizer: Tokenizer) -> str | None:
+    """The warning about a query in a language that the model does not know; None if it knows it."""
+    if text.isascii():
+        return None
+    (pieces,) = tokenizer.pieces([text], offsets=False)
+    unknown = int((pieces.ids == tokenizer.unknown_id).sum())
+    if not _is_strange(Document(0, "", text), len(pieces.ids) + 2, unknown, least_letters=2):
+        return None
+    return (
+        "the model does not know the language of this text: it reads it letter by letter, or has no tokens for it; "
+        f"extract the corpus with a multilingual model, for example {MULTILINGUAL}"
+    )
+
+
 def _is_nucleotides(document: Document) -> bool:
     """Whether all words are letters of nucleotides, and more of them than a protein or a text has by chance."""
     words = document.words
@@ -89,14 +103,14 @@ def _strange_texts(documents: Sequence[Document], tokenized: TokenizedDocuments)
     return [at for at in candidates.tolist() if _is_strange(documents[at], int(tokens[at]), int(unknown[at]))]
 
 
-def _is_strange(document: Document, tokens: int, unknown: int) -> bool:
+def _is_strange(document: Document, tokens: int, unknown: int, least_letters: int = _LEAST_LETTERS) -> bool:
     text = document.text + (document.pair or "")
     beginning = text[:_COUNTED]
     pieces = (tokens - 2) * len(beginning) / max(1, len(text))  # without [CLS] and [SEP]
     kinds = [unicodedata.category(character)[0] for character in beginning]
     letters, signs = sum(kind in "LM" for kind in kinds), sum(kind in "NPS" for kind in kinds)
     dense = sum(map(len, _WITHOUT_SPACES.findall(beginning)))
-    if letters < _LEAST_LETTERS:
+    if letters < least_letters:
         return False
     if unknown > _UNKNOWN_SHARE * tokens:
         return True

@@ -8,7 +8,6 @@ Shapes: n vectors, W values in each.
 import atexit
 import contextlib
 import importlib.metadata
-import importlib.util
 import io
 import os
 import subprocess
@@ -50,9 +49,9 @@ def best_method(points: int) -> str:
 
     That is t-SNE for up to 20,000 points, UMAP for more, and PCA where their libraries are missing.
     """
-    if points <= _MOST_OF_TSNE and importlib.util.find_spec("sklearn") is not None:
+    if points <= _MOST_OF_TSNE and _installed_version("tsne"):
         return "tsne"
-    return "pca" if importlib.util.find_spec("umap") is None else "umap"
+    return "umap" if _installed_version("umap") else "pca"
 
 
 def lay_out_vectors(vectors: NDArray[np.float32], method: str) -> PlaneLayout:
@@ -120,12 +119,8 @@ def _kept(vectors: NDArray[np.float32], method: str, make: Callable[[], NDArray[
 
 def _cache_key(vectors: NDArray[np.float32], method: str) -> str:
     """XXH3 (128 bits) of vectors, the method, and the version of its library."""
-    try:
-        version = importlib.metadata.version(_LIBRARIES[method])
-    except importlib.metadata.PackageNotFoundError:
-        version = ""
     digest = xxhash.xxh3_128(vectors.tobytes())
-    digest.update(f"{vectors.shape} {method} {version} {_SEED}".encode())
+    digest.update(f"{vectors.shape} {method} {_installed_version(method)} {_SEED}".encode())
     return digest.hexdigest()
 
 
@@ -137,6 +132,14 @@ def _read_kept(path: Path, count: int) -> NDArray[np.float32] | None:
         return None
     fits = flat.shape == (count, 2) and flat.dtype == np.float32 and np.isfinite(flat).all()
     return flat if fits else None
+
+
+def _installed_version(method: str) -> str:
+    """The version of a method's library; empty where it is not installed, even if files of it are left."""
+    try:
+        return importlib.metadata.version(_LIBRARIES[method])
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 # ── in a process of its own ────────────────────────────────────────────────────────────────────────────────────

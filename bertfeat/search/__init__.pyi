@@ -43,6 +43,7 @@ from .queries import (
     open_query_encoder as open_query_encoder,
     query_texts as query_texts,
     query_vectors as query_vectors,
+    query_warnings as query_warnings,
     read_queries as read_queries,
     read_query_records as read_query_records,
     read_vectors as read_vectors,

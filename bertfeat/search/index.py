@@ -24,6 +24,7 @@ from bertfeat.search.queries import (
     open_query_encoder,
     query_texts,
     query_vectors,
+    query_warnings,
 )
 from bertfeat.search.reranking.rerank import Reranker
 from bertfeat.search.settings import REBUILD, IndexSettings
@@ -94,10 +95,12 @@ class Answer:
 
     query: str | None  # None for a query that was a vector
     hits: tuple[Hit, ...]
+    warnings: tuple[str, ...] = ()  # about the language of the query
 
     def to_json(self) -> dict[str, object]:
-        """The answer as JSON values."""
-        return {"query": self.query, "hits": [hit.to_json() for hit in self.hits]}
+        """The answer as JSON values; ``warnings`` only where there are any."""
+        warnings = {"warnings": list(self.warnings)} if self.warnings else {}
+        return {"query": self.query, "hits": [hit.to_json() for hit in self.hits], **warnings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +279,11 @@ class Index:
     def _answers(self, neighbors: Neighbors, queries: Sequence[str | None]) -> list[Answer]:
         hits = self._hits(neighbors)
         k = neighbors.numbers.shape[1]
-        return [Answer(query, tuple(hits[at * k : (at + 1) * k])) for at, query in enumerate(queries)]
+        warnings = [() if query is None else query_warnings(self.encoder, query) for query in queries]
+        return [
+            Answer(query, tuple(hits[at * k : (at + 1) * k]), told)
+            for at, (query, told) in enumerate(zip(queries, warnings, strict=True))
+        ]
 
     def _hits(self, neighbors: Neighbors) -> list[Hit]:
         """The hits of all queries, one query after the other."""

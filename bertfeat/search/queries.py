@@ -196,6 +196,21 @@ class QueryEncoder(Protocol):
 
 
 @runtime_checkable
+class _LanguageChecker(Protocol):
+    """An encoder that knows which languages it reads badly, as a :class:`bertfeat.Extractor` does."""
+
+    def language_warning(self, text: str, /) -> str | None:
+        """The warning about a text in a language that the model does not know; None if it knows it."""
+        ...
+
+
+def query_warnings(encoder: QueryEncoder, text: str) -> tuple[str, ...]:
+    """The warnings about a query: that the encoder does not know its language."""
+    warning = encoder.language_warning(text) if isinstance(encoder, _LanguageChecker) else None
+    return () if warning is None else (warning,)
+
+
+@runtime_checkable
 class _ColumnsEncoder(Protocol):
     """An encoder that can also compute other columns, as a :class:`bertfeat.Extractor` can."""
 

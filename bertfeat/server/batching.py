@@ -402,6 +402,10 @@ class SharedEncoder:
         """Tokens or words with their vectors."""
         return [document for document in self._compute(texts).documents if document is not None]
 
+    def language_warning(self, text: str, /) -> str | None:
+        """The warning about a query in a language that the model does not know; None if it knows it."""
+        return self._batcher.embedder.language_warning(text)
+
     def _compute(self, texts: Sequence[str]) -> RequestFeatures:
         documents = [Document(number, str(number), text) for number, text in enumerate(texts)]
         waiting = self._batcher.submit(documents, self.wanted)

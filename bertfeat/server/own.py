@@ -235,7 +235,7 @@ def _search(service: Service, index: Index, body: SearchBody, rerank: MaxSim | N
     else:
         (answer,) = index.search_vectors([body.vector or []], body.k, where=body.where, exact=body.exact)
     hits = [hit.to_json() | {"number": hit.number} for hit in answer.hits]
-    found: dict[str, Any] = {"query": answer.query, "hits": hits}
+    found: dict[str, Any] = answer.to_json() | {"hits": hits}
     if body.highlight and body.query is not None and service.features:
         rows, texts = [hit.row for hit in answer.hits], [hit.text for hit in answer.hits]
         found["highlights"] = highlight_texts(service, body.query, rows, texts)

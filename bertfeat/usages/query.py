@@ -4,7 +4,7 @@ Shapes: W width of the feature column.
 """
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, Rea
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.recipe import FeatureColumn, Pooling, TaskName, Unit
-from bertfeat.search import QueryEncoder, check_same_model, unmark_words
+from bertfeat.search import QueryEncoder, check_same_model, query_warnings, unmark_words
 from bertfeat.usages.hits import documents_that_meet, find_hits
 from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
@@ -75,6 +75,7 @@ class UsageSearch:
     documents: NDArray[np.bool_]  # [D] mask of those that meet the condition
     like: str | None = None
     vector: NDArray[np.float32] | None = None  # [W] of length 1: what the usages are compared with
+    warnings: tuple[str, ...] = ()  # about the language of ``like``
 
     def frequency(self, found: int, documents: NDArray[np.bool_]) -> tuple[int | None, int, float | None]:
         """The words of some documents (mask ``[D]``), usages found in them, and these in a million words.
@@ -115,7 +116,7 @@ def open_usage_search(
         )
     readable = find_usage_column(features, column)
     condition = parse_condition_on(features, where)
-    vector = None
+    vector, warnings = None, tuple[str, ...]()
     if like is not None:
         if encoder is None:
             encoder = open_word_encoder(features, readable, model=model, device=device)
@@ -123,7 +124,9 @@ def open_usage_search(
             recorded = features.header.model
             check_same_model(features.folder, recorded, encoder, FeatureSetError, rebuild="extract the features again")
         vector = embed_word(query, like, encoder, readable, features.header.settings)
-    return look_up(features, query, readable, condition, like=like, vector=vector, progress=progress)
+        warnings = query_warnings(encoder, like)
+    search = look_up(features, query, readable, condition, like=like, vector=vector, progress=progress)
+    return replace(search, warnings=warnings)
 
 
 def look_up(

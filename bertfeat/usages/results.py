@@ -56,6 +56,7 @@ class Usages:
     per_million: float | None  # usages in a million words
     skipped: int  # those without a vector, of the usages that were to be compared
     usages: tuple[Usage, ...]  # nearest first, or in the order that was asked for
+    warnings: tuple[str, ...] = ()  # about the language of the sentence
 
 
 @displayed
@@ -84,6 +85,7 @@ class SlicedUsages:
     documents: int  # searched, in slices or outside of them
     outside: int  # usages in documents that are in no slice
     slices: tuple[SliceUsages, ...]
+    warnings: tuple[str, ...] = ()  # about the language of the sentence
 
 
 @displayed

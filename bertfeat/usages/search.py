@@ -15,7 +15,7 @@ from bertfeat.errors import IndexFolderError, UsageError, did_you_mean, paramete
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
-from bertfeat.search import Hit, Index, QueryEncoder
+from bertfeat.search import Hit, Index, QueryEncoder, query_warnings
 from bertfeat.usages.hits import ReadHits, read_hits
 from bertfeat.usages.query import UsageSearch, check_numbers, embed_word, open_usage_search
 from bertfeat.usages.results import CONTEXT, Site, SlicedUsages, SliceUsages, Usage, Usages
@@ -78,7 +78,8 @@ def find_usages(
     (chosen,) = _choose_usages(search, listing, np.zeros(len(search.hits), np.int64), 1)
     documents = int(search.documents.sum())
     counts = search.frequency(chosen.found, search.documents)
-    return Usages(word, search.like, search.column.name, documents, *counts, chosen.skipped, chosen.usages)
+    shown = (chosen.skipped, chosen.usages)
+    return Usages(word, search.like, search.column.name, documents, *counts, *shown, search.warnings)
 
 
 @checked
@@ -126,9 +127,8 @@ def find_usages_by(
     for number, (one, chosen) in enumerate(zip(cut.slices, chosen_usages, strict=True)):
         counts = search.frequency(chosen.found, search.documents & (cut.of_documents == number))
         found.append(SliceUsages(one, *counts, chosen.skipped, chosen.score, chosen.usages))
-    outside = int((of_hits < 0).sum())
-    documents = int(search.documents.sum())
-    return SlicedUsages(word, search.like, search.column.name, by, documents, outside, tuple(found))
+    counts_of_all = (int(search.documents.sum()), int((of_hits < 0).sum()))
+    return SlicedUsages(word, search.like, search.column.name, by, *counts_of_all, tuple(found), search.warnings)
 
 
 # ── which usages, and in which order ────────────────────────────────────────────────────────────────────────
@@ -334,7 +334,8 @@ def find_usages_in_index(
         usages = list(_usages_of_hits(answer.hits, one_per_document, context))[:stop]
         if len(usages) == stop or depth >= scope.vectors:
             found = (scope.documents, None, scope.vectors, None, 0)
-            return Usages(word, like, settings.column.name, *found, tuple(usages[stop - k :]))
+            warnings = query_warnings(index.encoder, like)
+            return Usages(word, like, settings.column.name, *found, tuple(usages[stop - k :]), warnings)
 
 
 def _usages_of_hits(hits: Iterable[Hit], one_per_document: bool, context: int) -> Iterator[Usage]:

@@ -51,6 +51,19 @@ def test_a_query_is_answered_in_lines(index: Path) -> None:
     assert result.stdout.splitlines() == [f"{each.score:7.4f}  {each.id:<2}  {each.text}" for each in answer.hits]
 
 
+def test_a_language_that_the_model_does_not_know_is_told_once(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Judge(Stand):
+        def language_warning(self, text: str, /) -> str | None:
+            return None if text == "2" else "the model does not know it"
+
+    monkeypatch.setattr("bertfeat.search.index.open_query_encoder", lambda *_: Judge(clustered(COUNT)))
+    Path("q.txt").write_text("2\n3\n4\n")
+    result = run("search", index, "--queries", "q.txt", "--json")
+    assert result.stderr == "warning: the model does not know it\n"
+    told = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [answer.get("warnings") for answer in told] == [None, *[["the model does not know it"]] * 2]
+
+
 def test_queries_of_a_file_whatever_its_encoding(index: Path) -> None:
     for codec in ("utf-8", "utf-8-sig", "utf-16"):
         Path("q.txt").write_bytes("3\r\n\r\n5".encode(codec))

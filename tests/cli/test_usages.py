@@ -123,8 +123,16 @@ def test_json() -> None:
     told = json.loads(result.stdout)
     found = find_usages("word.features", "은행", match="prefix", like="은행 앞", column="sum4")
     assert (told["word"], told["like"], told["column"]) == ("은행", "은행 앞", "sum4_word")
+    assert told["warnings"] == list(found.warnings) == []
     assert (told["documents"], told["found"], told["skipped"]) == (5, 2, 0)
     assert [Usage(**usage) for usage in told["usages"]] == list(found.usages)
+
+
+def test_a_sentence_in_a_language_that_the_model_does_not_know() -> None:
+    result = usages("word.features", "bank", "--like", "bank: река течёт в синее море", "--json")
+    (warning,) = json.loads(result.stdout)["warnings"]
+    assert warning.startswith("the model does not know the language of this text")
+    assert f"warning: {warning}" in result.stderr.splitlines()
 
 
 def test_csv() -> None:

@@ -113,6 +113,18 @@ def test_the_form_in_json(folder: Path) -> None:
     assert answer.to_json() == {"query": "0", "hits": [hit]}
 
 
+def test_a_warning_of_the_encoder_is_in_the_answer(folder: Path) -> None:
+    class Judge(Stand):
+        def language_warning(self, text: str, /) -> str | None:
+            return "the model does not know it" if text == "3" else None
+
+    index = Index(folder, encoder=Judge(clustered(100)))
+    known, unknown = index.search_batch(["2", "3"], k=1)
+    assert (known.warnings, unknown.warnings) == ((), ("the model does not know it",))
+    assert unknown.to_json()["warnings"] == ["the model does not know it"]
+    assert "warnings" not in known.to_json()
+
+
 def test_own_vectors_and_conditions(folder: Path) -> None:
     answers = Index(folder).search_vectors(clustered(100)[:5], k=4, where="year >= 1998")
     assert [sorted(hit.row for hit in answer.hits) for answer in answers] == [[98, 99]] * 5

@@ -230,6 +230,10 @@ def test_search(client: TestClient, folder: Path) -> None:
     marked = client.post("/search", json={"query": "money", "k": 4, "highlight": True}).json()
     for hit, highlights in zip(marked["hits"], marked["highlights"], strict=True):
         assert all(hit["text"][start:end].isalnum() and weight >= 0.5 for start, end, weight in highlights)
+    strange = client.post("/search", json={"query": "река течёт в море", "k": 1}).json()
+    assert strange["warnings"] == list(Index(folder / "c.index").search("река течёт в море", 1).warnings)
+    assert "does not know the language" in strange["warnings"][0]
+    assert "warnings" not in body
     vector = Index(folder / "c.index").encode(["money"])[0].tolist()
     assert client.post("/search", json={"vector": vector, "k": 1}).json()["hits"][0]["rank"] == 1
     for wrong in ({}, {"query": "a", "vector": [1.0]}, {"query": "a", "where": "nothing > 3"}, {"query": "a", "k": 0}):

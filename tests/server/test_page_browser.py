@@ -478,6 +478,16 @@ def clusters_of(address: str, layout: str) -> list[str]:
         return [f"{entry['label']} {entry['count']}" for entry in json.load(answer).get("entries", ())]
 
 
+def test_a_query_in_a_language_that_the_model_does_not_know(visit: Visit, address: str) -> None:
+    page = visit.open(address)
+    search(page, "река течёт в море")
+    warning = page.locator("#search-message strong")
+    expect(warning).to_contain_text("But the model does not know the language of this text")
+    check_by_axe(page)
+    search(page, "the river")
+    expect(warning).to_have_count(0)
+
+
 def test_clusters_and_layouts(visit: Visit, address: str) -> None:
     page = visit.open(f"{address}#map")
     note, legend = page.locator("#map-note"), page.locator("#legend button")

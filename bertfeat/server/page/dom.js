@@ -54,7 +54,11 @@ export function later(milliseconds, work) {
 /** What is told in a view's live region. */
 export class Message {
   constructor(id) { this.place = byId(id); }
-  tell(text) { this.place.className = "message"; this.place.textContent = text; }
+  /** Tell a result, and the warnings about it, each a sentence without its capital and full stop. */
+  tell(text, warnings = []) {
+    this.place.className = "message";
+    this.place.replaceChildren(text, ...warnings.map((each) => element("strong", {}, ` But ${each}.`)));
+  }
   busy(text) { this.place.className = "message busy"; this.place.textContent = text; }
   fail(error) { this.place.className = "message bad"; this.place.textContent = error.message; }
 }

@@ -89,7 +89,7 @@ export class SearchView {
     const { condition } = this.asked;
     const told = hits.length ? plural(hits.length, "hit") : "No hits";
     this.message.tell(`${told} in ${count(Math.round(milliseconds))} ms${condition ? `, where ${condition}` : ""}.`
-      + (hits.length || !condition ? "" : ` No document meets the condition.${this.facets.ranges()}`));
+      + (hits.length || !condition ? "" : ` No document meets the condition.${this.facets.ranges()}`), this.answer.warnings);
     this.highlights.begin(query, session.state.features.length > 0);
     this.drawPage(Math.min(page, Math.max(0, Math.ceil(hits.length / OF_A_PAGE) - 1)));
     const tools = byId("search-tools");

@@ -151,7 +151,7 @@ export class UsagesView {
       const heading = [...shown.querySelectorAll("[data-order]")].find((each) => each.dataset.order === order);
       (heading ?? shown.querySelector(".line[aria-current] .choose") ?? shown.querySelector(".choose") ?? shown).focus({ preventScroll: true });
     }
-    this.message.tell(`${told}.`);
+    this.message.tell(`${told}.`, answer.warnings);
     const tools = byId("usages-tools"), name = `${way.file}-${asked.word}`;
     tools.hidden = !table().rows.length;
     tools.inert = false;

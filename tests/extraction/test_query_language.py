@@ -1,0 +1,35 @@
+"""The warning about a query in a language that the model does not know."""
+
+import pytest
+
+from bertfeat import Extractor
+
+
+@pytest.fixture(scope="module")
+def english() -> Extractor:
+    return Extractor()  # the packaged default model, which was trained on English; only its tokenizer is loaded
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["서울", "강은 바다로 흐른다", "река течёт в море", "ποταμός", "النهر يصب في البحر", "הנהר זורם אל הים"],
+)
+def test_languages_that_the_model_does_not_know(english: Extractor, text: str) -> None:
+    warning = english.language_warning(text)
+    assert warning is not None
+    assert "paraphrase-multilingual-MiniLM-L12-v2" in warning
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "where does the river flow?",
+        "qwxyzk vrtlk",
+        "a naïve café in São Paulo",
+        "“the bank” – a river",
+        "😀😀 😀",
+        "π r²",
+    ],
+)
+def test_texts_that_it_can_read(english: Extractor, text: str) -> None:
+    assert english.language_warning(text) is None
