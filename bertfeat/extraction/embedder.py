@@ -226,7 +226,7 @@ class Embedder:
         """The model's tokenizer."""
         return Tokenizer(self.model)
 
-    def language_warning(self, text: str, /) -> str | None:
+    def language_warning(self, text: str) -> str | None:
         """The warning about a query in a language that the model does not know; None if it knows it."""
         return query_warning(text, self.tokenizer)
 

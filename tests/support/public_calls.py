@@ -312,6 +312,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "Extractor.evaluate": lambda world: {"evaluator": lambda model, path: {"score": 1.0}},
     "Extractor.extract": lambda world: {"corpus": world.corpus, "folder": world.new()},
     "Extractor.features": lambda world: {"texts": ["the bank"]},
+    "Extractor.language_warning": lambda world: {"text": "the bank"},
     "Extractor.from_record": lambda world: {
         "identity": world.plain.header.model,
         "settings": world.plain.header.settings,
