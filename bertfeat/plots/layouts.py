@@ -5,13 +5,14 @@ The same vectors give the same points every time.
 Shapes: n vectors, W values in each.
 """
 
-import atexit
 import contextlib
 import importlib.metadata
 import io
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from bertfeat.io import output_file, storage_errors, user_cache_folder
 METHOD_NAMES: Mapping[str, str] = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
 _LIBRARIES = {"tsne": "scikit-learn", "umap": "umap-learn"}
 _MOST_OF_TSNE = 20_000  # points
+_LENGTH = 8  # bytes of the length of what another process is given
 _SEED = 4171  # of t-SNE and UMAP
 
 
@@ -159,29 +161,38 @@ def lay_out_apart(vectors: NDArray[np.float32], method: str) -> NDArray[np.float
 def _run_apart(vectors: NDArray[np.float32], method: str) -> NDArray[np.float32]:
     script = f"from {__name__} import answer; answer({method!r})"
     # -P: a file umap.py in the working directory is not the library
-    child = subprocess.Popen(
-        [sys.executable, "-P", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    atexit.register(child.kill)  # it would go on for minutes
-    try:
-        given = io.BytesIO()
-        np.save(given, vectors)
-        answer, problem = child.communicate(given.getvalue())
-    finally:
-        atexit.unregister(child.kill)
-    if child.returncode:
-        last = (problem.decode(errors="replace").strip().splitlines() or [f"exit code {child.returncode}"])[-1]
-        raise BertfeatError(f"the layout by {METHOD_NAMES[method]} failed: {last}")
-    flat: NDArray[np.float32] = np.load(io.BytesIO(answer))
+    command = [sys.executable, "-P", "-c", script]
+    pipe = subprocess.PIPE
+    with tempfile.TemporaryFile() as log, subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # of a process that ended, which its log explains
+            given = io.BytesIO()
+            np.save(given, vectors)
+            child.stdin.write(given.tell().to_bytes(_LENGTH) + given.getvalue())
+            child.stdin.flush()
+        made = child.stdout.read()  # its input stays open meanwhile: it ends with us
+        if child.wait():
+            log.seek(0)
+            last = log.read().decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {child.returncode}"
+            raise BertfeatError(f"the layout by {METHOD_NAMES[method]} failed: {last.rpartition('Error: ')[2]}")
+    flat: NDArray[np.float32] = np.load(io.BytesIO(made))
     return flat
 
 
 def answer(method: str) -> None:
-    """Lay out the vectors that come from standard input as an array of NumPy, and write the places to standard output.
+    """Lay out the vectors of standard input, a NumPy file after its length, and write the places to standard output.
 
-    The process gives way to others.
+    The process gives way to others, and ends when its input does, as it does with the process that asked.
     """
     if hasattr(os, "nice"):
         os.nice(10)
-    vectors = np.load(io.BytesIO(sys.stdin.buffer.read()))
+    length = int.from_bytes(sys.stdin.buffer.read(_LENGTH))
+    vectors = np.load(io.BytesIO(sys.stdin.buffer.read(length)))
+    threading.Thread(target=_end_with_input, daemon=True).start()
     np.save(sys.stdout.buffer, lay_out_vectors(vectors, method).flat)
+
+
+def _end_with_input() -> None:
+    os.read(sys.stdin.fileno(), 1)  # not through the buffer, whose lock would keep the interpreter from ending
+    os._exit(1)
