@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from bertfeat.io import Location
 
 
+_SOON = 2000  # points that are laid out in a few seconds
+
+
 def size_options(function: Callback) -> Callback:
     """Declare ``--width`` and ``--height`` of a picture."""
     high = option(
@@ -121,9 +124,9 @@ def draw(
     if is_page and (width is not None or height is not None):
         raise UsageError("a page fits itself to its window", remedy="--width and --height are for png, pdf and svg")
     opened = FeatureSet(features)
-    method = method or best_method(min(points, len(opened)))
-    if method != "pca":
-        console.say(f"{METHOD_NAMES[method]} takes up to two minutes, once for the same vectors")
+    likely = method or best_method(min(points, len(opened)))
+    if likely != "pca" and min(points, len(opened)) > _SOON:
+        console.say(f"{METHOD_NAMES[likely]} takes a minute or more, once for the same vectors")
     made = map_documents(
         opened, column=column, color=color, method=method, clusters=clusters, points=points, with_texts=is_page
     )

@@ -6,7 +6,7 @@ a figure of the caller's, in its style, one for each panel; they get a title, an
 """
 
 from bertfeat.plots.change import MOST_WORDS, draw_change, draw_senses
-from bertfeat.plots.clusters import MOST_TEXTS, Cluster, Clustering, LabelWords, find_clusters
+from bertfeat.plots.clusters import MOST_TEXTS, Cluster, Clustering, LabelWords, beginning, find_clusters
 from bertfeat.plots.comparison import draw_comparison
 from bertfeat.plots.curves import draw_curves, draw_pretraining
 from bertfeat.plots.figure import FORMS, draw_if_possible, form_of, picture_path
@@ -29,6 +29,7 @@ __all__ = [
     "Clustering",
     "DocumentMap",
     "LabelWords",
+    "beginning",
     "best_method",
     "draw_change",
     "draw_comparison",

@@ -62,14 +62,23 @@ class LabelWords:
         numbers: dict[str, int] = {}
         found = [[numbers.setdefault(word, len(numbers)) for word in _different_words(text)] for text in texts]
         self.texts = len(found)
-        self.vocabulary = list(numbers)
-        self._owners = np.repeat(np.arange(len(found)), [len(each) for each in found])
-        self._words = np.array([number for each in found for number in each], np.int64)
+        owners = np.repeat(np.arange(len(found)), [len(each) for each in found])
+        words = np.array([number for each in found for number in each], np.int64)
+        frequent = np.bincount(words, minlength=len(numbers)) >= _LEAST  # rarer ones cannot be in a name
+        kept = frequent[words]
+        self.vocabulary = [word for word, often in zip(numbers, frequent.tolist(), strict=True) if often]
+        self._owners, self._words = owners[kept], (np.cumsum(frequent) - 1)[words[kept]]
 
     def count(self, codes: NDArray[np.integer], groups: int) -> NDArray[np.int64]:
         """The number of texts of each group that have each word: ``[m]`` → ``[groups, V]``."""
         cells = codes[self._owners].astype(np.int64) * len(self.vocabulary) + self._words
         return np.bincount(cells, minlength=groups * len(self.vocabulary)).reshape(groups, -1)
+
+
+def beginning(texts: Iterable[str | None]) -> str:
+    """The texts of a document as one, each cut so that all of them count."""
+    parts = [text for text in texts if text]
+    return " ".join(part[: LONGEST // len(parts)] for part in parts)
 
 
 def _different_words(text: str) -> list[str]:
@@ -94,6 +103,8 @@ def find_clusters(
     """
     groups = min(most, math.isqrt(len(flat) // 2) or 1, len(np.unique(flat, axis=0)))
     labels = group_vectors(flat, groups, starts=3) if groups else np.empty(0, np.int64)
+    groups = len(np.unique(labels))  # points that differ in their last bits alone may leave a group empty
+    labels = np.unique(labels, return_inverse=True)[1]
     sizes = np.bincount(labels, minlength=groups)
     order = np.argsort(-sizes, kind="stable")
     ranks = np.empty(groups, np.uint8)

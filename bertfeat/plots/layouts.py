@@ -22,7 +22,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from bertfeat.errors import BertfeatError, StorageError, UsageError, needed_library
+from bertfeat.errors import BertfeatError, StorageError, UsageError, needed_library, parameter
 from bertfeat.features import find_principal_components
 from bertfeat.io import output_file, storage_errors, user_cache_folder
 
@@ -30,6 +30,7 @@ METHOD_NAMES: Mapping[str, str] = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"
 _LIBRARIES = {"tsne": "scikit-learn", "umap": "umap-learn"}
 _MOST_OF_TSNE = 20_000  # points
 _LENGTH = 8  # bytes of the length of what another process is given
+_VERSION = 1  # of kept layouts: the seed, and the parameters of the methods
 _SEED = 4171  # of t-SNE and UMAP
 
 
@@ -66,8 +67,11 @@ def lay_out_vectors(vectors: NDArray[np.float32], method: str) -> PlaneLayout:
     if method == "pca":
         components = find_principal_components(vectors)
         return PlaneLayout(components.place(vectors), components.shares)
-    make = {"tsne": _tsne, "umap": _umap}[method]
-    return PlaneLayout(_kept(vectors, method, lambda: make(vectors)), None)
+    return PlaneLayout(_kept(vectors, method, lambda: _lay_out_by_neighbors(vectors, method)), None)
+
+
+def _lay_out_by_neighbors(vectors: NDArray[np.float32], method: str) -> NDArray[np.floating]:
+    return {"tsne": _tsne, "umap": _umap}[method](vectors)
 
 
 def _tsne(vectors: NDArray[np.float32]) -> NDArray[np.floating]:
@@ -97,7 +101,8 @@ def _start(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     flat = lay_out_vectors(vectors, "pca").flat.astype(np.float64)
     spread = flat[:, 0].std()
     if not spread > 0:
-        raise UsageError(f"all {len(vectors):,} vectors are equal: there are no neighbors to lay out")
+        problem = f"all {len(vectors):,} vectors are equal: there are no neighbors to lay out"
+        raise UsageError(problem, remedy=f"draw them with {parameter('method', 'pca')}")
     start: NDArray[np.float64] = flat / spread
     return start
 
@@ -122,7 +127,7 @@ def _kept(vectors: NDArray[np.float32], method: str, make: Callable[[], NDArray[
 def _cache_key(vectors: NDArray[np.float32], method: str) -> str:
     """XXH3 (128 bits) of vectors, the method, and the version of its library."""
     digest = xxhash.xxh3_128(vectors.tobytes())
-    digest.update(f"{vectors.shape} {method} {_installed_version(method)} {_SEED}".encode())
+    digest.update(f"{vectors.shape} {method} {_installed_version(method)} {_VERSION}".encode())
     return digest.hexdigest()
 
 
@@ -190,7 +195,7 @@ def answer(method: str) -> None:
     length = int.from_bytes(sys.stdin.buffer.read(_LENGTH))
     vectors = np.load(io.BytesIO(sys.stdin.buffer.read(length)))
     threading.Thread(target=_end_with_input, daemon=True).start()
-    np.save(sys.stdout.buffer, lay_out_vectors(vectors, method).flat)
+    np.save(sys.stdout.buffer, _lay_out_by_neighbors(vectors, method))
 
 
 def _end_with_input() -> None:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
 from bertfeat.corpus import Value
-from bertfeat.errors import FeatureSetError, UsageError, parameter
+from bertfeat.errors import FeatureSetError, MissingLibraryError, UsageError, parameter
 from bertfeat.features import FeatureSet, ReadableColumn, find_column
 from bertfeat.io import Address
-from bertfeat.plots.clusters import LONGEST, Clustering, LabelWords, find_clusters
+from bertfeat.plots.clusters import LONGEST, Clustering, LabelWords, beginning, find_clusters
 from bertfeat.plots.figure import GivenAxes, picture_path
 from bertfeat.plots.layouts import METHOD_NAMES, PlaneLayout, best_method, lay_out_vectors
 from bertfeat.plots.map_content import DocumentMap, cluster_colors, decide_colors
@@ -114,8 +114,7 @@ def map_documents(
         FeatureSetError, UsageError, MissingLibraryError: see :func:`draw_map`.
     """
     features = features if isinstance(features, FeatureSet) else FeatureSet(features)
-    method = method or best_method(min(points, len(features)))
-    if method not in METHOD_NAMES:
+    if method is not None and method not in METHOD_NAMES:
         raise UsageError(f"a map is drawn by {', '.join(METHOD_NAMES)}, not by {method!r}")
     if points < _FEWEST:
         raise UsageError(f"a map needs at least {_FEWEST} points, not {points}")
@@ -127,7 +126,7 @@ def map_documents(
     wanted = {"row", *([coloring.column] if coloring else []), *on_page, *of_words}
     sample = _sample_documents(features, source.name, points, sorted(wanted))
     _check_sample(features, source, sample)
-    layout = lay_out_vectors(sample.vectors, method)
+    method, layout = _lay_out_sample(sample.vectors, method)
     title, note, axis_names = _describe_map(features, source, method, layout)
     clustering = _name_clusters(layout.flat, groups, [sample.fields[name] for name in of_words]) if groups else None
     values = None if coloring is None else sample.fields[coloring.column]
@@ -147,6 +146,17 @@ def map_documents(
     )
 
 
+def _lay_out_sample(vectors: NDArray[np.float32], method: str | None) -> tuple[str, PlaneLayout]:
+    """The layout by a method, by default the best one, or PCA where that cannot be; and the method."""
+    if method is not None:
+        return method, lay_out_vectors(vectors, method)
+    best = best_method(len(vectors))
+    try:
+        return best, lay_out_vectors(vectors, best)
+    except (UsageError, MissingLibraryError):
+        return "pca", lay_out_vectors(vectors, "pca")
+
+
 def _decide_clusters(features: FeatureSet, clusters: int | None) -> int:
     """The most clusters that are looked for; 0 for none."""
     possible = "text" in features.names
@@ -161,7 +171,7 @@ def _decide_clusters(features: FeatureSet, clusters: int | None) -> int:
 
 
 def _name_clusters(flat: NDArray[np.float32], groups: int, columns: Sequence[Sequence[Value]]) -> Clustering:
-    texts = (" ".join(str(part or "") for part in document) for document in zip(*columns, strict=True))
+    texts = (beginning(part and str(part) for part in document) for document in zip(*columns, strict=True))
     return find_clusters(flat, groups, LabelWords(texts), np.arange(len(flat)))
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import MissingLibraryError
 from bertfeat.features import PrincipalComponents, find_principal_components
-from bertfeat.plots import MOST_TEXTS, Clustering, LabelWords, best_method, find_clusters, lay_out_apart
+from bertfeat.plots import MOST_TEXTS, Clustering, LabelWords, beginning, best_method, find_clusters, lay_out_apart
 from bertfeat.search import Index
 from bertfeat.server.background import Background
 from bertfeat.server.page_facets import MOST_NAMES, ColorEntry, PointColors
@@ -26,7 +26,7 @@ _COMPONENTS = 100  # of the vectors, from which they are laid out; more help lit
 _MOST_LABELS = 60  # words on the map, as far as there is room for them
 _NEIGHBORS = 5  # points near which a document is placed that is not on the map
 _FEWEST = 16  # points that have neighbors to tell of
-_TEXTS_AT_ONCE = 1000
+_TEXTS_AT_ONCE = 100  # they are read whole
 _T = TypeVar("_T")
 
 
@@ -90,8 +90,7 @@ def lay_out_points(points: MapPoints, method: str) -> MapLayout:
     """Lay points out by PCA, or by another method in a process of its own.
 
     Raises:
-        UsageError: all vectors are equal, and the method is not PCA.
-        MissingLibraryError: the library of the method is not installed.
+        BertfeatError: the other process failed.
     """
     if method == "pca":
         return MapLayout(points, points.reduced[:, :2], points.components.shares[:2])
@@ -148,7 +147,7 @@ def _texts_of_points(index: Index, numbers: NDArray[np.int64]) -> Iterator[str]:
         some = numbers[start : start + _TEXTS_AT_ONCE]
         found = documents.take(index.vectors.document_numbers(some)).to_pylist()
         if pieces is None:
-            yield from (f"{each.get('text') or ''} {each.get('pair') or ''}" for each in found)
+            yield from (beginning((each.get("text"), each.get("pair"))) for each in found)
         else:
             for each, piece in zip(found, pieces.take(some).to_pylist(), strict=True):
                 text = each.get("pair" if piece["segment"] == 1 else "text") or ""

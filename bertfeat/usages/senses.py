@@ -3,6 +3,8 @@
 Shapes: n usages, W width of the feature column.
 """
 
+import threading
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +27,7 @@ MOST = 10_000
 """The most usages that are grouped; of more, a random sample is taken, always the same one."""
 
 _SEED = 0
+_GROUPING = threading.Lock()
 
 
 @checked
@@ -147,8 +150,12 @@ def group_vectors(matrix: NDArray[np.float32], groups: int, starts: int = 10) ->
     """
     with needed_library("groups of vectors need scikit-learn", "bertfeat[analysis]"):
         from sklearn.cluster import KMeans
+        from sklearn.exceptions import ConvergenceWarning
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
-    with threadpool_limits(1):  # so that sums are the same on every machine; several threads are slower on a busy one
+    # one thread, so that sums are the same on every machine (several are slower on a busy one), and one call at a time,
+    # since the limit is one of the process
+    with _GROUPING, threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of fewer groups than asked for
         labels: NDArray[np.integer] = KMeans(groups, n_init=starts, random_state=_SEED).fit_predict(matrix)
     return labels
 

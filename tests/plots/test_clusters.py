@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bertfeat.errors import UsageError
-from bertfeat.plots import LabelWords, draw_map, find_clusters, map_documents
+from bertfeat.plots import LabelWords, beginning, draw_map, find_clusters, map_documents
 from tests.support.index_toy import vector_set
 from tests.support.plots_toy import svg_texts
 
@@ -88,6 +88,21 @@ def test_few_points(points: int) -> None:
     found = find_clusters(np.zeros((points, 2), np.float32), 10, LabelWords(["a word"] * points), np.arange(points))
     assert [each.count for each in found.clusters] == ([points] if points else [])
     assert len(found.codes) == points
+
+
+def test_points_that_differ_in_their_last_bits() -> None:
+    flat = np.repeat(np.array([[1, 1], [2, 2], [3, 3]], np.float32), 40, axis=0)
+    flat[::2, 0] = np.nextafter(flat[::2, 0], np.float32(9))
+    found = find_clusters(flat, 6, None, np.arange(0))
+    assert all(each.count for each in found.clusters)
+    assert np.isfinite([(each.x, each.y) for each in found.clusters]).all()
+    assert found.codes.max() == len(found.clusters) - 1
+
+
+def test_both_texts_of_a_pair_count() -> None:
+    assert beginning(("a" * 5000, "b" * 5000)) == f"{'a' * 1000} {'b' * 1000}"
+    assert beginning(("a" * 5000, None)) == "a" * 2000
+    assert beginning((None, "")) == ""
 
 
 # ── in pictures ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,7 +19,11 @@ export class MapView {
     this.lit = -1; // the search whose hits are lit
     this.step = -1;
     this.colors = new Colors((points, what) => this.list(points, what), () => this.paint());
-    byId("layout").onchange = () => this.load(byId("layout").value).catch((error) => this.fail(error));
+    byId("layout").onchange = () => {
+      this.goal = null; // in another layout
+      this.loading = this.load(byId("layout").value);
+      this.loading.catch((error) => this.fail(error));
+    };
     byId("zoom-in").onclick = () => this.stage?.zoom(1.5);
     byId("zoom-out").onclick = () => this.stage?.zoom(1 / 1.5);
     byId("whole").onclick = () => this.stage?.showWhole();
@@ -48,12 +52,15 @@ export class MapView {
     const color = parameters.get("color") ?? "";
     if (color !== this.colors.column) this.colors.wanted = color; // until the visitor chooses another, while the map is loading
     const wanted = parameters.get("layout") ?? "", layout = this.layouts.has(wanted) ? wanted : [...this.layouts.keys()][0];
+    const [x, y, zoom] = ["x", "y", "zoom"].map((name) => Number(parameters.get(name)));
+    if (parameters.has("zoom") && [x, y, zoom].every(Number.isFinite)) this.goal = { x, y, zoom };
+    const other = layout !== this.wanted;
     try {
-      if (layout !== this.wanted) await this.load(layout);
-      const [x, y, zoom] = ["x", "y", "zoom"].map((name) => Number(parameters.get(name)));
-      if (parameters.has("zoom") && [x, y, zoom].every(Number.isFinite)) this.goal = { x, y, zoom };
+      if (other) this.loading = this.load(layout);
+      await this.loading;
+      if (!this.stage) return;
       this.arrive();
-      if (this.colors.wanted !== this.colors.column) await this.paint();
+      if (!other && this.colors.wanted !== this.colors.column) this.paint();
       if (parameters.has("q") && !session.searched) await this.search(parameters);
       await this.light();
     } catch (error) {
@@ -66,6 +73,15 @@ export class MapView {
   /** Show the map by a layout. Until it is computed, and where it cannot be, this shows the one by PCA, which is there at once. */
   async load(layout) {
     this.wanted = byId("layout").value = layout;
+    try {
+      await this.loadOrStandIn(layout);
+    } catch (error) {
+      if (this.wanted === layout) this.wanted = null; // to be tried again
+      throw error;
+    }
+  }
+
+  async loadOrStandIn(layout) {
     const address = (name) => `page/map?${new URLSearchParams({ layout: name })}`;
     this.message.busy("The map is computed once, or loading");
     let ready = null, problem = null;
@@ -77,8 +93,9 @@ export class MapView {
     }
     if (this.wanted !== layout) return;
     if (ready) return this.lay(layout, ready);
-    await this.lay(QUICK, await ask(address(QUICK), { binary: true }));
+    const quick = await ask(address(QUICK), { binary: true });
     if (this.wanted !== layout) return;
+    this.lay(QUICK, quick);
     if (problem) return this.fail(problem);
     const title = this.layouts.get(layout);
     this.message.tell(`The map by ${title} is being computed, once and for some minutes at most; this one is by ${this.layouts.get(QUICK)}.`);
@@ -86,8 +103,8 @@ export class MapView {
       .catch((error) => this.fail(error));
   }
 
-  /** Put the points where an answer says. */
-  async lay(layout, { data, headers }) {
+  /** Put the points where an answer says; hits, colors and labels follow when they are there. */
+  lay(layout, { data, headers }) {
     const points = Number(headers.get("X-Points")), of = Number(headers.get("X-Of"));
     const [x, y] = [0, 4 * points].map((at) => new Float32Array(data, at, points));
     this.numbers = new Uint32Array(data, 8 * points, points);
@@ -105,8 +122,7 @@ export class MapView {
     this.message.tell(points ? "" : "The index is empty.");
     this.lit = -1;
     this.clusters = ask(`page/clusters?${new URLSearchParams({ layout })}`);
-    await this.light();
-    await Promise.all([this.paint(), this.label()]);
+    for (const step of [this.light(), this.paint(), this.label()]) step.catch((error) => this.fail(error));
   }
 
   /** Show the words of the clusters on the map. */
@@ -139,7 +155,8 @@ export class MapView {
   remember() {
     if (byId("map").hidden) return;
     const layout = this.wanted === [...this.layouts.keys()][0] ? null : this.wanted;
-    replaceAddress("map", { layout, ...this.stage.position, color: this.colors.column, q: session.query, where: session.asked?.where, k: session.asked?.k });
+    const place = this.stage.layout === this.wanted ? this.stage.position : this.goal; // not the one on the map that stands in
+    replaceAddress("map", { layout, ...place, color: this.colors.column, q: session.query, where: session.asked?.where, k: session.asked?.k });
   }
 
   async paint() {
@@ -162,9 +179,12 @@ export class MapView {
 
   async light() {
     if (this.lit === session.searched || !session.searched) return;
-    this.lit = session.searched;
+    const { searched } = session, { layout } = this.stage;
+    this.lit = searched;
     this.step = -1;
-    this.stage.hits = await this.placesOf(session.hits);
+    const hits = await this.placesOf(session.hits).catch((error) => { this.lit = -1; throw error; });
+    if (layout !== this.stage.layout || searched !== session.searched) return;
+    this.stage.hits = hits;
     byId("map-hits").textContent = session.hits.length
       ? `${plural(this.stage.hits.length, "hit")} of “${session.query}”; n steps through them` : "";
     this.stage.redraw();
@@ -195,17 +215,19 @@ export class MapView {
 
   /** Documents by their numbers, or by their rows, in that order. */
   async fetch(wanted, by = "numbers") {
-    const missing = by === "numbers" ? wanted.filter((number) => !this.known.has(number)) : wanted, found = [];
+    const { layout } = this.stage, byNumber = by === "numbers";
+    const missing = byNumber ? wanted.filter((number) => !this.known.has(number)) : wanted;
+    const found = new Map(byNumber ? wanted.map((number) => [number, this.known.get(number)]) : []);
     for (let at = 0; at < missing.length; at += AT_ONCE) {
-      const { layout } = this.stage;
       const asked = new URLSearchParams({ layout, [by]: missing.slice(at, at + AT_ONCE).join(",") });
       const { documents } = await ask(`page/documents?${asked}`);
-      for (const each of layout === this.stage.layout ? documents : []) this.known.set(each.number, each);
-      found.push(...documents);
+      for (const each of documents) {
+        found.set(each.number, each);
+        if (layout === this.stage.layout) this.known.set(each.number, each); // with its place
+      }
     }
-    const all = by === "numbers" ? wanted.map((number) => this.known.get(number)).filter(Boolean) : found;
     if (this.known.size > MOST_KNOWN) this.known.clear();
-    return all;
+    return [...found.values()].filter(Boolean);
   }
 
   open(i, keep) {

@@ -13,7 +13,8 @@ export class Picked {
 
   /** List vectors by their numbers; `where` tells where on the map they are. */
   async list(numbers, where) {
-    Object.assign(this, { numbers, where });
+    const { layouts, stage, colors } = this.map;
+    Object.assign(this, { numbers, where, layout: layouts.get(stage.layout), color: colors.column || "clusters" });
     const title = element("h3", { tabIndex: -1 }, `${plural(numbers.length, session.state.index.unit)} ${where}`);
     const list = element("ol", { className: "hits" });
     const more = element("button", { type: "button" }, "Show more");
@@ -40,8 +41,8 @@ export class Picked {
 
   exports() {
     const cite = () => citation(session.state, [
-      ["Map", `${plural(this.numbers.length, session.state.index.unit)} ${this.where}, ${this.map.layouts.get(this.map.stage.layout)}`],
-      ["Colored by", this.map.colors.column || "clusters"],
+      ["Map", `${plural(this.numbers.length, session.state.index.unit)} ${this.where}, ${this.layout}`],
+      ["Colored by", this.color],
       ["Index", `${session.state.index.name}, ${count(session.state.index.documents)} documents, ${session.state.index.column}`],
     ]);
     return exportButtons("map", () => this.table(), cite);
