@@ -4,7 +4,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -244,7 +244,7 @@ def _take_documents(
     if source is None:
         return made_up_documents(extractor, number)
     with TemporaryDirectory() as folder, open_run_source(source, Path(folder), settings) as corpus:
-        documents = list(islice((row for row in corpus.rows() if isinstance(row, Document)), number))
+        documents = list(islice((replace(row, kept=()) for row in corpus.rows() if isinstance(row, Document)), number))
     if not documents:
         raise CorpusError(
             "there is no document to measure with: the rows are blank, or fail",

@@ -116,7 +116,7 @@ def command(
     _print_pretraining(report, console)
 
 
-leave_out(command, "keep", "pair_column", "pairs", "id_column", "word_column", "tag_column")
+leave_out(command, "keep", "metadata", "pair_column", "pairs", "id_column", "word_column", "tag_column")
 leave_out(command, "pretokenized", "document_context")
 set_aside(command, "text_columns")
 

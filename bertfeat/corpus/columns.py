@@ -28,8 +28,11 @@ class ConversionError(Exception):
     """A value does not fit the type of its column; the caller turns the row into a failure."""
 
 
-def require_columns(table: Columns, settings: CorpusSettings) -> None:
-    """Refuse a table that lacks a column that the settings name, unless its later records may have it."""
+def require_columns(table: Columns, settings: CorpusSettings, *, several: bool = False) -> None:
+    """Refuse a table that lacks a column that the settings name, unless its later records may have it.
+
+    If it is one of ``several`` files, the error says what to do if it is no corpus but describes the others.
+    """
     if not table.complete:
         return
     needed = dict.fromkeys(settings.texts, "text_columns")
@@ -37,16 +40,18 @@ def require_columns(table: Columns, settings: CorpusSettings) -> None:
         name: str | None = getattr(settings, option)
         if name is not None:
             needed[name] = option
+    describing = f"if it describes the other files, give {parameter('metadata', table.name)}" if several else ""
     for name, option in needed.items():
         if name not in table.columns:
             raise WrongColumnsError(
                 f"no column '{name}'; there are {quote_names(table.columns)}: name one with {parameter(option)}",
                 where=table.name,
-                remedy=_separator_hint(table.columns) or did_you_mean(name, table.columns).rstrip(),
+                remedy=separator_hint(table.columns) or did_you_mean(name, table.columns).rstrip() or describing,
             )
 
 
-def _separator_hint(columns: tuple[str, ...]) -> str:
+def separator_hint(columns: tuple[str, ...]) -> str:
+    """What to do where one column seems to hold the names of several; "" otherwise."""
     remedies = {
         ",": f"give {parameter('format', 'csv')}",
         "\t": f"give {parameter('format', 'tsv')}",
@@ -123,7 +128,7 @@ def select_kept_names(keep: Sequence[str], columns: Sequence[str], used: Iterabl
         types = {}
         existing = frozenset(columns)
         for item in keep:
-            name, type_ = _name_and_type(item, existing)
+            name, type_ = split_type(item, existing)
             if types.get(name, type_) != type_:
                 before = types[name] or "its own type"
                 raise UsageError(f"the column is kept already, as {before}", where=parameter("keep", (item,)))
@@ -140,7 +145,8 @@ def select_kept_names(keep: Sequence[str], columns: Sequence[str], used: Iterabl
     return types
 
 
-def _name_and_type(item: str, columns: Collection[str]) -> tuple[str, str | None]:
+def split_type(item: str, columns: Collection[str]) -> tuple[str, str | None]:
+    """The name and the type in ``NAME:type``; a column that has that whole name is meant, where there is one."""
     name, colon, type_ = item.rpartition(":")
     if not colon or item in columns:
         return item, None

@@ -1,32 +1,26 @@
 """A corpus of one or more files: the beginning of each is inspected first, then they are read one after the other."""
 
-import codecs
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from bertfeat.arguments import checked
-from bertfeat.corpus.blocks import Meter, read_blocks
-from bertfeat.corpus.columns import SAMPLE, find_kept_columns, require_columns
+from bertfeat.corpus.blocks import Meter
+from bertfeat.corpus.columns import find_kept_columns, require_columns
 from bertfeat.corpus.document import Corpus, Document, Failure, KeptColumn, Row
-from bertfeat.corpus.encodings import detect_encoding
-from bertfeat.corpus.formats import recognize_format
-from bertfeat.corpus.input_file import Columns, CorpusFile, FileReading, reader_of
-from bertfeat.corpus.lines import TextEncoding
+from bertfeat.corpus.input_file import CorpusFile, FileReading
+from bertfeat.corpus.inspection import Look, look_into
+from bertfeat.corpus.metadata import FILE, FileMetadata, describe_files
 from bertfeat.corpus.settings import CorpusSettings
-from bertfeat.corpus.sources import REQUESTS, Source, find_sources
-from bertfeat.errors import CorpusError, WrongColumnsError, parameter
-from bertfeat.io import Address, ContextPool, Location, quote_names
+from bertfeat.corpus.sources import Source, find_sources
+from bertfeat.errors import CorpusError, UsageError, WrongColumnsError, did_you_mean, parameter
+from bertfeat.io import Location, quote_names
 
 _HOPELESS = 100
 """If so many rows at the beginning of a corpus all fail, its format or columns are wrong."""
 
 _MOST_HELD = 10_000  # most rows to hold back while there are only failures and blank lines
-_HEAD = 2**17  # bytes at the beginning of a file that are inspected
-_LEAST_SAMPLE = 20  # records of every file that are inspected at least
 _DEFAULT_SETTINGS = CorpusSettings()
-
-_Look = tuple[CorpusFile, Columns]
 
 
 class FileCorpus:
@@ -93,17 +87,31 @@ def open_corpus(
     found = find_sources(sources, settings.format)
     if name is not None:
         found = tuple(replace(source, name=name) for source in found)
+    metadata = describe_files(found, settings)
+    found = metadata.sources
     _check_formats(found, settings)
-    looks = _look_into(found, settings)
+    looks = look_into(found, settings)
     _check_formats([file.source for file, _ in looks], settings)  # now with the formats that only the beginning tells
     settings = settings.with_defaults(looks[0][0].source.format)
     tables = tuple(table for _, table in looks)
     for table in tables:
-        require_columns(table, settings)
-    kept = find_kept_columns(tables, settings)
-    files = tuple(replace(file, settings=settings, columns=table.columns, kept=kept) for file, table in looks)
+        require_columns(table, settings, several=len(tables) > 1)
     columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
-    return FileCorpus(files, columns, kept, settings)
+    of_files, keep = metadata.share_out(settings.keep, columns)
+    settings = replace(settings, keep=keep)
+    _check_keep(looks, settings, metadata)
+    kept = find_kept_columns(tables, settings)
+    files = tuple(
+        replace(
+            file,
+            settings=settings,
+            columns=table.columns,
+            kept=kept,
+            metadata=metadata.values_of(file.source, of_files),
+        )
+        for file, table in looks
+    )
+    return FileCorpus(files, columns, (*kept, *of_files), settings)
 
 
 def _check_formats(sources: Sequence[Source], settings: CorpusSettings) -> None:
@@ -126,73 +134,18 @@ def _check_formats(sources: Sequence[Source], settings: CorpusSettings) -> None:
                 )
 
 
-def _look_into(sources: Sequence[Source], settings: CorpusSettings) -> list[_Look]:
-    """Inspect the beginning of each file for its encoding, its format, and its columns with their types.
-
-    The types are inferred from the first 1,000 records of the corpus, and from at least 20 of each file.
-    """
-    several = len(sources) > 1
-
-    def look(source: Source, size: int = _LEAST_SAMPLE) -> _Look:
-        prefix = f"{source.name}:" if several else ""
-        encoding = TextEncoding("utf-8")
-        if not source.format.binary:
-            head = _read_head(source)
-            encoding = detect_encoding(head, settings.encoding, source.name)
-            text = _decode(head, encoding)
-            if settings.format is None:
-                source = replace(source, format=recognize_format(source.format, text))
-            if source.format.beginning is None:  # it has lines
-                _refuse_returns(text, source.name)
-        return look_at_records(CorpusFile(source, encoding, settings, prefix), size)
-
-    def look_at_records(file: CorpusFile, size: int) -> _Look:
-        return file, reader_of(file.source.format).look(file, size)
-
-    looks: list[_Look] = []
-    left = SAMPLE  # records still to be sampled
-    with ContextPool(REQUESTS) as pool:
-        ahead = pool.map(look, [source for source in sources if isinstance(source.path, Address)])
-        for source in sources:
-            size = max(left, _LEAST_SAMPLE)
-            file, columns = next(ahead) if isinstance(source.path, Address) else look(source, size)
-            if columns.seen == _LEAST_SAMPLE < size:  # the file may have more
-                file, columns = look_at_records(file, size)
-            looks.append((file, columns))
-            left -= columns.sampled
-    return looks
-
-
-def _read_head(source: Source) -> bytes:
-    """Read the first bytes of a file; damage after the first block is reported when the whole file is read."""
-    head = b""
-    try:
-        for block in read_blocks(source, Meter()):
-            head += block
-            if len(head) >= _HEAD:
-                break
-    except CorpusError:
-        if not head:
-            raise
-    return head[:_HEAD]
-
-
-def _refuse_returns(text: str, name: str) -> None:
-    """Refuse a file whose lines end with a carriage return alone: it would be taken for one line."""
-    if "\n" not in text and text.count("\r") > 1:
-        raise CorpusError(
-            "its lines end with a carriage return alone, as those of old Macs do",
-            where=name,
-            remedy="write it with line feeds: tr '\\r' '\\n' < old > new",
-        )
-
-
-def _decode(head: bytes, encoding: TextEncoding) -> str:
-    """The text of the first bytes, as far as they decode."""
-    try:
-        return codecs.getincrementaldecoder(encoding.name)("replace").decode(head[encoding.mark :])
-    except UnicodeError:  # a codec that knows no error handlers
-        return ""
+def _check_keep(looks: Sequence[Look], settings: CorpusSettings, metadata: FileMetadata) -> None:
+    """Refuse columns to keep of files whose format has none."""
+    for file, _ in looks:
+        if settings.keep and "keep" not in file.source.format.options:
+            columns = metadata.table.columns
+            if settings.keep == ("all",) and columns:
+                continue
+            known = tuple(dict.fromkeys([FILE, *columns]))
+            problem = f"{file.source.format.name} files have no columns to keep; there are {quote_names(known)}"
+            table = f"{parameter('metadata', 'TABLE')} gives the columns of a table with a row for each file"
+            remedy = did_you_mean(settings.keep[0], known).rstrip() if columns else table
+            raise UsageError(problem, where=f"{file.name}: {parameter('keep', settings.keep)}", remedy=remedy)
 
 
 def check_readable(rows: Iterable[Row], corpus: Corpus) -> Iterator[Row]:

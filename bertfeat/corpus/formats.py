@@ -50,6 +50,13 @@ FORMATS: Mapping[str, Format] = {
     file_format.name: file_format
     for file_format in (
         Format("text", (".txt", ".text"), "bertfeat.corpus.text:TextReader", _TEXT_OPTIONS, records=False),
+        Format(
+            "paragraphs",
+            (),  # its files end in .txt
+            "bertfeat.corpus.paragraphs:ParagraphReader",
+            frozenset({"pretokenized"}),
+            records=False,
+        ),
         Format("jsonl", (".jsonl", ".ndjson", ".json"), "bertfeat.corpus.jsonl:JsonlReader"),
         Format("csv", (".csv",), "bertfeat.corpus.delimited:CsvReader", cells=True),
         Format("tsv", (".tsv", ".tab"), "bertfeat.corpus.delimited:TsvReader", cells=True),

@@ -1,13 +1,14 @@
 """A file of a corpus, the reading of its rows from any position on, and the interface of readers."""
 
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import chain, islice
 from typing import Protocol, cast
 
 from bertfeat.corpus.blocks import Meter, read_blocks
-from bertfeat.corpus.document import START, KeptColumn, Position, Row
+from bertfeat.corpus.document import START, Document, KeptColumn, Position, Row, Value
 from bertfeat.corpus.formats import Format
 from bertfeat.corpus.lines import LineReader, TextEncoding
 from bertfeat.corpus.settings import CorpusSettings
@@ -35,7 +36,8 @@ class CorpusFile:
     settings: CorpusSettings
     id_prefix: str  # stands before the number of a line or record in an id
     columns: tuple[str, ...] = ()
-    kept: tuple[KeptColumn, ...] = ()
+    kept: tuple[KeptColumn, ...] = ()  # of the columns that its records have
+    metadata: tuple[Value, ...] = ()  # values that are kept beside each of its texts, after those of ``kept``
 
     @property
     def name(self) -> str:
@@ -54,7 +56,9 @@ class CorpusFile:
             StorageError: later, object storage that cannot be reached.
         """
         meter = Meter() if meter is None else meter
-        return FileReading(reader_of(self.source.format)(self, start, meter), row, rows)
+        reader = reader_of(self.source.format)(self, start, meter)
+        all_rows = reader.rows(row)
+        return FileReading(reader, _with_kept(all_rows, self.metadata) if self.metadata else all_rows, rows)
 
     def lines(self, start: Position, meter: Meter, *, keep_returns: bool = False) -> LineReader:
         """The lines from a position on."""
@@ -66,9 +70,9 @@ class CorpusFile:
 class FileReading:
     """The rows of a file from a position on: an iterator that says where in the file they are."""
 
-    def __init__(self, reader: "RowReader", row: int, rows: int | None) -> None:
+    def __init__(self, reader: "RowReader", all_rows: Generator[Row, None, None], rows: int | None) -> None:
         self._reader = reader
-        self._all = reader.rows(row)
+        self._all = all_rows
         self._rows = self._all if rows is None else chain(islice(self._all, rows), self._close())
 
     def __iter__(self) -> Iterator[Row]:
@@ -91,6 +95,13 @@ class FileReading:
         """Close the file when the last row that was asked for has been given; gives none itself."""
         self._all.close()
         yield from ()
+
+
+def _with_kept(rows: Generator[Row, None, None], values: tuple[Value, ...]) -> Generator[Row, None, None]:
+    """Add values to those that are kept beside each document."""
+    with closing(rows):
+        for row in rows:
+            yield replace(row, kept=(*row.kept, *values)) if isinstance(row, Document) else row
 
 
 class RowReader(Protocol):

@@ -120,6 +120,8 @@ def memory_corpus(items: Iterable[CorpusItem], settings: CorpusSettings = _DEFAU
     Raises:
         UsageError: an item of another type (named by its 1-based number), or unlike the others.
     """
+    if settings.metadata is not None:
+        raise UsageError("a list is not made of files, which this table describes", where=parameter("metadata"))
     if len(getattr(items, "shape", ())) > 1:  # a table, whose iterator gives the names of its columns
         raise WrongTypeError(
             f"a corpus is a list of {_ACCEPTED}, not a table ({type(items).__name__})",

@@ -32,8 +32,19 @@ class CorpusSettings:
     ] = ()
     keep: Annotated[
         tuple[str, ...],
-        Option("Columns to keep beside the features, NAME or NAME:type, or all.", metavar="COL[,COL]", basic=True),
+        Option(
+            "Columns to keep beside the features, NAME or NAME:type, or all; file is the name of the file.",
+            metavar="COL[,COL]",
+            basic=True,
+        ),
     ] = ()
+    metadata: Annotated[
+        str | None,
+        Option(
+            "A table whose first column names the files; its columns are kept, or those of them that --keep names.",
+            metavar="TABLE",
+        ),
+    ] = None
     format: Annotated[
         str | None,
         Option(f"{', '.join(FORMATS)}; otherwise by the file's ending and beginning.", metavar="NAME"),
@@ -133,7 +144,6 @@ class CorpusSettings:
             "text_columns": bool(self.text_columns),
             "pair_column": self.pair_column is not None,
             "id_column": self.id_column is not None,
-            "keep": bool(self.keep),
             "word_column": self.word_column is not None,
             "tag_column": self.tag_column is not None,
             "pairs": self.pairs,

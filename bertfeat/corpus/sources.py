@@ -209,6 +209,14 @@ def format_of(name: str, format_name: str | None = None) -> Format:
     return format_named(format_name) if format_name is not None else _read_endings(name)[0] or FORMATS["text"]
 
 
+def bare_names(name: str) -> tuple[str, ...]:
+    """A file's name as it is, and without its ending; of ``a.txt.gz`` also ``a.txt``."""
+    stem, last = os.path.splitext(name)
+    if last.lower() in _COMPRESSIONS:
+        return name, stem, os.path.splitext(stem)[0]
+    return name, stem
+
+
 def _read_endings(name: str) -> tuple[Format | None, str | None]:
     """Format and compression by the endings of a file's name."""
     stem, last = os.path.splitext(name.lower())

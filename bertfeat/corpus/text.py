@@ -19,7 +19,7 @@ class TextReader:
     def __init__(self, file: CorpusFile, start: Position, meter: Meter) -> None:
         self._name, self._prefix = file.name, file.id_prefix
         self._lines = file.lines(start, meter)
-        self._first = start.line
+        self._start = start
         settings = file.settings
         self._make: Callable[[int, int, str], Row] = (
             self._words if settings.pretokenized else self._pair if settings.pairs else self._text
@@ -32,13 +32,13 @@ class TextReader:
 
     def position(self, *, last: bool) -> Position:
         """The position of the line given last if ``last``, else of the one after it."""
-        line = max(self._first, self._lines.given - last)
+        line = max(self._start.line, self._lines.given - last)
         return Position(self._lines.newest.offset_of(line), line, line)
 
     def rows(self, row: int) -> Generator[Row, None, None]:
         """Read the rows, numbered from ``row``."""
         make = self._make
-        shift = row - self._first - 1  # the difference between a row's number and its line's number
+        shift = row - self._start.line - 1  # the difference between a row's number and its line's number
         for lines in self._lines:
             for line in lines:
                 if isinstance(line, BadLine):
@@ -65,5 +65,6 @@ class TextReader:
             return self._failure(row, number, reason, line)
         return Document(row, f"{self._prefix}{number}", text, pair)
 
-    def _failure(self, row: int, number: int, reason: str, value: str) -> Failure:
-        return Failure(row, f"{self._prefix}{number}", f"{self._name}, line {number}: {reason}", shorten(value))
+    def _failure(self, row: int, number: int, reason: str, value: str, *, line: int | None = None) -> Failure:
+        where = f"{self._name}, line {line or number}"
+        return Failure(row, f"{self._prefix}{number}", f"{where}: {reason}", shorten(value))

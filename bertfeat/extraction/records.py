@@ -100,7 +100,7 @@ def run_identity(settings: FeatureSettings, corpus: Corpus, corpus_settings: Cor
     """
     if not isinstance(corpus, FileCorpus) or tuple(corpus.sources) == (STDIN,):
         return ""
-    files = [[file.source.name, file.source.stamp.size, file.source.stamp.tag] for file in corpus.files]
+    files = [[file.name, file.source.stamp.size, file.source.stamp.tag, file.metadata] for file in corpus.files]
     said = [settings.fingerprint, to_plain(corpus_settings), files]
     return hashlib.sha256(canonical_json(said)).hexdigest()
 

@@ -62,7 +62,7 @@ def head_command(
     train, test = EXAMPLES[kind]
     shown = help_text.format(kind=kind, train=train, test=test)
     command = click.command(cls=Command, name=name, help=shown)(decorated)
-    leave_out(command, *_UNUSED[kind], "pairs", "keep")
+    leave_out(command, *_UNUSED[kind], "pairs", "keep", "metadata")
     for parameter in command.params:
         if parameter.name == "hidden" and isinstance(parameter, CommandOption):
             parameter.show_default, own_help = _HIDDEN[kind]

@@ -49,6 +49,28 @@ def manifest(folder: str) -> Any:
 # ── what is read and written ────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize("options", [[], ["--workers", "2"]])
+def test_a_folder_of_paragraphs_with_a_table_of_metadata(options: list[str]) -> None:
+    Path("texts").mkdir()
+    Path("texts/a.txt").write_text("The bank\nraised its rate.\n\nIt rained.\n")
+    Path("texts/b.txt").write_text("A river\nbank.")
+    Path("texts/metadata.csv").write_text("file,year\nb,1900\na.txt,1850\n")
+    arguments = ["texts", "--format", "paragraphs", "--metadata", "texts/metadata.csv", "--part-rows", "1", *options]
+    result = extract(*arguments)
+    assert result.exit_code == 0, result.stderr
+    assert [(row["id"], row["text"], row["file"], row["year"]) for row in rows("texts.features")] == [
+        ("texts/a.txt:1", "The bank raised its rate.", "a.txt", 1850),
+        ("texts/a.txt:2", "It rained.", "a.txt", 1850),
+        ("texts/b.txt:1", "A river bank.", "b", 1900),
+    ]
+    Path("texts/metadata.csv").write_text("file,year\nb,1901\na.txt,1850\n")
+    changed = extract(*arguments)
+    assert changed.exit_code == 1
+    assert "would remove 1 (part-00002.parquet)" in changed.stderr
+    assert extract(*arguments, "--prune").exit_code == 0
+    assert [row["year"] for row in rows("texts.features")] == [1850, 1850, 1901]
+
+
 def test_a_text_file() -> None:
     Path("corpus.txt").write_text("The bank raised its rate.\n\nA river bank.\n")
     result = extract("corpus.txt", "--layers", "-1,-2", "--pooling", "mean")

@@ -21,8 +21,8 @@ from bertfeat.corpus import (
     Meter,
     Position,
     Row,
-    files,
     find_sources,
+    inspection,
     open_corpus,
 )
 from bertfeat.corpus.blocks import read_blocks
@@ -144,7 +144,7 @@ def test_the_beginnings_of_files_at_addresses_are_looked_into_at_once(
         together.wait()  # fails unless all have come
         return read_blocks(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(files, "read_blocks", read_together)
+    monkeypatch.setattr(inspection, "read_blocks", read_together)
     assert len(open_corpus([str(bucket.address)]).files) == 16
 
 

@@ -20,6 +20,7 @@ from tests.support.corpus_writers import (
 
 FILES = {
     "text": write_text(["A"]),
+    "paragraphs": b"A\n\n",
     "jsonl": write_jsonl(["A"]),
     "csv": write_csv(["A"]),
     "tsv": write_tsv(["A"]),

@@ -61,6 +61,8 @@ _BAD_QUESTIONS = """ {"data": [{"title": "a", "paragraphs": []}, 5, {"paragraphs
   {"id": "4", "question": "x"}, {"id": "5", "question": "y", "is_impossible": true}]}]}], "version": 2}
 """
 
+_RUNNING = "\n\nThe bank\nof  the river\n \t\n\nstood\n\nhigh" + "\nand\nhigher\n\n" * 3
+_PARAGRAPHS = CorpusSettings(format="paragraphs")
 _PROTEINS = ">a one\nMVL\nSPA*\n\n>b\n; old\nmv\n>c two words\nM V\nL\n"
 CASES = [
     Case("plain.txt", _lines("one", "two", "", " \t", "three", "a last one").encode()[:-1]),
@@ -85,6 +87,9 @@ CASES = [
     Case("ebcdic.txt", _lines("one", "", "two").encode("cp037"), 0, CorpusSettings(encoding="cp037")),
     Case("pairs.txt", b"a ||| b\n\nno pair\nc ||| d\n", 1, CorpusSettings(pairs=True)),
     Case("words.txt", b" a  b\n\nc\n", 0, CorpusSettings(pretokenized=True)),
+    Case("paragraphs.txt", _RUNNING.encode(), 0, _PARAGRAPHS),
+    Case("utf16-paragraphs.txt", _RUNNING.replace("\n", "\r\n").encode("utf-16"), 0, _PARAGRAPHS),
+    Case("bad-paragraphs.txt", f"a\n{LONG}\nb\n\nc\n\n{LONG}\n\n".encode() + b"d\n\xff\ne\n\nf", 3, _PARAGRAPHS),
     Case("good.jsonl", _lines(*_JSON).encode()),
     Case("kept.jsonl", _lines(*_JSON).encode(), 0, CorpusSettings(keep=("n", "id2:string"))),
     Case("late.jsonl", _lines('{"text": "a"}', '{"text": "b", "k": 1}').encode(), 0, CorpusSettings(keep=("k:int64",))),

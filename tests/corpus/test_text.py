@@ -142,7 +142,7 @@ def test_a_text_in_memory_that_no_part_holds_fails() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"format": "docx"}, "there are text, jsonl"),
+        ({"format": "docx"}, "there are text, paragraphs, jsonl"),
         ({"encoding": "utf-9"}, "not an encoding"),
         ({"encoding": "base64"}, "not an encoding"),
         ({"encoding": "unicode_escape"}, "not an encoding"),
@@ -163,7 +163,6 @@ def test_settings_that_cannot_be_right(settings: dict[str, object], says: str) -
         CorpusSettings(pair_column="b"),
         CorpusSettings(id_column="id"),
         CorpusSettings(tag_column="ner"),
-        CorpusSettings(keep=("year",)),
         CorpusSettings(document_context=True),
     ],
 )
