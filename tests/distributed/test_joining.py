@@ -282,20 +282,21 @@ def show(folder: Path, seconds: float) -> Path:
     return path
 
 
-def test_a_plain_run_is_refused_while_joined_ones_are_alive(bert: Tiny, alone: Path, tmp_path: Path) -> None:
+def test_a_plain_run_is_refused_while_joined_ones_are_alive(
+    bert: Tiny, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "out"
     path = show(folder, LEASE)
+    wait = time.sleep
 
-    def renew() -> None:
-        for _ in range(7):
-            time.sleep(LEASE / 4)
+    def renew_while_it_waits(seconds: float) -> None:
+        wait(seconds)
+        if seconds > LEASE:  # the plain run has watched for a lease
             path.write_bytes(path.read_bytes())
 
-    renewing = threading.Thread(target=renew)
-    renewing.start()
+    monkeypatch.setattr(time, "sleep", renew_while_it_waits)
     with pytest.raises(FolderLockedError, match="runs that joined are at work on it; join them with join=True, or"):
         run(bert, alone / "c", folder)
-    renewing.join()
     assert [file.name for file in list_files(folder)] == [f"{CLAIMS}/{path.name}"]
 
 
