@@ -42,6 +42,7 @@ from .plots import (
     draw_change as draw_change,
     draw_comparison as draw_comparison,
     draw_curves as draw_curves,
+    draw_frequencies as draw_frequencies,
     draw_layers as draw_layers,
     draw_map as draw_map,
     draw_retrieval as draw_retrieval,

@@ -47,6 +47,9 @@ class UsageQuery:
             "prefix: words that begin with WORD (은행 finds 은행에서); any: every word, compared with --like.",
         ),
     ] = "exact"
+    near: Annotated[str | None, Option("Only usages that have WORD2, or riv*, near them.", metavar="WORD2")] = None
+    left: Annotated[int | None, Option("Of --near: words before the usage.", default="5", least=0)] = None
+    right: Annotated[int | None, Option("Of --near: words after the usage.", default="5", least=0)] = None
     k: Annotated[
         int | None,
         Option(
@@ -138,7 +141,7 @@ class _UsageFormat:
     type=LOCAL_PATH,
     metavar="FILE",
     further=True,
-    help="Draw --senses over the slices of --by: .png, .pdf or .svg.",
+    help="Draw the frequency, or --senses, over the slices of --by: .png, .pdf or .svg.",
 )
 @width_option
 @recorded_model_option
@@ -168,7 +171,8 @@ def command(
     bertfeat usages corpus.features bank --like "He sat on the bank of the river."
     bertfeat usages corpus.features bank --like "I *banked* the money." -k 20 --show author,year
     bertfeat usages corpus.features bank --sample 100 --sort right -k 50 --page 2
-    bertfeat usages corpus.features bank --by year --slices every:10 -k 0
+    bertfeat usages corpus.features bank --near river --left 2 --right 0
+    bertfeat usages corpus.features bank --by year --slices every:10 -k 0 --plot bank.pdf
     bertfeat usages corpus.features "은행*" --senses 2 --where "year > 1900"
     bertfeat usages corpus.features cell --senses 3 --by year --slices 1839-1895,1896-1937 --plot cell.png
     """
@@ -181,17 +185,17 @@ def command(
     elif query.senses is not None:
         _group_features(folder, word, query, form, plot)
     else:
-        _search_features(folder, word, query, form, model, device)
+        _search_features(folder, word, query, form, plot, model, device)
 
 
 def _search_index(
     folder: "Location", word: str, query: UsageQuery, form: _UsageFormat, model: str | None, device: str | None
 ) -> None:
-    others = (query.column, query.by, query.sort, query.sample)
+    others = (query.column, query.by, query.sort, query.sample, query.near)
     if query.match != "any" or query.like is None or any(option is not None for option in others):
         raise click.UsageError(
             f"{folder} is an index, which answers only --match any with --like, by its own column, without --column, "
-            f"--by, --sort and --sample; give the features that it was made from"
+            f"--by, --sort, --sample and --near; give the features that it was made from"
         )
     from bertfeat import Index
     from bertfeat.usages import find_usages_in_index
@@ -203,18 +207,30 @@ def _search_index(
 
 
 def _search_features(
-    folder: "Location", word: str, query: UsageQuery, form: _UsageFormat, model: str | None, device: str | None
+    folder: "Location",
+    word: str,
+    query: UsageQuery,
+    form: _UsageFormat,
+    plot: Path | None,
+    model: str | None,
+    device: str | None,
 ) -> None:
     from bertfeat.features import FeatureSet
     from bertfeat.usages import find_usages, find_usages_by
 
+    if plot is not None:
+        from bertfeat.plots import draw_frequencies, picture_path
+
+        picture_path(plot)
     features = FeatureSet(folder)
     form = _feature_format(features, form, query)
-    arguments = query.arguments(*_LISTING, "like", "match", "k", "column", "where", "one_per_document", "context")
+    arguments = query.arguments(*_LISTING, *_ASKED, "like")
     if query.by is not None:
         with progress_display(form.console) as progress:
             arguments |= {"model": model, "device": device, "progress": progress}
             sliced = find_usages_by(features, word, query.by, query.slices, **arguments)
+        if plot is not None:
+            draw_frequencies(sliced, plot)
         _print_sliced_usages(sliced, form, query)
         return
     with progress_display(form.console) as progress:
@@ -232,9 +248,9 @@ def _group_features(folder: "Location", word: str, query: UsageQuery, form: _Usa
         picture_path(plot)
     features = FeatureSet(folder)
     form = _feature_format(features, form, query)
-    names = ("senses", "match", "k", "column", "where", "one_per_document", "context", "by", "slices")
     with progress_display(form.console) as progress:
-        senses = find_senses(features, word, progress=progress, **query.arguments(*names))
+        arguments = query.arguments(*_ASKED, "senses", "by", "slices")
+        senses = find_senses(features, word, progress=progress, **arguments)
     if plot is not None:
         draw_senses(senses, plot)
     _print_senses(senses, form, query)
@@ -261,8 +277,11 @@ def _check_usage_options(query: UsageQuery, as_csv: bool, plot: Path | None, con
     for name in _LISTING:
         if query.senses is not None and getattr(query, name) is not None:
             raise click.UsageError(f"--senses shows the most central usages of each group; leave out --{name}")
-    if plot is not None and (query.senses is None or query.by is None):
-        raise click.UsageError("--plot draws how --senses are shared out over the slices of --by; give both")
+    for name in ("left", "right"):
+        if getattr(query, name) is not None and query.near is None:
+            raise click.UsageError(f"--{name} says how near the word of --near must stand; name one")
+    if plot is not None and query.by is None:
+        raise click.UsageError("--plot draws the frequency, or --senses, over the slices of --by; name a kept column")
     if as_csv and console.as_json:
         raise click.UsageError("--csv and --json are two forms of one result; give one of the two")
     if (as_csv or console.as_json) and on_command_line("width"):
@@ -275,6 +294,7 @@ def _check_usage_options(query: UsageQuery, as_csv: bool, plot: Path | None, con
 
 
 _LISTING = ("page", "sort", "sample")  # options of a list of usages
+_ASKED = ("match", "near", "left", "right", "k", "column", "where", "one_per_document", "context")  # of every search
 
 
 def _print_usages(result: "Usages", form: _UsageFormat, query: UsageQuery) -> None:
@@ -344,7 +364,7 @@ def _print_senses(result: "Senses", form: _UsageFormat, query: UsageQuery) -> No
         _say_nothing_found(result, form, query)
         return
     form.console.say(
-        f"{result.word}: {pluralize(result.found, 'usage')} in {pluralize(result.documents, 'document')} "
+        f"{result.word}: {_found_count(result.found, query)} in {pluralize(result.documents, 'document')} "
         f"({result.column}); the most central ones of each sense"
     )
     _say_outside(result, form.console)
@@ -363,7 +383,8 @@ def _slice_of(result: "Senses", usage: "Usage") -> str:
 
 def _found_count(found: int, query: UsageQuery) -> str:
     """The number of usages that were found, and of those that were drawn from them."""
-    count = f"{found:,} words compared" if query.match == "any" else f"{found:,} usages"
+    count = f"{found:,} words compared" if query.match == "any" else pluralize(found, "usage")
+    count += f" near {query.near}" if query.near is not None else ""
     sampled = query.sample is not None and query.sample < found
     return f"a sample of {query.sample:,} of {count}" if sampled else count
 
@@ -398,7 +419,11 @@ def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: _UsageFor
         return
     begins = query.match == "exact" and not result.word.endswith("*")
     hint = f"; {result.word}* also finds words that begin so" if begins else ""
-    form.console.say(f"{result.word!r} does not stand in the {pluralize(result.documents, 'document')}{hint}")
+    where = f"in the {pluralize(result.documents, 'document')}"
+    if query.near is not None:
+        form.console.say(f"{result.word!r} does not stand near {query.near!r} {where}")
+        return
+    form.console.say(f"{result.word!r} does not stand {where}{hint}")
 
 
 def _slice_lines(result: "SlicedUsages", form: _UsageFormat) -> Iterator[str]:

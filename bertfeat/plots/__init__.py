@@ -5,7 +5,7 @@ its ending says: png, pdf or svg. ``width`` and ``height`` are in inches. With `
 a figure of the caller's, in its style, one for each panel; they get a title, and no note.
 """
 
-from bertfeat.plots.change import MOST_WORDS, draw_change, draw_senses
+from bertfeat.plots.change import MOST_WORDS, draw_change, draw_frequencies, draw_senses
 from bertfeat.plots.clusters import MOST_TEXTS, Cluster, Clustering, LabelWords, beginning, find_clusters
 from bertfeat.plots.comparison import draw_comparison
 from bertfeat.plots.curves import draw_curves, draw_pretraining
@@ -34,6 +34,7 @@ __all__ = [
     "draw_change",
     "draw_comparison",
     "draw_curves",
+    "draw_frequencies",
     "draw_if_possible",
     "draw_layers",
     "draw_map",

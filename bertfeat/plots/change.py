@@ -1,8 +1,10 @@
-"""Pictures of words over slices, such as years: how far their usages moved, and the shares of their senses."""
+"""Pictures of words over slices, such as years: their frequency, how far they moved, and the shares of their senses."""
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from bertfeat.arguments import checked, require_at_least
@@ -11,7 +13,7 @@ from bertfeat.plots.figure import LEGEND_SIZE, GivenAxes, Sheet, drawing
 from bertfeat.plots.palette import MARKERS, NAMED, NO_VALUE
 from bertfeat.plots.texts import shortened, width_of
 from bertfeat.study import ChangeReport, WordChange
-from bertfeat.usages import Sense, Senses
+from bertfeat.usages import Sense, Senses, SlicedUsages
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 _PANELS = {"prt": "prototype distance", "apd": "average pairwise distance", "jsd": "divergence of senses"}
 _LONGEST = 1.2  # inches that the name of a slice may take
 _ASIDE = 0.3  # share of the distance between two slices over which the words of one step are spread
+_Z = NormalDist().inv_cdf(0.975)  # standard deviations to either side that hold 95 %
 _AROUND = 40  # characters of a usage on either side of the word
 MOST_WORDS = len(NAMED)
 """The most words in one picture; where there are more, the most changed ones are drawn."""
@@ -113,6 +116,50 @@ def draw_senses(senses: Senses, path: str | Path | None = None, *, axes: GivenAx
     return sheet.figure
 
 
+@checked
+def draw_frequencies(
+    usages: SlicedUsages, path: str | Path | None = None, *, axes: GivenAxes | None = None
+) -> "Figure":
+    """Draw how often a word stands in a million words of every slice, with intervals of 95 % (Wilson 1927).
+
+    ``usages`` is what :func:`bertfeat.find_usages_by` gives. The intervals take usages for independent of one another;
+    where a few documents have most of them, they are too narrow. ``path`` and ``axes``: see :mod:`bertfeat.plots`.
+
+    Raises:
+        UsageError: the name's ending stands for no form, or every word was compared, which has no frequency.
+        MissingLibraryError: matplotlib is not installed.
+        StorageError: the file cannot be written.
+    """
+    counts = [(one.found, one.words) for one in usages.slices if one.words is not None]
+    if len(counts) < len(usages.slices):
+        raise UsageError("every word was compared, which has no frequency", remedy="search for a word by itself")
+    names = [one.slice.name for one in usages.slices]
+    what = usages.word if usages.near is None else f"{usages.word} near {usages.near}"
+    with drawing(path, axes, (_width(len(names)), 3.6), [what, usages.by, *names]) as sheet:
+        total = sum(one.found for one in usages.slices)
+        note = f"Usages in a million words of each slice of {usages.by}, {total:,} in all, with intervals of 95 %"
+        note += " that take usages for independent of one another."
+        sheet.header(f"The frequency of {what}", note)
+        (panel,) = sheet.panels()
+        shares = [found / words if words else 0.0 for found, words in counts]
+        panel.bar(range(len(counts)), [1e6 * share for share in shares], width=0.7, color=NAMED[0], alpha=0.7)
+        for at, (found, words) in enumerate(counts):
+            low, high = _wilson_interval(found, words) if words else (0.0, 0.0)
+            panel.vlines(at, 1e6 * low, 1e6 * high, color="black", linewidth=0.8)
+        panel.set(ylabel="per million words", xlabel=usages.by)
+        panel.grid(axis="y")
+        _name_places(sheet, panel, [[name] for name in names])
+    return sheet.figure
+
+
+def _wilson_interval(count: int, total: int) -> tuple[float, float]:
+    """The interval of 95 % of a share (Wilson 1927)."""
+    share, square = count / total, _Z * _Z / total
+    middle = share + square / 2
+    spread = _Z * math.sqrt(share * (1 - share) / total + square / (4 * total))
+    return max(0.0, (middle - spread) / (1 + square)), min(1.0, (middle + spread) / (1 + square))
+
+
 def _width(slices: int) -> float:
     return min(12.0, max(5.5, 1.5 + 1.1 * slices))
 
@@ -127,14 +174,12 @@ def _name_sense(number: int, sense: Sense) -> str:
 
 def _draw_shares(panel: "Axes", counts: Sequence[int], totals: Sequence[int], place: tuple[int, int]) -> "Line2D":
     """Draw the shares of one sense; a slice without usages has none. ``place``: its number, and that of all senses."""
-    from scipy.stats import binomtest  # installed with scikit-learn, which found the senses
-
     number, of = place
     aside = _ASIDE * ((number + 0.5) / of - 0.5)
     known = [at for at, total in enumerate(totals) if total]
-    intervals = [binomtest(counts[at], totals[at]).proportion_ci(method="wilson") for at in known]
+    intervals = [_wilson_interval(counts[at], totals[at]) for at in known]
     at = [slice_ + aside for slice_ in known]
-    low, high = [interval.low for interval in intervals], [interval.high for interval in intervals]
+    low, high = [interval[0] for interval in intervals], [interval[1] for interval in intervals]
     panel.vlines(at, low, high, color=NAMED[number], linewidth=0.8)
     shares = [counts[slice_] / totals[slice_] for slice_ in known]
     (line,) = panel.plot(at, shares, color=NAMED[number], marker=MARKERS[number])

@@ -93,6 +93,9 @@ class UsagesBody(Body):
     like: str | None = Field(None, examples=["He sat on the *bank* of the river."])
     senses: Annotated[int, Field(ge=2, le=50)] | None = None
     match: Literal["exact", "prefix", "any"] = "exact"
+    near: Name | None = Field(None, description="Only usages that have this word near them.", examples=["river"])
+    left: Annotated[int, Field(ge=0, le=100)] | None = Field(None, description="Words before a usage that are near: 5.")
+    right: Annotated[int, Field(ge=0, le=100)] | None = Field(None, description="Words after a usage that are near: 5.")
     k: Annotated[int, Field(ge=0, le=1000)] | None = Field(
         None, description="The number of usages, of each slice or sense; 0: only count."
     )
@@ -255,6 +258,7 @@ def word_features(service: Service, name: str | None) -> FeatureSet:
 def _usages(service: Service, features: FeatureSet, body: UsagesBody) -> dict[str, Any]:
     given = {"match": body.match, "column": body.layers, "where": body.where}
     more: dict[str, Any] = {**given, "one_per_document": body.one_per_document, "context": body.context}
+    more |= {"near": body.near, "left": body.left, "right": body.right}
     more |= {} if body.k is None else {"k": body.k}
     if body.senses is not None:
         if body.like is not None:

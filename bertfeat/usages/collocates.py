@@ -21,6 +21,7 @@ from bertfeat.features import FeatureSet
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.hits import documents_that_meet
+from bertfeat.usages.near import REACH, check_reach
 from bertfeat.usages.query import parse_condition_on
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
 from bertfeat.words import Match, WordQuery
@@ -69,8 +70,8 @@ def find_collocates(
     word: str,
     *,
     match: Match | str = Match.EXACT,
-    left: int = 5,
-    right: int = 5,
+    left: int = REACH,
+    right: int = REACH,
     least: int = 3,
     measure: Association | str = Association.LOG_LIKELIHOOD,
     k: int = 20,
@@ -88,10 +89,8 @@ def find_collocates(
         FeatureSetError: no texts in the set.
         DamagedError, StorageError: see :func:`bertfeat.find_usages`.
     """
-    require_at_least(0, left=left, right=right)
+    check_reach(left, right)
     require_at_least(1, least=least, k=k)
-    if not left + right:
-        raise UsageError(f"{parameter('left', 0)} and {parameter('right', 0)} leave no word near")
     query, measure = WordQuery.parse(word, match), Association(measure)
     if query.match is Match.ANY:
         raise UsageError(

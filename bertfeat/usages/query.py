@@ -19,6 +19,7 @@ from bertfeat.recipe import FeatureColumn, Pooling, TaskName, Unit
 from bertfeat.search import QueryEncoder, check_same_model, query_warnings, unmark_words
 from bertfeat.usages.hits import documents_that_meet, find_hits
 from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
+from bertfeat.usages.near import NearWord
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
 from bertfeat.where import Condition
 from bertfeat.words import Match, WordList, WordQuery, fold_case
@@ -71,7 +72,7 @@ class UsageSearch:
     index: WordIndex
     query: WordQuery
     column: ReadableColumn
-    hits: Hits  # [n] in documents that meet the condition
+    hits: Hits  # [n] in documents that meet the condition, and near the word that is to be near
     documents: NDArray[np.bool_]  # [D] mask of those that meet the condition
     like: str | None = None
     vector: NDArray[np.float32] | None = None  # [W] of length 1: what the usages are compared with
@@ -98,6 +99,7 @@ def open_usage_search(
     word: str,
     like: str | None,
     match: Match | str,
+    near: NearWord | None,
     column: str | None,
     where: str | None,
     model: str | Path | None,
@@ -125,8 +127,8 @@ def open_usage_search(
             check_same_model(features.folder, recorded, encoder, FeatureSetError, rebuild="extract the features again")
         vector = embed_word(query, like, encoder, readable, features.header.settings)
         warnings = query_warnings(encoder, like)
-    search = look_up(features, query, readable, condition, like=like, vector=vector, progress=progress)
-    return replace(search, warnings=warnings)
+    search = look_up(features, query, readable, condition, near, progress=progress)
+    return replace(search, like=like, vector=vector, warnings=warnings)
 
 
 def look_up(
@@ -134,19 +136,19 @@ def look_up(
     query: WordQuery,
     column: ReadableColumn,
     condition: Condition | None = None,
+    near: NearWord | None = None,
     *,
-    like: str | None = None,
-    vector: NDArray[np.float32] | None = None,
     progress: ProgressOption[StepProgress] = None,
 ) -> UsageSearch:
-    """Find a word in the documents that meet a condition, by the set's word index."""
+    """Find a word in the documents that meet a condition, and near another word, by the set's word index."""
     index = open_word_index(features, progress=progress)
-    hits = find_hits(features, index, query)
-    if condition is None:
-        return UsageSearch(features, index, query, column, hits, np.ones(len(index.rows), bool), like, vector)
-    documents = documents_that_meet(features, condition)
-    inside = hits[documents[index.document_of(hits.first)]]
-    return UsageSearch(features, index, query, column, inside, documents, like, vector)
+    hits, documents = find_hits(features, index, query), np.ones(len(index.rows), bool)
+    if near is not None:
+        hits = hits[near.mask(index, hits)]
+    if condition is not None:
+        documents = documents_that_meet(features, condition)
+        hits = hits[documents[index.document_of(hits.first)]]
+    return UsageSearch(features, index, query, column, hits, documents)
 
 
 def word_query(features: FeatureSet, word: str, match: Match | str = Match.EXACT) -> WordQuery:

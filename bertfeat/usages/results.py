@@ -57,6 +57,7 @@ class Usages:
     skipped: int  # those without a vector, of the usages that were to be compared
     usages: tuple[Usage, ...]  # nearest first, or in the order that was asked for
     warnings: tuple[str, ...] = ()  # about the language of the sentence
+    near: str | None = None  # the word that stands near each usage, where one was asked for
 
 
 @displayed
@@ -86,6 +87,7 @@ class SlicedUsages:
     outside: int  # usages in documents that are in no slice
     slices: tuple[SliceUsages, ...]
     warnings: tuple[str, ...] = ()  # about the language of the sentence
+    near: str | None = None  # the word that stands near each usage, where one was asked for
 
 
 @displayed
@@ -117,6 +119,7 @@ class Senses:
     by: str | None = None  # the kept column whose slices the senses were counted in
     slices: tuple[Slice, ...] = ()
     outside: int = 0  # usages in documents that are in no slice, which are neither found nor grouped
+    near: str | None = None  # the word that stands near each usage, where one was asked for
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.search import Hit, Index, QueryEncoder, query_warnings
 from bertfeat.usages.hits import ReadHits, read_hits
+from bertfeat.usages.near import NearWord
 from bertfeat.usages.query import UsageSearch, check_numbers, embed_word, open_usage_search
 from bertfeat.usages.results import CONTEXT, Site, SlicedUsages, SliceUsages, Usage, Usages
 from bertfeat.where import cut_slices
@@ -34,6 +35,9 @@ def find_usages(
     *,
     like: str | None = None,
     match: Match | str = Match.EXACT,
+    near: str | None = None,
+    left: int | None = None,
+    right: int | None = None,
     k: int = 10,
     page: int = 1,
     sort: str | None = None,
@@ -56,9 +60,12 @@ def find_usages(
     The sentence is embedded as the feature set was; if it contains the word more than once, stars mark the one that is
     meant: ``a bank on the *bank* of the river``. With ``match="any"`` every word of the corpus is compared. ``column``
     names a column of words or tokens, or a recipe that the stored ones contain; without one it is the last layer, where
-    they contain it, else the only one. Only documents that meet the condition ``where``, such as ``"year > 1900"``, are
-    searched. ``context`` is the number of characters kept on either side. With ``k=0`` usages are only counted.
-    ``model`` says where the set's model is now, if it was moved; ``encoder`` replaces it.
+    they contain it, else the only one. ``context`` is the number of characters kept on either side. With ``k=0`` usages
+    are only counted. ``model`` says where the set's model is now, if it was moved; ``encoder`` replaces it.
+
+    Only documents that meet the condition ``where``, such as ``"year > 1900"``, are searched. With ``near`` only usages
+    count that have this word (or with ``"riv*"`` one that begins so) at most ``left`` words before them or ``right``
+    words after them, 5 by default; punctuation marks are not counted.
 
     Words are looked up in the set's word index, which the first look-up makes; ``progress`` hears of that. Only
     documents with usages that are shown or compared are read, a row group at a time.
@@ -73,13 +80,13 @@ def find_usages(
     """
     check_numbers(k, context)
     listing = _Listing(k, page, sort, sample, one_per_document, context)
-    features = listing.check(features, like)
-    search = open_usage_search(features, word, like, match, column, where, model, device, encoder, progress)
+    features, nearby = listing.check(features, like), NearWord.of(near, left, right)
+    search = open_usage_search(features, word, like, match, nearby, column, where, model, device, encoder, progress)
     (chosen,) = _choose_usages(search, listing, np.zeros(len(search.hits), np.int64), 1)
     documents = int(search.documents.sum())
     counts = search.frequency(chosen.found, search.documents)
     shown = (chosen.skipped, chosen.usages)
-    return Usages(word, search.like, search.column.name, documents, *counts, *shown, search.warnings)
+    return Usages(word, search.like, search.column.name, documents, *counts, *shown, search.warnings, near)
 
 
 @checked
@@ -91,6 +98,9 @@ def find_usages_by(
     *,
     like: str | None = None,
     match: Match | str = Match.EXACT,
+    near: str | None = None,
+    left: int | None = None,
+    right: int | None = None,
     k: int = 5,
     page: int = 1,
     sort: str | None = None,
@@ -117,9 +127,9 @@ def find_usages_by(
     """
     check_numbers(k, context)
     listing = _Listing(k, page, sort, sample, one_per_document, context)
-    features = listing.check(features, like)
+    features, nearby = listing.check(features, like), NearWord.of(near, left, right)
     cut = cut_slices(features, by, slices)  # before the model is loaded
-    search = open_usage_search(features, word, like, match, column, where, model, device, encoder, progress)
+    search = open_usage_search(features, word, like, match, nearby, column, where, model, device, encoder, progress)
     cut = cut.among(search.documents)
     of_hits = cut.of_documents[search.index.document_of(search.hits.first)]
     found = []
@@ -128,7 +138,7 @@ def find_usages_by(
         counts = search.frequency(chosen.found, search.documents & (cut.of_documents == number))
         found.append(SliceUsages(one, *counts, chosen.skipped, chosen.score, chosen.usages))
     counts_of_all = (int(search.documents.sum()), int((of_hits < 0).sum()))
-    return SlicedUsages(word, search.like, search.column.name, by, *counts_of_all, tuple(found), search.warnings)
+    return SlicedUsages(word, search.like, search.column.name, by, *counts_of_all, tuple(found), search.warnings, near)
 
 
 # ── which usages, and in which order ────────────────────────────────────────────────────────────────────────

@@ -18,6 +18,7 @@ from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.hits import read_hits
+from bertfeat.usages.near import NearWord
 from bertfeat.usages.query import check_numbers, find_usage_column, look_up, parse_condition_on, word_query
 from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
 from bertfeat.where import Cut, cut_slices
@@ -37,6 +38,9 @@ def find_senses(
     senses: int,
     *,
     match: Match | str = Match.EXACT,
+    near: str | None = None,
+    left: int | None = None,
+    right: int | None = None,
     k: int = 5,
     column: str | None = None,
     where: str | None = None,
@@ -62,7 +66,7 @@ def find_senses(
     """
     if not isinstance(features, FeatureSet):
         features = FeatureSet(features)
-    query = word_query(features, word, match)
+    query, nearby = word_query(features, word, match), NearWord.of(near, left, right)
     if query.match is Match.ANY:
         raise UsageError(
             f"senses are those of one word, and {parameter('match', 'any')} takes every word",
@@ -78,7 +82,7 @@ def find_senses(
             f"{parameter('slices', slices)} are slices of a kept column", remedy=f"name it: {parameter('by', 'year')}"
         )
     cut = None if by is None else cut_slices(features, by, slices)
-    search = look_up(features, query, readable, condition, progress=progress)
+    search = look_up(features, query, readable, condition, nearby, progress=progress)
     every = Cut((), np.zeros(len(search.documents), np.int64))
     cut = every if cut is None else cut.among(search.documents)
     of_hits = cut.of_documents[search.index.document_of(search.hits.first)]
@@ -93,7 +97,8 @@ def find_senses(
         sample.of_slice.append(of_hits[numbers[read.numbers]])
     grouped = _group_usages(sample, senses, k, word, len(cut.slices)) if len(inside) else ()
     found = (int(search.documents.sum()), len(inside), len(numbers) - len(sample.usages), len(sample.usages))
-    return Senses(word, readable.name, *found, grouped, by, cut.slices, outside=len(search.hits) - len(inside))
+    outside = len(search.hits) - len(inside)
+    return Senses(word, readable.name, *found, grouped, by, cut.slices, outside, near)
 
 
 @dataclass(frozen=True, slots=True)

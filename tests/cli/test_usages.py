@@ -242,6 +242,25 @@ def test_senses_over_slices(tmp_path: Path) -> None:
     assert usages("word.features", "riv", *options[1:], "--plot", str(tmp_path / "none.svg")).exit_code == 0
 
 
+def test_a_picture_of_frequencies(tmp_path: Path) -> None:
+    picture = tmp_path / "bank.svg"
+    result = usages("word.features", "bank", "--by", "year", "--slices", "every:10", "-k", "0", "--plot", str(picture))
+    assert result.exit_code == 0, result.stderr
+    assert "The frequency of bank" in picture.read_text()
+
+
+def test_usages_near_a_word() -> None:
+    every = json.loads(usages("word.features", "bank", "--json", "--context", "1000").stdout)["usages"]
+    with_river = [usage["id"] for usage in every if "river" in f"{usage['left']} {usage['right']}".lower()]
+    result = usages("word.features", "bank", "--near", "riv*", "--left", "99", "--right", "99", "--json")
+    assert [usage["id"] for usage in json.loads(result.stdout)["usages"]] == with_river != []
+    assert len(with_river) < len(every)
+    assert "near riv* (" in result.stderr
+    none = usages("word.features", "bank", "--near", "nowhere")
+    assert (none.exit_code, none.stdout) == (0, "nothing found\n")
+    assert none.stderr == "'bank' does not stand near 'nowhere' in the 5 documents\n"
+
+
 def test_any_word_by_scan_and_by_index() -> None:
     asked = ("bank", "--like", "the *river*", "--match", "any", "-k", "2")
     by_scan, by_index = usages("word.features", *asked), usages("word.index", *asked)
@@ -317,8 +336,11 @@ def test_nothing_found() -> None:
         (["word.features", "bank", "--slices", "2"], 2, "name it with --by"),
         (["word.features", "bank", "--by", "yaer"], 2, "no kept column 'yaer'; there are: year, left"),
         (["word.features", "bank", "--by", "year", "--slices", "9-1"], 2, "ends before it begins"),
-        (["word.features", "bank", "--by", "year", "--plot", "x.png"], 2, "--plot draws how --senses"),
-        (["word.features", "bank", "--senses", "2", "--plot", "x.png"], 2, "give both"),
+        (["word.features", "bank", "--plot", "x.png"], 2, "--plot draws the frequency, or --senses, over the slices"),
+        (["word.features", "bank", "--senses", "2", "--plot", "x.png"], 2, "name a kept column"),
+        (["word.features", "bank", "--by", "year", "--plot", "x.gif"], 2, "the ending of its name"),
+        (["word.features", "bank", "--left", "2"], 2, "--left says how near the word of --near must stand"),
+        (["word.features", "bank", "--near", "the", "--left", "0", "--right", "0"], 2, "leave no word near"),
         (["word.features", "bank", "--senses", "2", "--by", "year", "--plot", "x.gif"], 2, "the ending of its name"),
         (["word.index", "bank", "--match", "any", "--like", "a bank", "--by", "year"], 2, "is an index"),
         (["word.features", "bank", "--csv", "--json"], 2, "give one of the two"),

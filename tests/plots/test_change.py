@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bertfeat.errors import UsageError
-from bertfeat.plots import MOST_WORDS, draw_change, draw_senses
+from bertfeat.plots import MOST_WORDS, draw_change, draw_frequencies, draw_senses
 from bertfeat.plots.palette import NAMED
-from tests.support.drawn_reports import report_of, senses_of
+from tests.support.drawn_reports import frequencies_of, report_of, senses_of
 from tests.support.plots_toy import LONG, drawn_texts, inside, svg_texts
 
 pytest.importorskip("matplotlib")
@@ -65,6 +65,40 @@ def test_a_step_stands_above_its_name_and_a_mark_above_its_interval_is_explained
     marks = [float(x) for x in re.findall(rf'<use [^>]*?x="([\d.]+)"[^>]*?style="fill: {NAMED[0]}', source)]
     assert len(marks) >= 3
     assert marks[:3] == pytest.approx([place] * 3, abs=0.1)
+
+
+# ── frequencies ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("word", "names"), [("cell", ["1850", "1900"]), (LONG, [LONG, "b", "c"]), ("은행", MANY)])
+def test_every_text_of_frequencies_is_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, names: list[str]
+) -> None:
+    with drawn_texts(monkeypatch) as drawn:
+        draw_frequencies(frequencies_of(word, names, [(3, 1000)] * len(names)), tmp_path / "frequencies.png")
+    assert inside(drawn)
+
+
+def test_bars_are_per_million_with_wilsons_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Rectangle
+
+    stats = pytest.importorskip("scipy.stats")
+    intervals: list[tuple[float, float]] = []
+    monkeypatch.setattr(Axes, "vlines", lambda _self, _at, low, high, **_: intervals.append((low, high)))
+    counts = [(9, 3000), (0, 0), (0, 50)]
+    figure = draw_frequencies(frequencies_of("cell", ["a", "b", "c"], counts), tmp_path / "frequencies.svg")
+    (panel,) = figure.axes
+    assert [bar.get_height() for bar in panel.patches if isinstance(bar, Rectangle)] == pytest.approx([3000, 0, 0])
+    for (count, of), interval in zip(counts, intervals, strict=True):
+        expected = stats.binomtest(count, of).proportion_ci(method="wilson") if of else (0.0, 0.0)
+        assert [1e-6 * end for end in interval] == pytest.approx([*expected])
+    near = dataclasses.replace(frequencies_of("cell", ["a"], [(1, 9)]), near="door")
+    draw_frequencies(near, tmp_path / "near.svg")
+    assert "The frequency of cell near door" in " ".join(svg_texts(tmp_path / "near.svg"))
+    any_word = dataclasses.replace(near.slices[0], words=None, per_million=None)
+    with pytest.raises(UsageError, match="every word was compared"):
+        draw_frequencies(dataclasses.replace(near, slices=(any_word,)), tmp_path / "none.svg")
 
 
 # ── senses ──────────────────────────────────────────────────────────────────────────────────────────────────

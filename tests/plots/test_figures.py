@@ -15,6 +15,7 @@ from bertfeat.plots import (
     draw_change,
     draw_comparison,
     draw_curves,
+    draw_frequencies,
     draw_layers,
     draw_map,
     draw_pretraining,
@@ -24,6 +25,7 @@ from bertfeat.plots import (
 )
 from tests.support.drawn_reports import (
     comparison_of,
+    frequencies_of,
     head_table_of,
     history_of,
     layer_table_of,
@@ -55,6 +57,7 @@ PICTURES = {
     "change": Drawn(draw_change, lambda: report_of(["cell", "_door"], YEARS), (3, 1)),
     "comparison": Drawn(draw_comparison, lambda: comparison_of(4), (1, 3)),
     "curves": Drawn(draw_curves, lambda: history_of(4), (2, 1)),
+    "frequencies": Drawn(draw_frequencies, lambda: frequencies_of("cell", YEARS, [(9, 900), (0, 0), (0, 50)])),
     "layers": Drawn(draw_layers, lambda: [probed(["layer0", "layer1", "concat4"]), probed(["layer1"], "_kind")]),
     "map": Drawn(draw_map, lambda: None),
     "pretraining": Drawn(draw_pretraining, lambda: pretraining_of(pairs=True), (2, 1)),

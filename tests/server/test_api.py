@@ -410,6 +410,11 @@ def test_usages(client: TestClient, folder: Path) -> None:
         for one in client.post("/usages", json=by_year).json()["slices"]
     ] == [(one.slice.name, one.found, one.per_million) for one in sliced]
     assert client.post("/usages", json={"word": "bank", "slices": "every"}).status_code == 422
+    nearby = {"word": "bank", "near": "the", "left": 2, "right": 0, "layers": "last"}
+    found = find_usages(folder / "c.features", "bank", near="the", left=2, right=0, column="last").usages
+    beside = client.post("/usages", json=nearby).json()["usages"]
+    assert [(usage["row"], usage["start"]) for usage in beside] == [(usage.row, usage.start) for usage in found] != []
+    assert client.post("/usages", json={"word": "bank", "left": 2}).status_code == 422
     near = client.post("/collocates", json={"word": "bank", "left": 2, "least": 1, "measure": "log-dice"}).json()
     collocates = find_collocates(folder / "c.features", "bank", left=2, least=1, measure="log-dice")
     assert [one["word"] for one in near["collocates"]] == [one.word for one in collocates.collocates] != []

@@ -291,8 +291,17 @@ def test_senses_frequency_and_collocates(visit: Visit, address: str, place: Path
     again = visit.open(page.url)
     expect(again.locator(".counts tbody th")).to_have_count(len(found))
     page.locator(".counts .more").first.click()
-    expect(page.locator("#word")).to_have_value(found[0].word)
-    expect(page.locator(".line .word").first).to_have_text(found[0].word, ignore_case=True)
+    expect(page.locator("#word")).to_have_value("bank")
+    expect(page.locator("#near")).to_have_value(found[0].word)
+    lines = find_usages(place / "c.features", "bank", near=found[0].word, left=2, right=0, k=50)
+    expect(page.locator(".line")).to_have_count(len(lines.usages))
+    expect(page.locator("#usages-message")).to_contain_text(f"{lines.found} usages near “{found[0].word}”")
+    check_by_axe(page)
+    expect(visit.open(page.url).locator(".line")).to_have_count(len(lines.usages))
+    page.fill("#near", "")
+    expect(page.locator("#near-left")).to_be_hidden()
+    page.press("#near", "Enter")
+    expect(page.locator("#usages-message")).not_to_contain_text("near")
 
 
 def test_lines_in_pages_in_every_order(visit: Visit, address: str, place: Path) -> None:

@@ -16,7 +16,7 @@ from bertfeat.study import (
     SliceDistance,
     WordChange,
 )
-from bertfeat.usages import Sense, Senses, Usage
+from bertfeat.usages import Sense, Senses, SlicedUsages, SliceUsages, Usage
 from bertfeat.where import Slice
 from tests.support.plots_toy import LONG
 
@@ -39,6 +39,15 @@ def senses_of(word: str, names: list[str], counts: Sequence[tuple[int, ...]]) ->
     slices = tuple(Slice(name, name, name, 9) for name in names)
     senses = tuple(Sense(sum(count), (usage,), count) for count in counts)
     return Senses(word, "last_word", 9, 30, 0, 30, senses, "year", slices)
+
+
+def frequencies_of(word: str, names: list[str], counts: Sequence[tuple[int, int]]) -> SlicedUsages:
+    """Of each slice the usages, and the words among which they are."""
+    slices = []
+    for name, (found, words) in zip(names, counts, strict=True):
+        often = round(1e6 * found / words, 2) if words else 0.0
+        slices.append(SliceUsages(Slice(name, name, name, 9), words, found, often, 0, None, ()))
+    return SlicedUsages(word, None, "last_word", "year", 9 * len(names), 0, tuple(slices))
 
 
 def layer_table_of(columns: list[str], transforms: list[str], features: str = "toy.features") -> LayerTable:

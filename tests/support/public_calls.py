@@ -427,6 +427,10 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
         "path": world.new(".png"),
     },
     "draw_curves": lambda world: {"settings": world.tagger.record, "path": world.new(".png")},
+    "draw_frequencies": lambda world: {
+        "usages": bertfeat.find_usages_by(world.words, "the", "year", 2, column="last_word"),
+        "path": world.new(".png"),
+    },
     "draw_layers": lambda world: {"probes": [world.probes], "path": world.new(".png")},
     "draw_map": lambda world: {"features": world.plain, "path": world.new(".png")},
     "draw_pretraining": lambda world: {"record": world.pretrained.record, "path": world.new(".png")},

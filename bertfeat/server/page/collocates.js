@@ -1,6 +1,6 @@
 // The words that stand near a word more often than by chance.
 
-import { byId, count, countTable, element, plural, wholeNumber } from "./dom.js";
+import { byId, count, countTable, element, plural } from "./dom.js";
 
 const MOST = 50; // collocates
 
@@ -15,20 +15,14 @@ export class Collocates {
 
   constructor(view) {
     this.view = view;
-    for (const id of ["near-left", "near-right", "measure"]) byId(id).onchange = () => view.again();
+    byId("measure").onchange = () => view.again();
   }
 
-  restore(parameters) {
-    byId("near-left").value = parameters.get("left") ?? 5;
-    byId("near-right").value = parameters.get("right") ?? 5;
-    byId("measure").value = parameters.get("measure") ?? "log-likelihood";
-  }
+  restore(parameters) { byId("measure").value = parameters.get("measure") ?? "log-likelihood"; }
 
-  #sides() { return { left: wholeNumber("near-left", 5), right: wholeNumber("near-right", 5) }; }
+  address() { return { ...this.view.reach, measure: byId("measure").value, column: null, one: null }; }
 
-  address() { return { ...this.#sides(), measure: byId("measure").value, column: null, one: null }; }
-
-  body() { return { ...this.#sides(), measure: byId("measure").value, k: MOST }; }
+  body() { return { ...this.view.reach, measure: byId("measure").value, k: MOST }; }
 
   draw(answer, { left, right, measure }) {
     const { collocates } = answer, parts = [this.view.found(answer)];
@@ -41,10 +35,10 @@ export class Collocates {
   }
 
   #word(word) {
-    const button = element("button", { type: "button", className: "more", title: `Look up ${word}` }, word);
+    const button = element("button", { type: "button", className: "more", title: `Show the lines with ${word}` }, word);
     button.onclick = () => {
-      byId("word").value = word;
-      byId("match").value = "exact";
+      this.view.restate();
+      byId("near").value = word;
       this.view.ways.get("lines").forget();
       this.view.switch("lines");
     };

@@ -2,7 +2,7 @@
 
 import { Latest, wasLeft } from "./api.js";
 import { Collocates } from "./collocates.js";
-import { byId, count, element, Message, plural } from "./dom.js";
+import { byId, count, element, Message, plural, wholeNumber } from "./dom.js";
 import { citation, exportButtons } from "./export.js";
 import { Frequency } from "./frequency.js";
 import { Layers } from "./layers.js";
@@ -23,6 +23,8 @@ export class UsagesView {
     this.form = byId("usages-form");
     this.form.onsubmit = (event) => { event.preventDefault(); this.look(); };
     byId("set").onchange = () => { this.openSet(); this.again(); };
+    for (const id of ["near-left", "near-right"]) byId(id).onchange = () => this.again();
+    byId("near").oninput = () => this.arrange();
     for (const button of byId("ways").children) button.onclick = () => this.switch(button.value);
     this.go("lines");
   }
@@ -44,6 +46,12 @@ export class UsagesView {
   get set() { return this.sets.find(({ name }) => name === byId("set").value) ?? this.sets[0]; }
 
   get current() { return this.ways.get(this.way); }
+
+  /** The words before and after a usage that are near; null where nothing must be near. */
+  get reach() {
+    const asked = this.way === "collocates" || byId("near").value.trim();
+    return asked ? { left: wholeNumber("near-left", 5), right: wholeNumber("near-right", 5) } : null;
+  }
 
   openSet(column = null) {
     this.layers.offer(this.set, column);
@@ -68,6 +76,7 @@ export class UsagesView {
   arrange() {
     for (const field of this.form.querySelectorAll("[data-ways]"))
       field.hidden = !field.dataset.ways.split(" ").includes(this.way);
+    for (const id of ["near-left", "near-right"]) byId(id).parentElement.hidden = !this.reach;
     this.layers.arrange();
   }
 
@@ -76,7 +85,8 @@ export class UsagesView {
     this.go(this.ways.has(parameters.get("show")) ? parameters.get("show") : "lines");
     byId("word").value = parameters.get("word") ?? "";
     byId("match").value = parameters.get("match") ?? "exact";
-    byId("usages-where").value = parameters.get("where") ?? "";
+    for (const [id, name, usual] of [["usages-where", "where", ""], ["near", "near", ""], ["near-left", "left", 5], ["near-right", "right", 5]])
+      byId(id).value = parameters.get(name) ?? usual;
     byId("one-per-document").checked = parameters.has("one");
     if (parameters.has("set")) byId("set").value = parameters.get("set");
     if (!byId("set").value) byId("set").value = this.sets[0].name;
@@ -96,7 +106,7 @@ export class UsagesView {
 
   /** Put what was asked back into the fields that may have been changed since. */
   restate() {
-    for (const [id, value] of [["word", this.asked.word], ["match", this.asked.match], ["usages-where", this.asked.where],
+    for (const [id, value] of [["word", this.asked.word], ["match", this.asked.match], ["usages-where", this.asked.where], ["near", this.asked.near],
       ["like", this.asked.like]]) byId(id).value = value ?? "";
   }
 
@@ -109,14 +119,15 @@ export class UsagesView {
     }
     const where = byId("usages-where").value.trim() || null, match = byId("match").value, features = this.set.name;
     const one = byId("one-per-document").checked, column = this.layers.column;
+    const near = this.way === "collocates" ? null : byId("near").value.trim() || null;
     let asked;
     try {
-      asked = { word, match, where, features, ...current.body({ column, one }) };
+      asked = { word, match, where, features, ...(near ? { near, ...this.reach } : {}), ...current.body({ column, one }) };
     } catch (error) {
       this.fail(error);
       return;
     }
-    write("usages", { word, match: match === "exact" ? null : match, where, one, column,
+    write("usages", { word, match: match === "exact" ? null : match, near, ...(near ? this.reach : {}), where, one, column,
       show: this.way === "lines" ? null : this.way, set: this.sets.length > 1 ? features : null, ...current.address() });
     this.address = location.hash;
     this.message.busy(current.busy);
@@ -160,16 +171,18 @@ export class UsagesView {
 
   /** How often the word was found, as the beginning of a sentence. */
   found({ found, per_million: often, documents }) {
-    const { word, match } = this.asked, where = plural(documents, "document");
+    const { word, match, near } = this.asked, where = plural(documents, "document");
+    if (!found && near) return `“${word}” does not occur near “${near}” in ${where}`;
     if (!found) return `“${word}” does not occur in ${where}${match === "exact" ? ". Match “words that begin with it” finds more" : ""}`;
     const share = often ? `, ${often.toLocaleString("en", { maximumFractionDigits: often < 1000 ? 1 : 0 })} per million words` : "";
-    return `${plural(found, "usage")} in ${where}${share}`;
+    return `${plural(found, "usage")}${near ? ` near “${near}”` : ""} in ${where}${share}`;
   }
 
   cite(way) {
     const { asked, answer } = this;
     return citation(session.state, [
       ["Word", `${asked.word} (match: ${asked.match})`],
+      ["Near", asked.near && `${asked.near}, up to ${asked.left} words before and ${asked.right} after`],
       ...way.cite(answer, asked),
       ["Condition", asked.where],
       ["Feature set", `${asked.features}, ${count(this.set.documents)} documents`],
