@@ -17,6 +17,7 @@ READING = {
 }
 BUILD = {"type", "metric", "memory", "target_recall", "query_prompt", "evaluate", "keep_text", "device", "column"}
 BUILD |= {"with_tokens", "token_dtype", "workers", "engine", "address", "scratch"}
+SCANNED = {"column", "senses", "by", "slices", "plot", "sort", "sample", "near"}
 SAMPLE = {"sample", "bound", "corpus", "model", "device"}
 LAYERS = {"layers", "pooling", "transforms", "seed", "plot"}
 RERANK = {"rerank_column", "rerank_depth", "rerank_weight", "rerank_idf"}
@@ -46,12 +47,12 @@ USES: dict[str, set[str]] = {
     "search some.index --vectors vectors.npy": {"queries", "model", "device", "rerank", *RERANK},
     "evaluate some.index --beir some.beir": {*RERANK, *LAYERS},
     "evaluate some.features --beir some.beir": {"exact", "rerank", *RERANK},
-    "usages some.features word": {"model", "device", "slices", "plot"},
+    "usages some.features word": {"model", "device", "slices", "plot", "left", "right"},
     "usages some.features word --like a --csv": {"width", "senses", "as_json", "slices", "plot", "sort"},
     "usages some.features word --like a --json": {"width", "senses", "as_csv", "slices", "plot", "sort"},
     "usages some.features word --senses 2": {"like", "model", "device", "slices", "plot", "page", "sort", "sample"},
-    "usages some.features word --by a": {"model", "device", "plot"},
-    "usages some.index word --like a --match any": {"column", "senses", "by", "slices", "plot", "sort", "sample"},
+    "usages some.features word --by a": {"model", "device", "left", "right"},
+    "usages some.index word --like a --match any": {*SCANNED},
     "verify some.features": CORPUS,
     "verify some.features --sample 0": {*CORPUS, *SAMPLE} - {"sample"},
     "verify some.index": {*CORPUS, *SAMPLE},
