@@ -125,6 +125,7 @@ OPTIONS = {
     "out": "-o",
     "output": "-o",
     "request_seconds": "--timeout",
+    "served_names": "--served-model-name",
     "text_columns": "--text-column",
     "transforms": "--transform",
 }

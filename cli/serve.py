@@ -10,6 +10,7 @@ from bertfeat.server import ServerSettings
 
 from .app import Command, option
 from .bundles import leave_out, settings_options
+from .config import config_option
 from .console import Console
 from .errors import tell_end_in
 from .option_types import LOCATION, listed_option
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command, name="serve")
 @click.argument("folders", nargs=-1, metavar="[INDEX|FEATURES]...", type=LOCATION)
+@config_option("folders")
 @settings_options("settings", ServerSettings)
 @option("--tagger", type=click.Path(path_type=Path), metavar="DIR", help="A tagger, for /tag.")
 @listed_option("--layers", metavar="SPEC", help="The layers of requests that name none.", show_default="as recorded")
@@ -46,6 +48,7 @@ def command(
 
     \b
     bertfeat serve corpus.index words.features
+    bertfeat serve --config serve.toml
     bertfeat serve --model intfloat/e5-base-v2 --host 0.0.0.0 --api-key "$KEY"
     """
     if settings.api_keys and no_auth:

@@ -111,11 +111,17 @@ def _documented(schema: dict[str, Any], statuses: tuple[int, ...]) -> dict[int |
 
 
 def _add_health(app: FastAPI, service: Service, errors: dict[int | str, dict[str, Any]]) -> None:
-    @app.get("/health", tags=["operation"], summary="200 when warm, 503 before and while ending", responses=errors)
+    @app.get("/health", tags=["operation"], summary="200 while the server runs, while it ends too", responses=errors)
     @app.get("/ping", tags=["operation"], summary="The same", responses=errors)
     async def health() -> Response:
+        return json_response({"status": "ok"})
+
+    @app.get("/ready", tags=["operation"], summary="200 when it takes requests, else 503", responses=errors)
+    async def ready() -> Response:
         if not service.is_ready:
             raise Problem(Kind.NOT_READY, "the server is starting or ending", headers={"Retry-After": "2"})
+        if service.batcher.is_full:
+            raise Problem(Kind.NOT_READY, "as many tokens wait as may", headers={"Retry-After": "1"})
         return json_response({"status": "ok"})
 
     @app.get(

@@ -235,6 +235,11 @@ class Batcher:
             return self._waiting()
 
     @property
+    def is_full(self) -> bool:
+        """Whether no more texts may wait."""
+        return self.waiting_tokens >= self.most_tokens
+
+    @property
     def requests(self) -> int:
         """Requests that wait, or are computed."""
         return len(self._requests)

@@ -32,7 +32,7 @@ LOG_FIELDS = "fields"
 _MOST_BODIES = 16  # the bytes of all bodies in flight, as a multiple of the most that one may have
 _ITEMS_A_TOKEN = 4  # items of JSON, or commas in a text, that a body may have for each token allowed
 _LARGE_BODY = 4 * 2**20  # bytes of a body, above which free memory is given back after the request
-_OPEN = ("/health", "/ping")  # without a key and under any host name, for load balancers
+_OPEN = ("/health", "/ready", "/ping")  # without a key and under any host name, for load balancers
 _KNOWN_HOSTS = 256  # values of Host whose check is remembered
 _BEFORE_READY = (*_OPEN, "/metrics", "/info", "/v1/models")
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
@@ -167,6 +167,7 @@ class _Passage:
         given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
         self._id = given if _REQUEST_ID.fullmatch(given) else guard.new_id()
         self._began, self._status, self._bytes, self._has_body = time.monotonic(), 0, 0, False
+        self._answer_bytes = 0
 
     async def go(self) -> None:
         """Let the request in and log it; if the server cancels it at the end of its grace period, answer it still."""
@@ -191,7 +192,7 @@ class _Passage:
                 limit.reschedule(asyncio.get_running_loop().time() + self._settings.request_seconds)
                 try:
                     whole: Message = {"type": "http.request", "body": body, "more_body": False}
-                    await self._guard.app(self._scope, receive_again(whole, self._receive), self._send_head)
+                    await self._guard.app(self._scope, receive_again(whole, self._receive), self._answer)
                 finally:
                     self._guard.body_bytes -= self._bytes
                     del body
@@ -230,27 +231,32 @@ class _Passage:
             self._guard.body_bytes -= self._bytes
             raise
 
-    async def _send_head(self, message: Message) -> None:
+    async def _answer(self, message: Message) -> None:
+        """Send a part of the answer; its head gets the request's id."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
             message = {**message, "headers": [*message["headers"], (b"x-request-id", self._id.encode())]}
+        self._answer_bytes += len(message.get("body", b""))
         await self._send(message)
 
     async def _refuse(self, problem: Problem) -> None:
         if self._status:  # an answer has begun
             return
         status, body = problem.answer(self._scope["path"])
-        await json_response(body, problem.headers, status=status)(self._scope, self._receive, self._send_head)
+        await json_response(body, problem.headers, status=status)(self._scope, self._receive, self._answer)
 
     def _write_log(self) -> None:
         if not _log.isEnabledFor(logging.INFO):
+            return
+        if self._status < 400 and is_page_asset(self._scope["method"], self._scope["path"]):
             return
         line = {
             "id": self._id,
             "method": self._scope["method"],
             "path": self._scope["path"],  # without the query, which may hold texts
             "status": self._status,
-            "bytes": self._bytes,
+            "request_bytes": self._bytes,
+            "answer_bytes": self._answer_bytes,
             "ms": round(1000 * (time.monotonic() - self._began), 1),
         }
         _log.info("%(method)s %(path)s %(status)d", line, extra={LOG_FIELDS: line})

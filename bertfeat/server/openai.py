@@ -37,12 +37,12 @@ def openai_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> 
 
     @router.get("/models", summary="The model")
     async def models() -> Response:
-        return json_response({"object": "list", "data": [_model_object(service)]})
+        return json_response({"object": "list", "data": [_model_object(service, name) for name in service.names]})
 
     @router.get("/models/{name:path}", summary="The model, if it is this one")
     async def model(name: str) -> Response:
         _check_model(service, name)
-        return json_response(_model_object(service))
+        return json_response(_model_object(service, name if name in service.names else service.name))
 
     @router.post("/embeddings", summary="Vectors of texts, or of their tokens or words")
     async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
@@ -102,10 +102,10 @@ def _pieces_embedding(body: EmbeddingsBody, wanted: Wanted, features: RequestFea
     }
 
 
-def _model_object(service: Service) -> dict[str, Any]:
+def _model_object(service: Service, name: str) -> dict[str, Any]:
     extractor = service.extractor
     return {
-        "id": service.name,
+        "id": name,
         "object": "model",
         "created": 0,
         "owned_by": "bertfeat",
@@ -116,7 +116,7 @@ def _model_object(service: Service) -> dict[str, Any]:
 
 
 def _check_model(service: Service, name: str | None) -> None:
-    if name not in (None, service.name, service.name.rpartition("/")[2], service.extractor.model.fingerprint):
-        raise Problem(
-            Kind.NOT_FOUND, f"there is no model {name!r} here, only {service.name!r}", "model", "model_not_found"
-        )
+    own = service.extractor.model
+    if name not in (None, *service.names, own.name, own.name.rpartition("/")[2], own.fingerprint):
+        served = " and ".join(map(repr, service.names))
+        raise Problem(Kind.NOT_FOUND, f"there is no model {name!r} here, only {served}", "model", "model_not_found")

@@ -231,7 +231,7 @@ def _describe_service(service: Service, facets: Sequence[Facet] | None) -> dict[
     return {
         "version": bertfeat.__version__,
         "model": {
-            "name": service.name,
+            "name": service.extractor.model.name,
             "fingerprint": model.fingerprint,
             "layers": model.num_layers,
             "hidden_size": model.hidden_size,

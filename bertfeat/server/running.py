@@ -115,7 +115,8 @@ def _raise_file_limit(connections: int) -> int:
 def log_as_json(*, requests: bool = True) -> None:
     """Write the log of this process, with warnings and exceptions, to standard error as lines of JSON.
 
-    The line of a request has its id, method, path, status, bytes and milliseconds; without ``requests`` there are none.
+    The line of a request has its id, method, path, status, milliseconds, and the bytes of its body and of the answer;
+    without ``requests`` there are none. Files of the page have no lines.
     All other lines have level, logger and message, and a traceback where there is one.
     """
     handler = logging.StreamHandler()

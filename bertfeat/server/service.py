@@ -58,8 +58,13 @@ class Service:
 
     @property
     def name(self) -> str:
-        """The model, as clients name it."""
-        return self.extractor.model.name
+        """The model, as answers name it."""
+        return self.names[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names under which clients find the model; it also answers to its own name and its fingerprint."""
+        return self.settings.served_names or (self.extractor.model.name,)
 
     async def warm_up(self) -> None:
         """Load the model, and compute something, so that no client waits for work that is done only once."""

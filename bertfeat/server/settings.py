@@ -15,6 +15,7 @@ _PREFIX = r"(/(?!\.\.?(/|$))[A-Za-z0-9._~-]+)*"  # clients resolve /../ and /./ 
 _ORIGIN = r"[a-z][a-z0-9+.-]*://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
 _HOST = r"[A-Za-z0-9._-]+"
 _KEY = r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?"  # what a header can hold as it is
+_SERVED_NAME = r"[\x21-\x7e]{1,200}"
 _MOST_SECONDS = 10 * 365 * 86400  # beyond which clocks of operating systems fail
 
 
@@ -40,6 +41,15 @@ class ServerSettings:
             metavar="KEY",
             repeated=True,
             basic=True,
+        ),
+    ] = ()
+    served_names: Annotated[
+        tuple[str, ...],
+        Option(
+            "The name of the model in /v1; given several times, it has several, of which answers have the first.",
+            default="the model's own",
+            metavar="NAME",
+            repeated=True,
         ),
     ] = ()
     cors_origins: Annotated[
@@ -88,6 +98,12 @@ class ServerSettings:
                 where=parameter("prefix", self.prefix),
                 remedy="write /bertfeat",
             )
+        for name in self.served_names:
+            if not re.fullmatch(_SERVED_NAME, name) or self.served_names.count(name) > 1:
+                raise UsageError(
+                    "a name is given once, and has up to 200 printable characters of ASCII without blanks",
+                    where=parameter("served_names", name),
+                )
         for origin in self.cors_origins:
             if origin != "*" and not re.fullmatch(_ORIGIN, origin):
                 raise UsageError(

@@ -249,7 +249,7 @@ def _tokens(service: Service, text: str, body: TokenizeBody) -> list[dict[str, A
 def _info(service: Service) -> dict[str, Any]:
     extractor, limits = service.extractor, service.settings
     return {
-        "model_id": service.name,
+        "model_id": service.extractor.model.name,
         "served_model_name": service.name,
         "model_sha": extractor.model.revision or extractor.model.fingerprint,
         "model_dtype": str(extractor.precision.dtype).removeprefix("torch."),

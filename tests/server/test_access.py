@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from starlette.testclient import TestClient
 
 from bertfeat.cli import main
 from bertfeat.errors import UsageError, current_spelling, parameter, shell_spelling, spell_parameters
 from bertfeat.io import ContextPool
-from bertfeat.server import ServerSettings, log_as_json, open_service
+from bertfeat.server import ServerSettings, create_app, log_as_json, open_service
 from tests.support.live_server import Live, Replies, assert_refused, head, hold_encoder, read_reply, serving
 from tests.support.tiny_models import Tiny
 from tests.support.waiting import wait_for
@@ -204,6 +205,25 @@ def test_what_the_grace_does_not_suffice_for_is_told_so(
 
 
 # ── the log and the spelling ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_request_is_logged_with_the_bytes_of_its_body_and_of_the_answer(
+    tiny: Callable[[str], Tiny], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "bertfeat.server")
+    body, as_json = b'{"inputs": "a"}', {"Content-Type": "application/json"}
+    app = create_app(open_service([], ServerSettings(), model=str(tiny("bert").folder)))
+    with TestClient(app, "http://localhost") as client:
+        answer = client.post("/embed", content=body, headers=as_json)
+        refused = client.post("/embed", content=b"{", headers=as_json)
+        assert client.get("/").status_code == client.get("/page/main.js").status_code == 200
+        missing = client.get("/page/none.js")
+    lines = [record.__dict__["fields"] for record in caplog.records if record.name == "bertfeat.server"]
+    assert [(line["path"], line["status"], line["request_bytes"], line["answer_bytes"]) for line in lines] == [
+        ("/embed", 200, len(body), len(answer.content)),
+        ("/embed", 422, 1, len(refused.content)),
+        ("/page/none.js", 404, 0, len(missing.content)),
+    ]
 
 
 def test_every_line_of_the_log_is_json(monkeypatch: pytest.MonkeyPatch) -> None:

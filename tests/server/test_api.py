@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from starlette.testclient import TestClient
 
 from bertfeat import Extractor, build_index
+from bertfeat.errors import UsageError
 from bertfeat.server import ServerSettings, create_app, open_service
 from tests.support.tiny_models import Tiny
 
@@ -170,7 +171,7 @@ def test_other_tei_routes(client: TestClient, extractor: Extractor) -> None:
     assert info["served_model_name"] == info["model_id"]
     assert info["max_client_batch_size"] == 100
     assert info["model_type"] == {"embedding": {"pooling": "mean"}}
-    assert client.get("/health").status_code == client.get("/ping").status_code == 200
+    assert {client.get(path).status_code for path in ("/health", "/ping", "/ready")} == {200}
     metrics = client.get("/metrics").text
     assert 'te_request_count{method="batch"}' in metrics
     assert "te_request_inference_duration_bucket" in metrics
@@ -332,7 +333,7 @@ def test_unknown_fields_are_refused_with_those_that_there_are(client: TestClient
         assert next(iter(body)) in answer.text.partition("the body takes")[2]
 
 
-@pytest.mark.parametrize("path", ["/info", "/health", "/ping", "/metrics", "/v1/models", "/page/state"])
+@pytest.mark.parametrize("path", ["/info", "/health", "/ready", "/metrics", "/v1/models", "/page/state"])
 def test_a_query_parameter_that_no_route_has(client: TestClient, path: str) -> None:
     assert client.get(path).status_code in (200, 202)
     assert client.get(f"{path}?").status_code in (200, 202)
@@ -429,6 +430,41 @@ def test_usages(client: TestClient, folder: Path) -> None:
         assert "--" not in refused.json()["error"]
     assert client.post("/usages", json={"word": "bank"}).json()["column"] == "last_word"
     assert client.post("/tag", json={"texts": "a"}).status_code == 404
+
+
+# ── operation ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_model_with_names_for_clients(tiny: Callable[[str], Tiny]) -> None:
+    model = str(tiny("bert").folder)
+    settings = ServerSettings(served_names=("corpus", "text-embedding-3-small"))
+    with TestClient(create_app(open_service([], settings, model=model)), "http://localhost") as named:
+        ids = [each["id"] for each in named.get("/v1/models").json()["data"]]
+        assert ids == ["corpus", "text-embedding-3-small"]
+        assert named.get("/v1/models/text-embedding-3-small").json()["id"] == "text-embedding-3-small"
+        info = named.get("/info").json()
+        assert (info["served_model_name"], info["model_id"]) == ("corpus", model)
+        assert named.get("/page/state").json()["model"]["name"] == model
+        for name in (None, *ids, model):
+            body = {"input": "a", **({} if name is None else {"model": name})}
+            assert named.post("/v1/embeddings", json=body).json()["model"] == "corpus"
+        refused = named.post("/v1/embeddings", json={"input": "a", "model": "other"})
+        assert refused.status_code == 404
+        assert "only 'corpus' and 'text-embedding-3-small'" in refused.json()["error"]["message"]
+    for wrong in (("a b",), ("",), ("a", "a"), ("x" * 201,), ("é",)):
+        with pytest.raises(UsageError, match="a name is given once"):
+            ServerSettings(served_names=wrong)
+
+
+def test_health_is_not_readiness(tiny: Callable[[str], Tiny], monkeypatch: pytest.MonkeyPatch) -> None:
+    service = open_service([], ServerSettings(), model=str(tiny("bert").folder))
+    with TestClient(create_app(service), "http://localhost") as served:
+        assert [served.get(path).status_code for path in ("/health", "/ready")] == [200, 200]
+        monkeypatch.setattr(type(service.batcher), "waiting_tokens", service.batcher.most_tokens)
+        assert [served.get(path).status_code for path in ("/health", "/ready")] == [200, 503]
+        monkeypatch.undo()
+        service.is_ready = False
+        assert [served.get(path).status_code for path in ("/health", "/ping", "/ready")] == [200, 200, 503]
 
 
 # ── access and limits ───────────────────────────────────────────────────────────────────────────────────────

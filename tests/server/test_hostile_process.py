@@ -182,7 +182,7 @@ def test_memory_comes_back_and_sigterm_finishes_what_is_in_flight(tiny: Callable
             time.sleep(0.4)
             refused = True
             with contextlib.suppress(*GONE):
-                refused = address.get("/health").status == 503
+                refused = address.get("/ready").status == 503
             assert refused
             answer = read_reply(flying)
         assert answer.status == 200

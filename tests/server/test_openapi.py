@@ -28,7 +28,7 @@ POST_PATHS = (
     "/collocates",
     "/tag",
 )
-GET_PATHS = ("/v1/models", "/v1/models/{name}", "/info", "/health", "/ping", "/metrics")
+GET_PATHS = ("/v1/models", "/v1/models/{name}", "/info", "/health", "/ping", "/ready", "/metrics")
 ACCEPT = ("*/*", "application/json", "application/octet-stream", "application/vnd.apache.arrow.stream", "image/png", "")
 FAILURES = (424, 429, 499)  # that tell of an error in the server here, where nothing else is asked
 
