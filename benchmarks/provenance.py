@@ -66,6 +66,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "processors": _ENCODING,
     "recall": ("search",),
     "rerank": ("search",),
+    "rerank_route": (*_ENCODING, "search", "server"),
     "serve": (*_ENCODING, "server"),
     "shapes": _ENCODING,
     "storing": _STORING,

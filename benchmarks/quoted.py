@@ -26,6 +26,7 @@ TABLES = (
     ("docs/search.md", "What scoring again gains"),
     ("docs/speed.md", "On a GPU"),
     ("docs/speed.md", "Look-ups of words"),
+    ("docs/serving.md", "Vectors"),
     ("docs/serving.md", "The page"),
     ("docs/pictures.md", "Measured"),
     ("docs/speed.md", "Processors"),
@@ -253,6 +254,12 @@ def reranked(collection: str) -> list[float]:
     return [by["plain"], by["maxsim"], unweighted, scores["held_out"]]
 
 
+def ordered(collection: str) -> list[float]:
+    """A row of docs/serving.md: nDCG@10 by vector, by `/rerank`, and with an index; milliseconds of a request."""
+    found = result("rerank_route")["collections"][collection]
+    return [*(found["ndcg_at_10"][way] for way in ("by vector", "alone", "with an index")), found["ms"]]
+
+
 def reranking_times(collection: str) -> list[float]:
     """Milliseconds and megabytes of an index: by vector, and with tokens in int8, in float16, in the feature set."""
     kept = RERANKED[collection]["kept"]
@@ -367,6 +374,10 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
     (
         "lookups",
         {f"look-up of `{word}`": look_ups(word) for word in ("zeal", "bank", "time", "said", "of course", "train*")},
+    ),
+    (
+        "rerank_route",
+        {"50 of Cranfield's abstracts": ordered("cranfield"), "50 of XQuAD's paragraphs": ordered("xquad")},
     ),
     ("page_lines", {f"the page of `{word}`": page_lines(word) for word in ("bank", "time", "said", "of course")}),
     (

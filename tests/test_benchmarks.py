@@ -86,6 +86,7 @@ TOYS: dict[str, Toy | str] = {
     "processors": Toy("--data {data} --tokens 100 --repeats 1"),
     "recall": Toy("--data {data} --work {work} --only banking77"),
     "rerank": Toy("--data {data} --work {work}", {"COLUMNS": ("layer6_token",), "TIMED": 2}),
+    "rerank_route": Toy("--data {data} --work {work}", {"TEXTS": 3, "EVERY": {"cranfield": 1, "xquad": 1}}),
     "senses": Toy(result=None),
     "serve": Toy(
         "--data {data} --seconds 0.5 --requests 50 --steps bulk,peer,memory",

@@ -49,7 +49,8 @@ from .queries import (
     read_vectors as read_vectors,
     unmark_words as unmark_words,
 )
-from .reranking.rerank import Reranker as Reranker
+from .reranking.kept_tokens import TokenCounts as TokenCounts
+from .reranking.rerank import Reranker as Reranker, compute_maxsim as compute_maxsim, token_vectors as token_vectors
 from .settings import (
     IndexSettings as IndexSettings,
     QueryKind as QueryKind,

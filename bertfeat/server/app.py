@@ -31,6 +31,7 @@ from bertfeat.server.own import own_routes
 from bertfeat.server.page_assets import is_page_asset
 from bertfeat.server.page_routes import page_routes
 from bertfeat.server.problems import Kind, Problem, is_openai_path, problem_of
+from bertfeat.server.rerank import rerank_routes
 from bertfeat.server.service import ClientGoneError, Service
 from bertfeat.server.tei import tei_routes
 
@@ -73,7 +74,14 @@ def create_app(service: Service) -> ASGIApp:
     app.add_exception_handler(Exception, lambda request, error: _refuse(service, request, problem_of(error)))
     openai = _documented(_OPENAI_ERROR, (400, 401, 404, 408, 421, 424, 429, 431, 503, 504))
     tei = _documented(_TEI_ERROR, (400, 401, 404, 408, 413, 421, 422, 424, 429, 431, 503, 504))
-    routers = [openai_routes(service, openai), tei_routes(service, tei), own_routes(service, tei), page_routes(service)]
+    routers = [
+        openai_routes(service, openai),
+        openai_routes(service, openai, prefix=""),
+        tei_routes(service, tei),
+        rerank_routes(service, tei, openai),
+        own_routes(service, tei),
+        page_routes(service),
+    ]
     for router in routers:
         app.include_router(router)
     _add_health(app, service, _documented(_TEI_ERROR, (401, 408, 413, 421, 422, 429, 431, 503, 504)))

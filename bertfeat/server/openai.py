@@ -1,4 +1,7 @@
-"""OpenAI's routes, ``/v1/embeddings`` and ``/v1/models``, with additional fields such as layers and pooling."""
+"""OpenAI's routes, ``/v1/embeddings`` and ``/v1/models``, with additional fields such as layers and pooling.
+
+They are there without ``/v1``, too, as infinity has them.
+"""
 
 from typing import Any, Literal
 
@@ -31,9 +34,9 @@ class EmbeddingsBody(WantedBody):
     normalize: bool | None = Field(None, description="By default vectors of texts are, those of tokens and words not.")
 
 
-def openai_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> APIRouter:
+def openai_routes(service: Service, errors: dict[int | str, dict[str, Any]], *, prefix: str = "/v1") -> APIRouter:
     """The router of OpenAI's routes; ``errors`` describes their error answers."""
-    router = APIRouter(prefix="/v1", tags=["OpenAI"], responses=errors)
+    router = APIRouter(prefix=prefix, tags=["OpenAI"], responses=errors)
 
     @router.get("/models", summary="The model")
     async def models() -> Response:
@@ -41,13 +44,13 @@ def openai_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> 
 
     @router.get("/models/{name:path}", summary="The model, if it is this one")
     async def model(name: str) -> Response:
-        _check_model(service, name)
+        check_model(service, name)
         return json_response(_model_object(service, name if name in service.names else service.name))
 
     @router.post("/embeddings", summary="Vectors of texts, or of their tokens or words")
     async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
         with service.metrics.request("openai"):
-            _check_model(service, body.model)
+            check_model(service, body.model)
             texts = service.wanted.read_texts(body.input, "input")
             wanted = service.wanted.read_body(body)
             if len(wanted.columns) != 1:
@@ -115,7 +118,8 @@ def _model_object(service: Service, name: str) -> dict[str, Any]:
     }
 
 
-def _check_model(service: Service, name: str | None) -> None:
+def check_model(service: Service, name: str | None) -> None:
+    """Refuse a request for another model."""
     own = service.extractor.model
     if name not in (None, *service.names, own.name, own.name.rpartition("/")[2], own.fingerprint):
         served = " and ".join(map(repr, service.names))

@@ -69,7 +69,7 @@ class Kind(Enum):
 
 def is_openai_path(path: str) -> bool:
     """Whether errors on a path have OpenAI's form."""
-    return path.startswith("/v1/")
+    return path.startswith(("/v1/", "/models/")) or path in ("/embeddings", "/models")
 
 
 @dataclass

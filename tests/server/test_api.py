@@ -282,6 +282,8 @@ def test_wrong_ways_to_score_again(client: TestClient, body: dict[str, Any], tol
 
 
 RIGHT: dict[str, dict[str, Any]] = {
+    "/rerank": {"query": "money", "texts": ["a", "b"]},
+    "/v1/rerank": {"query": "money", "documents": ["a", "b"]},
     "/v1/embeddings": {"input": "a"},
     "/embed": {"inputs": "a"},
     "/": {"inputs": "a"},

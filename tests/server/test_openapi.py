@@ -15,6 +15,9 @@ from tests.support.tiny_models import Tiny
 
 POST_PATHS = (
     "/v1/embeddings",
+    "/embeddings",
+    "/v1/rerank",
+    "/rerank",
     "/",
     "/embed",
     "/invocations",
@@ -28,7 +31,17 @@ POST_PATHS = (
     "/collocates",
     "/tag",
 )
-GET_PATHS = ("/v1/models", "/v1/models/{name}", "/info", "/health", "/ping", "/ready", "/metrics")
+GET_PATHS = (
+    "/v1/models",
+    "/v1/models/{name}",
+    "/models",
+    "/models/{name}",
+    "/info",
+    "/health",
+    "/ping",
+    "/ready",
+    "/metrics",
+)
 ACCEPT = ("*/*", "application/json", "application/octet-stream", "application/vnd.apache.arrow.stream", "image/png", "")
 FAILURES = (424, 429, 499)  # that tell of an error in the server here, where nothing else is asked
 
@@ -132,6 +145,10 @@ def bodies(schema: _Schema, document: _Schema) -> st.SearchStrategy[Any]:
     return st.one_of(right, wrong, _anything)
 
 
+def is_openai(path: str) -> bool:
+    return path.startswith(("/v1/", "/models", "/embeddings"))
+
+
 # ── tests ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -158,9 +175,9 @@ def test_the_document_names_every_route(document: _Schema) -> None:
     assert sorted(path for path in paths if "get" in paths[path]) == sorted(GET_PATHS)
     for path, operations in paths.items():
         for operation in operations.values():
-            wrong = {"400", "401", "429"} if path.startswith("/v1/") else {"401", "413", "429"}
+            wrong = {"400", "401", "429"} if is_openai(path) else {"401", "413", "429"}
             assert wrong <= set(operation["responses"]), path
-            assert path.startswith("/v1/") <= ("422" not in operation["responses"]), path
+            assert is_openai(path) <= ("422" not in operation["responses"]), path
     assert "HTTPValidationError" not in document["components"]["schemas"]
     assert set(paths["/metrics"]["get"]["responses"]["200"]["content"]) == {"text/plain"}
     forms = {"application/json", "application/octet-stream", "application/vnd.apache.arrow.stream"}
@@ -176,7 +193,7 @@ def test_random_bodies(client: TestClient, document: _Schema, path: str, data: s
     body = json.dumps(data.draw(bodies(schema, document)))
     headers = {"content-type": "application/json", "accept": data.draw(st.sampled_from(ACCEPT))}
     answer = client.post(path, content=body, headers=headers)
-    assert_documented(answer, operation["responses"], openai=path.startswith("/v1/"))
+    assert_documented(answer, operation["responses"], openai=is_openai(path))
 
 
 @_some
@@ -191,7 +208,7 @@ def test_random_bodies(client: TestClient, document: _Schema, path: str, data: s
 def test_bodies_that_are_no_json(client: TestClient, document: _Schema, path: str, body: bytes, kind: str) -> None:
     answer = client.post(path, content=body, headers={"content-type": kind})
     assert answer.status_code >= 400
-    assert_documented(answer, document["paths"][path]["post"]["responses"], openai=path.startswith("/v1/"))
+    assert_documented(answer, document["paths"][path]["post"]["responses"], openai=is_openai(path))
 
 
 @pytest.mark.parametrize(
@@ -216,4 +233,4 @@ def test_getting(client: TestClient, document: _Schema, path: str, name: str) ->
     from urllib.parse import quote
 
     answer = client.get(path.replace("{name}", quote(name, safe="")), params={name: name})
-    assert_documented(answer, document["paths"][path]["get"]["responses"], openai=path.startswith("/v1/"))
+    assert_documented(answer, document["paths"][path]["get"]["responses"], openai=is_openai(path))

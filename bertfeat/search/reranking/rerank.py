@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import DocumentFeatures, unit_vectors
-from bertfeat.recipe import FeatureColumn, Unit
+from bertfeat.recipe import FeatureColumn
 from bertfeat.search.options import RERANK_DEPTH, MaxSim
 from bertfeat.search.queries import QueryEncoder, encoder_of_columns
 from bertfeat.search.reranking.kept_tokens import StoredDocumentTokens
@@ -31,6 +31,18 @@ def compute_maxsim(query: NDArray[np.float32], weights: NDArray[np.float32], doc
     if not len(document) or total == 0:
         return 0.0
     return float((query @ document.T).max(axis=1) @ weights) / total
+
+
+def token_vectors(document: DocumentFeatures, column: FeatureColumn) -> tuple[Sequence[str], NDArray[np.float32]]:
+    """The tokens (or words) of a text that stand in it and have a vector, and these vectors ``[n, W]`` of length 1."""
+    pieces = document.pieces_of(column)
+    if pieces is None or pieces.strings is None:
+        raise UsageError(f"the encoder at hand gives no {column.name} of a text")
+    usable = pieces.end > pieces.start
+    if pieces.aligned is not None:
+        usable &= pieces.aligned
+    strings = [string for string, has_vector in zip(pieces.strings, usable.tolist(), strict=True) if has_vector]
+    return strings, unit_vectors(document.matrix(column.name)[usable])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +107,9 @@ class Reranker:
         return self._order(found, [self._query_tokens(query) for query in queries], k)
 
     def _query_tokens(self, query: DocumentFeatures) -> _QueryTokens:
-        pieces = query.tokens if self.column.pooling.unit is Unit.TOKEN else query.words
-        if pieces is None or pieces.strings is None:
-            raise UsageError(f"the encoder at hand gives no {self.column.name} of a query")
-        usable = pieces.end > pieces.start
-        if pieces.aligned is not None:
-            usable &= pieces.aligned
-        strings = [string for string, has_vector in zip(pieces.strings, usable.tolist(), strict=True) if has_vector]
+        strings, vectors = token_vectors(query, self.column)
         weights = np.ones(len(strings), np.float32) if self._counts is None else self._counts.idf(strings)
-        return _QueryTokens(unit_vectors(query.matrix(self.column.name)[usable]), weights)
+        return _QueryTokens(vectors, weights)
 
     def _order(self, found: Neighbors, queries: Sequence[_QueryTokens], k: int) -> Neighbors:
         """The ``k`` best hits in their new order."""

@@ -1,0 +1,149 @@
+"""Texts in the order of their scores for a query, for clients of servers of cross-encoders.
+
+A score is what ``search --rerank maxsim`` adds up, as a mean: of the largest cosines of the query's tokens with those
+of the text (MaxSim), and, with half that weight, of the cosine of both as wholes. Where the server's index keeps
+tokens, those of the query that few of its documents have count for more; frequencies among the texts of a request
+were tried, and gain nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+from numpy.typing import NDArray
+from pydantic import Field
+
+from bertfeat.recipe import FeatureColumn, Pooling
+from bertfeat.search import MaxSim, TokenCounts, compute_maxsim, token_vectors
+from bertfeat.server.answers import (
+    json_response,
+    origin_headers,
+    refuse_failed_texts,
+    text_vectors,
+    truncation_headers,
+)
+from bertfeat.server.batching import RequestFeatures
+from bertfeat.server.openai import check_model
+from bertfeat.server.problems import Kind, Problem
+from bertfeat.server.service import Service
+from bertfeat.server.wanted import Body, Name, Texts, documents_of
+
+_WEIGHT = MaxSim().weight  # of the cosine of the texts as wholes
+
+
+class RerankBody(Body):
+    """The body of ``/rerank``, as text-embeddings-inference has it."""
+
+    query: str
+    texts: Texts
+    return_text: bool = False
+    raw_scores: bool = Field(False, description="Of text-embeddings-inference; scores are means of cosines either way.")
+    truncate: bool = Field(False, description="Cut long texts; by default they are read in windows.")
+    truncation_direction: Literal["right", "Right"] = "right"
+    layers: Name | None = Field(None, description="The layers that are compared; by default those of the server.")
+
+
+class V1RerankBody(Body):
+    """The body of ``/v1/rerank``, as Cohere, Jina and vLLM have it."""
+
+    query: str
+    documents: Texts
+    model: Name | None = None
+    top_n: int | None = Field(None, ge=1)
+    return_documents: bool = False
+    layers: Name | None = Field(None, description="The layers that are compared; by default those of the server.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """The texts of a request in the order of their scores."""
+
+    order: Sequence[int]  # numbers of the texts, the best one first
+    scores: Sequence[float]  # of the texts by their numbers
+    tokens: int  # of the query and all texts
+    headers: Mapping[str, str]
+
+
+def rerank_routes(
+    service: Service, tei: dict[int | str, dict[str, Any]], openai: dict[int | str, dict[str, Any]]
+) -> APIRouter:
+    """The router of ``/rerank`` and ``/v1/rerank``; ``tei`` and ``openai`` describe their error answers."""
+    router = APIRouter()
+    summary = "Texts in the order of their scores for a query"
+
+    @router.post("/rerank", summary=summary, tags=["text-embeddings-inference"], responses=tei)
+    async def rerank(body: RerankBody, request: Request) -> Response:
+        with service.metrics.request("rerank"):
+            ranking = await _rank(
+                service, request, body.query, body.texts, "texts", layers=body.layers, truncate=body.truncate
+            )
+            ranked: list[dict[str, Any]] = [{"index": at, "score": ranking.scores[at]} for at in ranking.order]
+            if body.return_text:
+                ranked = [each | {"text": body.texts[each["index"]]} for each in ranked]
+            return json_response(ranked, ranking.headers)
+
+    @router.post("/v1/rerank", summary=summary, tags=["OpenAI"], responses=openai)
+    async def v1_rerank(body: V1RerankBody, request: Request) -> Response:
+        with service.metrics.request("rerank"):
+            check_model(service, body.model)
+            ranking = await _rank(service, request, body.query, body.documents, "documents", layers=body.layers)
+            results: list[dict[str, Any]] = [
+                {"index": at, "relevance_score": ranking.scores[at]} for at in ranking.order[: body.top_n]
+            ]
+            if body.return_documents:
+                results = [each | {"document": {"text": body.documents[each["index"]]}} for each in results]
+            usage = {"prompt_tokens": ranking.tokens, "total_tokens": ranking.tokens}
+            answer = {"object": "list", "model": service.name, "results": results, "usage": usage}
+            return json_response(answer, ranking.headers)
+
+    return router
+
+
+async def _rank(
+    service: Service,
+    request: Request,
+    query: str,
+    texts: Sequence[str],
+    param: str,
+    *,
+    layers: str | None,
+    truncate: bool = False,
+) -> _Ranking:
+    """Embed a query and texts in one go, and score the texts."""
+    if not texts:
+        raise Problem(Kind.EMPTY, "there are no texts to rank", param)
+    documents = [*documents_of([query], param="query"), *documents_of(texts, param=param)]
+    own = service.extractor.columns[0].pooling
+    poolings = [str(own if own.per_document else Pooling.MEAN), str(Pooling.TOKEN)]
+    wanted = service.wanted.read(layers, poolings, truncate=truncate)
+    if len(wanted.columns) != 2:
+        names = ", ".join(dict.fromkeys(column.recipe.spec for column in wanted.columns))
+        raise Problem(Kind.WRONG_VALUE, f"one recipe of layers is compared, and these are {names}", "layers")
+    features = await service.embed(request, documents, wanted)
+    refuse_failed_texts(features, param)
+    counts = _token_counts(service)
+    whole, tokens = wanted.columns
+    scores = await service.run(lambda: _score(features, whole, tokens, counts), request=request)
+    order = np.argsort(-scores, kind="stable").tolist()  # of equal scores the first text comes first
+    headers = origin_headers(service.extractor, wanted) | truncation_headers(features)
+    return _Ranking(order, [round(score, 6) for score in scores.tolist()], int(features.n_tokens.sum()), headers)
+
+
+def _token_counts(service: Service) -> TokenCounts | None:
+    """How many documents of the server's index have each token, where the index keeps tokens with their strings."""
+    kept = service.index.vectors.tokens if service.index is not None else None
+    return kept.vocabulary if kept is not None and kept.stored.has_strings else None
+
+
+def _score(
+    features: RequestFeatures, whole: FeatureColumn, tokens: FeatureColumn, counts: TokenCounts | None
+) -> NDArray[np.float64]:
+    """The scores of all texts but the first one, which is the query, ``[n]``."""
+    (asked, query), *texts = [token_vectors(each, tokens) for each in features.documents if each is not None]
+    weights = np.ones(len(asked), np.float32) if counts is None else counts.idf(asked)
+    maxsim = np.array([compute_maxsim(query, weights, vectors) for _, vectors in texts], np.float64)
+    vectors = text_vectors(features, whole.name)
+    scores: NDArray[np.float64] = (maxsim + _WEIGHT * (vectors[1:] @ vectors[0])) / (1 + _WEIGHT)
+    return scores
