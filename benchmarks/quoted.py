@@ -26,7 +26,7 @@ TABLES = (
     ("docs/search.md", "What scoring again gains"),
     ("docs/speed.md", "On a GPU"),
     ("docs/speed.md", "Look-ups of words"),
-    ("docs/serving.md", "Vectors"),
+    ("docs/serving.md", "Texts in the order of a query"),
     ("docs/serving.md", "The page"),
     ("docs/pictures.md", "Measured"),
     ("docs/speed.md", "Processors"),

@@ -16,6 +16,9 @@ from bertfeat.features import DocumentPieces
 from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 
+Documented = dict[int | str, dict[str, Any]]
+"""What the OpenAPI document says of answers, by their status."""
+
 
 class Form(StrEnum):
     """A form of an answer with vectors."""
@@ -25,7 +28,7 @@ class Form(StrEnum):
     ARROW = "application/vnd.apache.arrow.stream"
 
 
-def documented_forms(*forms: Form) -> dict[int | str, dict[str, Any]]:
+def documented_forms(*forms: Form) -> Documented:
     """Return the description, for the OpenAPI document, of answers in forms other than JSON."""
     return {200: {"content": {form.value: {"schema": {"type": "string", "format": "binary"}} for form in forms}}}
 

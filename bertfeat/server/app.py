@@ -23,7 +23,7 @@ import bertfeat
 from bertfeat.arguments import checked
 from bertfeat.errors import BertfeatError
 from bertfeat.io import shorten
-from bertfeat.server.answers import json_response
+from bertfeat.server.answers import Documented, json_response
 from bertfeat.server.batching import ClosedError, EncoderError, QueueFullError
 from bertfeat.server.guard import Guard, receive_again
 from bertfeat.server.openai import openai_routes
@@ -113,12 +113,12 @@ class _Api(FastAPI):
         return document
 
 
-def _documented(schema: dict[str, Any], statuses: tuple[int, ...]) -> dict[int | str, dict[str, Any]]:
+def _documented(schema: dict[str, Any], statuses: tuple[int, ...]) -> Documented:
     content = {"application/json": {"schema": schema}}
     return {status: {"description": "An error.", "content": content} for status in statuses}
 
 
-def _add_health(app: FastAPI, service: Service, errors: dict[int | str, dict[str, Any]]) -> None:
+def _add_health(app: FastAPI, service: Service, errors: Documented) -> None:
     @app.get("/health", tags=["operation"], summary="200 while the server runs, while it ends too", responses=errors)
     @app.get("/ping", tags=["operation"], summary="The same", responses=errors)
     async def health() -> Response:

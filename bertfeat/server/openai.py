@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from bertfeat.server.answers import (
+    Documented,
     in_base64,
     json_response,
     origin_headers,
@@ -34,7 +35,7 @@ class EmbeddingsBody(WantedBody):
     normalize: bool | None = Field(None, description="By default vectors of texts are, those of tokens and words not.")
 
 
-def openai_routes(service: Service, errors: dict[int | str, dict[str, Any]], *, prefix: str = "/v1") -> APIRouter:
+def openai_routes(service: Service, errors: Documented, *, prefix: str = "/v1") -> APIRouter:
     """The router of OpenAI's routes; ``errors`` describes their error answers."""
     router = APIRouter(prefix=prefix, tags=["OpenAI"], responses=errors)
 

@@ -16,6 +16,7 @@ from bertfeat.features import DocumentFeatures, FeatureSet, unit_vectors
 from bertfeat.recipe import FeatureColumn, Pooling
 from bertfeat.search import Index, MaxSim, unmark_words
 from bertfeat.server.answers import (
+    Documented,
     Form,
     accepted_form,
     arrow_response,
@@ -133,7 +134,7 @@ class TagBody(Body):
     texts: str | Texts
 
 
-def own_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> APIRouter:
+def own_routes(service: Service, errors: Documented) -> APIRouter:
     """The router of our own routes; ``errors`` describes their error answers."""
     router = APIRouter(tags=["bertfeat"], responses=errors)
 

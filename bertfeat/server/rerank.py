@@ -8,7 +8,7 @@ were tried, and gain nothing.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
@@ -18,6 +18,7 @@ from pydantic import Field
 from bertfeat.recipe import FeatureColumn, Pooling
 from bertfeat.search import MaxSim, TokenCounts, compute_maxsim, token_vectors
 from bertfeat.server.answers import (
+    Documented,
     json_response,
     origin_headers,
     refuse_failed_texts,
@@ -65,10 +66,12 @@ class _Ranking:
     tokens: int  # of the query and all texts
     headers: Mapping[str, str]
 
+    def listed(self, name: str, shown: Sequence[Mapping[str, object]] | None) -> list[dict[str, object]]:
+        """The texts as an answer lists them: the score under ``name``, and what is shown of each, if anything is."""
+        return [{"index": at, name: self.scores[at], **(shown[at] if shown else {})} for at in self.order]
 
-def rerank_routes(
-    service: Service, tei: dict[int | str, dict[str, Any]], openai: dict[int | str, dict[str, Any]]
-) -> APIRouter:
+
+def rerank_routes(service: Service, tei: Documented, openai: Documented) -> APIRouter:
     """The router of ``/rerank`` and ``/v1/rerank``; ``tei`` and ``openai`` describe their error answers."""
     router = APIRouter()
     summary = "Texts in the order of their scores for a query"
@@ -79,21 +82,16 @@ def rerank_routes(
             ranking = await _rank(
                 service, request, body.query, body.texts, "texts", layers=body.layers, truncate=body.truncate
             )
-            ranked: list[dict[str, Any]] = [{"index": at, "score": ranking.scores[at]} for at in ranking.order]
-            if body.return_text:
-                ranked = [each | {"text": body.texts[each["index"]]} for each in ranked]
-            return json_response(ranked, ranking.headers)
+            shown = [{"text": text} for text in body.texts] if body.return_text else None
+            return json_response(ranking.listed("score", shown), ranking.headers)
 
     @router.post("/v1/rerank", summary=summary, tags=["OpenAI"], responses=openai)
     async def v1_rerank(body: V1RerankBody, request: Request) -> Response:
         with service.metrics.request("rerank"):
             check_model(service, body.model)
             ranking = await _rank(service, request, body.query, body.documents, "documents", layers=body.layers)
-            results: list[dict[str, Any]] = [
-                {"index": at, "relevance_score": ranking.scores[at]} for at in ranking.order[: body.top_n]
-            ]
-            if body.return_documents:
-                results = [each | {"document": {"text": body.documents[each["index"]]}} for each in results]
+            shown = [{"document": {"text": text}} for text in body.documents] if body.return_documents else None
+            results = ranking.listed("relevance_score", shown)[: body.top_n]
             usage = {"prompt_tokens": ranking.tokens, "total_tokens": ranking.tokens}
             answer = {"object": "list", "model": service.name, "results": results, "usage": usage}
             return json_response(answer, ranking.headers)
@@ -123,7 +121,7 @@ async def _rank(
         raise Problem(Kind.WRONG_VALUE, f"one recipe of layers is compared, and these are {names}", "layers")
     features = await service.embed(request, documents, wanted)
     refuse_failed_texts(features, param)
-    counts = _token_counts(service)
+    counts = _counts_of_index(service)
     whole, tokens = wanted.columns
     scores = await service.run(lambda: _score(features, whole, tokens, counts), request=request)
     order = np.argsort(-scores, kind="stable").tolist()  # of equal scores the first text comes first
@@ -131,7 +129,7 @@ async def _rank(
     return _Ranking(order, [round(score, 6) for score in scores.tolist()], int(features.n_tokens.sum()), headers)
 
 
-def _token_counts(service: Service) -> TokenCounts | None:
+def _counts_of_index(service: Service) -> TokenCounts | None:
     """How many documents of the server's index have each token, where the index keeps tokens with their strings."""
     kept = service.index.vectors.tokens if service.index is not None else None
     return kept.vocabulary if kept is not None and kept.stored.has_strings else None

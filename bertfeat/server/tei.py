@@ -9,6 +9,7 @@ from pydantic import Field
 import bertfeat
 from bertfeat.recipe import Pooling
 from bertfeat.server.answers import (
+    Documented,
     Form,
     accepted_form,
     documented_forms,
@@ -87,7 +88,7 @@ class SimilarityBody(Body):
     parameters: SimilarityParameters = SimilarityParameters()
 
 
-def tei_routes(service: Service, errors: dict[int | str, dict[str, Any]]) -> APIRouter:
+def tei_routes(service: Service, errors: Documented) -> APIRouter:
     """The router of text-embeddings-inference's routes; ``errors`` describes their error answers."""
     router = APIRouter(tags=["text-embeddings-inference"], responses=errors)
 
