@@ -51,7 +51,7 @@ def require_columns(table: Columns, settings: CorpusSettings, *, several: bool =
 
 
 def separator_hint(columns: tuple[str, ...]) -> str:
-    """What to do where one column seems to hold the names of several; "" otherwise."""
+    """The remedy where the name of one column seems to be the names of several; "" otherwise."""
     remedies = {
         ",": f"give {parameter('format', 'csv')}",
         "\t": f"give {parameter('format', 'tsv')}",

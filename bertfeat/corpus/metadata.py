@@ -1,4 +1,4 @@
-"""What is known of the files of a corpus: the name of each, and its row in a table; it is kept beside each text."""
+"""The metadata of the files of a corpus: the name of each, and its row in a table, kept beside each of its texts."""
 
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -68,7 +68,7 @@ class FileMetadata:
 
 
 def describe_files(sources: tuple[Source, ...], settings: CorpusSettings) -> FileMetadata:
-    """Find out what is known of the files; the table of the settings is not one of them, though it may lie among them.
+    """Read the metadata of the files; the table of the settings is not one of them, though it may lie among them.
 
     Raises:
         CorpusError: the table cannot be read, a file has no row in it, or several.
@@ -76,7 +76,8 @@ def describe_files(sources: tuple[Source, ...], settings: CorpusSettings) -> Fil
     if settings.metadata is None:
         return FileMetadata(sources, Columns(""))
     table, records = _rows_of_table(settings.metadata)
-    described = tuple(source for source in sources if _storage_place(source.path) != _storage_place(table.path))
+    own = _storage_place(table.path)
+    described = tuple(source for source in sources if _storage_place(source.path) != own)
     if not described:
         raise CorpusError("the table of metadata is the only file of the corpus", where=table.name)
     columns = sample_columns((fields for _, fields in records), len(records), cells=table.format.cells)
@@ -150,6 +151,7 @@ def _normal(name: str) -> str:
 
 
 def _storage_place(path: Location) -> str:
+    """The one name of a file that may be reached by several."""
     return str(real_path(path) if isinstance(path, Path) else path)
 
 

@@ -29,7 +29,7 @@ class _OpenParagraph:
     def add(self, line: str | BadLine, number: int) -> None:
         if isinstance(line, BadLine):
             self.problem = self.problem or (number, line)
-        elif self.size <= MAX_TEXT:  # of one that is too long no more is held than tells so
+        elif self.size <= MAX_TEXT + 1:  # one space is behind the last line; of a longer text no more is held
             self.lines.append(" ".join(line.split()))
             self.size += len(self.lines[-1]) + 1
 

@@ -17,7 +17,7 @@ from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 
 Documented = dict[int | str, dict[str, Any]]
-"""What the OpenAPI document says of answers, by their status."""
+"""Descriptions of answers for the OpenAPI document, by status."""
 
 
 class Form(StrEnum):

@@ -130,7 +130,7 @@ async def _rank(
 
 
 def _counts_of_index(service: Service) -> TokenCounts | None:
-    """How many documents of the server's index have each token, where the index keeps tokens with their strings."""
+    """The document frequencies of tokens in the server's index; None unless it keeps tokens with their strings."""
     kept = service.index.vectors.tokens if service.index is not None else None
     return kept.vocabulary if kept is not None and kept.stored.has_strings else None
 

@@ -21,7 +21,7 @@ from bertfeat.features import FeatureSet
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.hits import documents_that_meet
-from bertfeat.usages.near import REACH, check_reach
+from bertfeat.usages.near import REACH, check_reach, word_borders
 from bertfeat.usages.query import parse_condition_on
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
 from bertfeat.words import Match, WordQuery
@@ -135,7 +135,7 @@ def _count_near(index: WordIndex, hits: Hits, documents: NDArray[np.bool_], left
     searched = documents[texts // index.texts_per_document]
     # -1 for a word on the left of the nearest usage, 1 for one on its right, 0 for one that is not near
     side = np.zeros(len(words), np.int8)
-    begin, stop = np.searchsorted(words, hits.first), np.searchsorted(words, hits.first + hits.length)
+    begin, stop = word_borders(words, hits)
     # from far to near, so that the nearest usage decides
     for away in range(max(left, right), 0, -1):
         for reach, direction, at in ((right, 1, stop - 1 + away), (left, -1, begin - away)):

@@ -49,9 +49,9 @@ class NearWord:
     def mask(self, index: WordIndex, hits: Hits) -> NDArray[np.bool_]:
         """Mask of the hits that the word is near, ``[n]``."""
         words = index.without_marks(np.arange(len(index.words)))  # places, so that distances are counted in words
-        begin, end = _borders(words, hits)
+        begin, end = word_borders(words, hits)
         others = index.find(self.query)
-        other_begin, other_end = _borders(words, others)
+        other_begin, other_end = word_borders(words, others)
         texts, other_texts = index.text_of(hits.first), index.text_of(others.first)
         # in each direction the nearest one decides: where it is in another text, so are all that are farther away
         before, after = np.argsort(other_end, kind="stable"), np.argsort(other_begin, kind="stable")
@@ -67,6 +67,6 @@ class NearWord:
         return found
 
 
-def _borders(words: NDArray[np.int64], hits: Hits) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The number of words before each hit, and up to its end; ``[n]`` each."""
+def word_borders(words: NDArray[np.int64], hits: Hits) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The numbers of words before each hit, and up to its end, of ascending places of words; ``[n]`` each."""
     return np.searchsorted(words, hits.first), np.searchsorted(words, hits.first + hits.length)

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given, strategies as st
 
 from bertfeat.corpus import CorpusSettings, Document, Failure, document, open_corpus
@@ -17,7 +18,7 @@ def read(path: Path, settings: CorpusSettings = PARAGRAPHS) -> list[Document]:
 
 
 @given(PIECES)
-def test_paragraphs_end_at_blank_lines(tmp_path_factory, pieces: list[str]) -> None:  # type: ignore[no-untyped-def]
+def test_paragraphs_end_at_blank_lines(tmp_path_factory: pytest.TempPathFactory, pieces: list[str]) -> None:
     text = "".join(pieces)
     path = tmp_path_factory.mktemp("corpus") / "a.txt"
     path.write_text(text, encoding="utf-8", newline="")
@@ -33,6 +34,15 @@ def test_ids_are_numbers_of_paragraphs_and_words_can_be_given(tmp_path: Path) ->
     ]
     words = read(tmp_path / "a.txt", CorpusSettings(format="paragraphs", pretokenized=True))
     assert [row.words for row in words] == [("The", "bank", "of", "the", "river."), ("It", "was", "steep.")]
+
+
+def test_no_line_of_a_paragraph_is_lost_at_the_limit(tmp_path: Path) -> None:
+    """Of one that has just as many characters as a text may have, and of one with a word more."""
+    whole = "a" * (document.MAX_TEXT // 2 - 1) + "\n" + "b" * (document.MAX_TEXT // 2)
+    (tmp_path / "a.txt").write_text(f"{whole}\n\n{whole}\nc\nd\n\ne\n")
+    rows = list(open_corpus([tmp_path / "a.txt"], PARAGRAPHS).rows())
+    assert [len(row.text) if isinstance(row, Document) else row for row in rows[::2]] == [document.MAX_TEXT, 1]
+    assert isinstance(rows[1], Failure)
 
 
 def test_a_paragraph_that_is_too_long_or_not_readable_fails_alone(tmp_path: Path) -> None:
