@@ -74,13 +74,13 @@ aarch64:
 	qemu-aarch64 build/attention_check
 
 # What only a GPU can tell, by a Python that has bertfeat, its tests' tools and torch for CUDA: its tests, and how fast
-# two shapes are on the paragraphs of a folder: make gpu NOVELS=folder GPU_PYTHON=python3
+# three shapes are on the paragraphs of a folder: make gpu NOVELS=folder GPU_PYTHON=python3
 GPU_PYTHON ?= $(BIN)/python
 NOVELS ?= ../shared/data/novels
 gpu:
 	@$(GPU_PYTHON) -c "import sys, torch; torch.cuda.is_available() or sys.exit('torch sees no GPU here')"
 	OMP_NUM_THREADS=2 $(GPU_PYTHON) -m pytest -q -n 4 tests/test_gpu.py
-	for shape in bert-base minilm; do $(GPU_PYTHON) benchmarks/gpu.py --data $(NOVELS) --shape $$shape || exit 1; done
+	for shape in bert-base bert-large minilm; do $(GPU_PYTHON) benchmarks/gpu.py --data $(NOVELS) --shape $$shape || exit 1; done
 
 # The packed encoder on CUDA tensors without values, which need no GPU: devices, formats and shapes. In an environment of
 # its own, with the newest torch, which is built for CUDA (5 GB).

@@ -45,7 +45,7 @@ def result(name: str) -> Any:
 
 
 POOLED, CONCAT4, COMPILED = (result(name)["corpora"] for name in ("pooled", "concat4", "compiled"))
-GPU = [result(f"gpu-{shape}") for shape in ("bert-base", "minilm")]
+GPU = [result(f"gpu-{shape}") for shape in ("bert-base", "bert-large", "minilm")]
 MILLION, GROWTH, SHAPES = result("index_million"), result("growth"), result("shapes")
 UPDATES = result("concurrent_updates")
 FLAIR = [result(f"tagger_flair-{name}") for name in ("wnut17", "wikigold")]
@@ -485,7 +485,7 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         },
     ),
     (
-        "gpu-bert-base gpu-minilm",
+        "gpu-bert-base gpu-bert-large gpu-minilm",
         {
             "bertfeat, text to Parquet": on_gpu("ours"),
             "sentence-transformers, and one call of pyarrow": on_gpu("sentence_transformers"),
