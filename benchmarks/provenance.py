@@ -68,6 +68,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "rerank": ("search",),
     "rerank_route": (*_ENCODING, "search", "server"),
     "serve": (*_ENCODING, "server"),
+    "serve_models": (*_ENCODING, "server"),
     "shapes": _ENCODING,
     "storing": _STORING,
     "table7": _LEARNING,

@@ -87,13 +87,15 @@ class Load:
         }
 
 
-async def client(port: int, draw: random.Random, texts: Sequence[str], many: int, end: float, load: Load) -> None:
+async def client(
+    port: int, draw: random.Random, texts: Sequence[str], many: int, end: float, load: Load, model: str | None = None
+) -> None:
     """One client, on one connection, until the end; after a 429 it waits as long as it is told, a second at most."""
     reader = writer = None
     while time.monotonic() < end:
         if writer is None:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 26)
-        body = json.dumps({"input": draw.choices(texts, k=many), "encoding_format": "base64"}).encode()
+        body = json.dumps({"input": draw.choices(texts, k=many), "model": model, "encoding_format": "base64"}).encode()
         head = f"POST /v1/embeddings HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
         head += f"Content-Length: {len(body)}\r\n\r\n"
         began = time.monotonic()

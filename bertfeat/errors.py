@@ -117,6 +117,7 @@ def python_spelling(name: str, value: object = UNSET) -> str:
 OPTIONS = {
     "allowed_hosts": "--allowed-host",
     "api_keys": "--api-key",
+    "also_models": "--also-model",
     "as_json": "--json",
     "cors_origins": "--cors",
     "folder": "-o",

@@ -20,10 +20,32 @@ if TYPE_CHECKING:
     from bertfeat.io import Location
 
 
+def _named_models(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    """The models of ``--also-model`` by their names, which are the models' own where none is given."""
+    found: dict[str, str] = {}
+    for each in given:
+        name, equals, model = each.partition("=")
+        if not name or (equals and not model):
+            raise click.BadParameter(f"{each!r} is not MODEL or NAME=MODEL")
+        if name in found:
+            raise click.BadParameter(f"two models would have the name {name!r}")
+        found[name] = model or name
+    return found
+
+
 @click.command(cls=Command, name="serve")
 @click.argument("folders", nargs=-1, metavar="[INDEX|FEATURES]...", type=LOCATION)
 @config_option("folders")
 @settings_options("settings", ServerSettings)
+@option(
+    "--also-model",
+    "also_models",
+    multiple=True,
+    metavar="[NAME=]MODEL",
+    callback=_named_models,
+    further=True,
+    help="Another model, for requests that name it; may be given several times.",
+)
 @option("--tagger", type=click.Path(path_type=Path), metavar="DIR", help="A tagger, for /tag.")
 @listed_option("--layers", metavar="SPEC", help="The layers of requests that name none.", show_default="as recorded")
 @listed_option("--pooling", metavar="POOL", help="Their pooling.", show_default="the model's")
@@ -32,6 +54,7 @@ if TYPE_CHECKING:
 @output_options
 def command(
     folders: tuple["Location", ...],
+    also_models: dict[str, str],
     tagger: Path | None,
     layers: tuple[str, ...] | None,
     pooling: tuple[str, ...] | None,
@@ -66,6 +89,7 @@ def command(
         folders,
         settings,
         model=model.model,
+        also_models=also_models,
         tagger=tagger,
         layers=layers or None,
         pooling=pooling or None,
@@ -74,7 +98,7 @@ def command(
     )
 
     def say_address(address: str) -> None:
-        console.say(f"{service.name} at {address}")
+        console.say(f"{', '.join(each.name for each in service.models)} at {address}")
         log_as_json(requests=not console.quiet)
         tell_end_in(logging.getLogger("bertfeat"))
 

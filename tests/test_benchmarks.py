@@ -92,6 +92,7 @@ TOYS: dict[str, Toy | str] = {
         "--data {data} --seconds 0.5 --requests 50 --steps bulk,peer,memory",
         {"TEXTS": 100, "CLIENTS": 4, "ROUNDS": 1, "WARM_UP": 0.5},
     ),
+    "serve_models": Toy("--data {data} --seconds 0.5 --rounds 1 --shape tiny", {"CLIENTS": 2, "WARM_UP": 0.5}),
     "shapes": Toy("--data {data} --repeats 1", {"SHAPES": {"bert-base": TINY_SHAPE}}),
     "small_sets": Toy(
         "--data {data} --work {work} --senses {data}/senses.csv --seeds 1", {"WAYS": {"int8, width 3": ["int8", 3]}}

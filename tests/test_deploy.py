@@ -25,7 +25,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     given: dict[str, Any] = {}
 
     class Opened:
-        name = "a model"
+        models: tuple[Any, ...] = ()
 
     def open_service(folders: Any, settings: Any, **_: Any) -> Opened:
         given.update(folders=[*map(str, folders)], settings=settings)

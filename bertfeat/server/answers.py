@@ -11,7 +11,6 @@ import pyarrow as pa
 from fastapi import Request, Response
 from numpy.typing import NDArray
 
-from bertfeat.extraction import Embedder
 from bertfeat.features import DocumentPieces
 from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
@@ -65,12 +64,12 @@ def arrow_response(table: pa.Table, headers: Mapping[str, str]) -> Response:
     return Response(sink.getvalue().to_pybytes(), 200, dict(headers), Form.ARROW.value)
 
 
-def origin_headers(embedder: Embedder, wanted: Wanted) -> dict[str, str]:
+def origin_headers(wanted: Wanted) -> dict[str, str]:
     """Return the headers by which a stored vector can be traced: the model, the columns, the precision."""
     return {
-        "x-bertfeat-model": embedder.model.fingerprint,
+        "x-bertfeat-model": wanted.embedder.model.fingerprint,
         "x-bertfeat-columns": ",".join(column.name for column in wanted.columns),
-        "x-bertfeat-precision": embedder.precision.value,
+        "x-bertfeat-precision": wanted.embedder.precision.value,
     }
 
 

@@ -1,9 +1,10 @@
 """Batching: texts of many requests → rounds of the encoder → the features of each request.
 
 Each of a few threads takes the texts of a round from the queue, tokenizes and computes them. A round has texts of all
-requests that wait and are read in the same way, up to a number of tokens, and runs to the deepest layer that any of
-them needs. A vector does not depend on the texts that it was computed with, so answers do not depend on who asks at the
-same time. The texts of indexes, feature sets and taggers join the rounds too, by :class:`SharedEncoder`.
+requests that wait for one model and are read in the same way, up to a number of tokens, and runs to the deepest layer
+that any of them needs. A vector does not depend on the texts that it was computed with, so answers do not depend on who
+asks at the same time. The texts of indexes, feature sets and taggers join the rounds too, by :class:`SharedEncoder`.
+Several models share one queue and the threads, so that they do not compete for the cores.
 
 On a CPU each thread has its share of the cores: one round on all of them would stall whenever the event loop needs a
 core, because matrix products wait for the slowest core. On a GPU two threads take turns, so that it has the next round
@@ -39,8 +40,9 @@ _GIVE_BACK_SECONDS, _REST_SECONDS = 2.0, 0.5  # of work, and of idleness, after 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The columns that a request wants of its texts, and how these are read."""
+    """The model and the columns that a request wants of its texts, and how these are read."""
 
+    embedder: Embedder  # one of the server's, whose own columns and settings do not matter
     columns: tuple[FeatureColumn, ...]
     tokens: TokenSettings  # without the units, which the columns decide
 
@@ -116,7 +118,7 @@ class TextRequest:
     @property
     def reading(self) -> Hashable:
         """The key that texts have to share to be computed together, with the same bytes as alone."""
-        return self.wanted.tokens, self.wanted.has_pieces, self.first_tokens_at
+        return self.wanted.embedder, self.wanted.tokens, self.wanted.has_pieces, self.first_tokens_at
 
     def take_round(self, computed: _ComputedRound, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> None:
         """Take the results of a round for the texts ``numbers``, which have the rows ``places`` in it."""
@@ -197,13 +199,14 @@ class _Round:
 
 
 class Batcher:
-    """Computes the texts of all requests with one encoder.
+    """Computes the texts of all requests with the encoders of a server, which are on one device.
 
     ``round_tokens`` is the size of a round; ``most_tokens`` is how many may wait before requests are refused.
     """
 
-    def __init__(self, embedder: Embedder, *, round_tokens: int | None = None, most_tokens: int = 1_000_000) -> None:
-        self.embedder = embedder
+    def __init__(
+        self, embedders: Sequence[Embedder], *, round_tokens: int | None = None, most_tokens: int = 1_000_000
+    ) -> None:
         self.most_tokens = most_tokens
         self._queue: FairQueue[TextRequest] = FairQueue()
         self._changed = threading.Condition()
@@ -213,14 +216,14 @@ class Batcher:
         self._requests: set[TextRequest] = set()  # that somebody waits for
         self.tokens_per_second = 0.0  # moving average over the last rounds
         self.last_round = (0, 0)  # its texts and tokens
-        on_cpu = embedder.device.type == "cpu"
+        on_cpu = embedders[0].device.type == "cpu"
+        self._least_work = min(map(_work_of_token, embedders))
+        most_at_once = min(embedder.batch_tokens for embedder in embedders)
         cores = threads_in_use()
         shares = [len(range(number, cores, _MOST_ENCODERS)) for number in range(min(cores, _MOST_ENCODERS))]
         self._at_once = len(shares) if on_cpu else 1  # rounds that are computed at the same time
         self._computing = threading.Semaphore(self._at_once)
-        self._round_tokens = round_tokens or (
-            min(embedder.batch_tokens, _ROUND_TOKENS * shares[0]) if on_cpu else embedder.batch_tokens
-        )
+        self._round_tokens = round_tokens or (min(most_at_once, _ROUND_TOKENS * shares[0]) if on_cpu else most_at_once)
         self._threads = [
             threading.Thread(target=self._compute_rounds, args=[share], name="bertfeat-encoder", daemon=True)
             for share in (shares if on_cpu else (None, None))
@@ -259,7 +262,7 @@ class Batcher:
                 request.answer()
                 return request
             self._requests.add(request)
-            self._queue.add(request)
+            self._queue.add(request, _work_of_token(wanted.embedder) / self._least_work)
             self._changed.notify_all()
         return request
 
@@ -324,7 +327,7 @@ class Batcher:
 
     def _tokenize(self, taken: Sequence[tuple[TextRequest, int]]) -> _Round:
         began = time.monotonic()
-        embedder = self.embedder.variant(*_together(request.wanted for request, _ in taken))
+        embedder = taken[0][0].wanted.embedder.variant(*_together(request.wanted for request, _ in taken))
         rows = [replace(request.texts[number], row=at) for at, (request, number) in enumerate(taken)]
         tokenized = embedder.tokenize_rows(rows)
         pairs = any(row.pair is not None for row in rows)
@@ -367,6 +370,11 @@ class Batcher:
                 self.drop(request)
 
 
+def _work_of_token(embedder: Embedder) -> int:
+    """The work of a token, as far as it differs between models: layers times the square of their width."""
+    return max(1, embedder.model.num_layers) * embedder.model.hidden_size**2
+
+
 def _together(all_wanted: Iterable[Wanted]) -> tuple[tuple[FeatureColumn, ...], TokenSettings]:
     """The columns of all requests of a round, and how their texts are tokenized."""
     columns: dict[str, FeatureColumn] = {}
@@ -381,22 +389,17 @@ def _together(all_wanted: Iterable[Wanted]) -> tuple[tuple[FeatureColumn, ...], 
 
 
 class SharedEncoder:
-    """Embeds texts as a record says, by the one encoder of the server. To be called on threads that may wait."""
+    """Embeds texts as a record says, by an encoder of the server. To be called on threads that may wait."""
 
-    def __init__(self, recorded: Embedder, batcher: Batcher, seconds: float) -> None:
-        """Use the settings of ``recorded``, and nothing else of it: its model is the server's.
-
-        ``seconds`` is how long texts may take.
-        """
-        self.identity: ModelIdentity = recorded.identity
-        self.wanted = Wanted(recorded.columns, recorded.token_settings).without_units()
-        self._recorded, self._batcher, self._seconds = recorded, batcher, seconds
+    def __init__(self, identity: ModelIdentity, wanted: Wanted, batcher: Batcher, seconds: float) -> None:
+        """Embed texts for whoever made features with the model ``identity``; they may take so many ``seconds``."""
+        self.identity, self.wanted = identity, wanted
+        self._batcher, self._seconds = batcher, seconds
 
     def of_columns(self, columns: Sequence[FeatureColumn]) -> "SharedEncoder":
         """The same encoder for other columns."""
-        other = SharedEncoder(self._recorded, self._batcher, self._seconds)
-        other.wanted = replace(self.wanted, columns=tuple(columns))
-        return other
+        wanted = replace(self.wanted, columns=tuple(columns))
+        return SharedEncoder(self.identity, wanted, self._batcher, self._seconds)
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         """One vector per text, ``[n, width]``."""
@@ -409,7 +412,7 @@ class SharedEncoder:
 
     def language_warning(self, text: str, /) -> str | None:
         """The warning about a query in a language that the model does not know; None if it knows it."""
-        return self._batcher.embedder.language_warning(text)
+        return self.wanted.embedder.language_warning(text)
 
     def _compute(self, texts: Sequence[str]) -> RequestFeatures:
         documents = [Document(number, str(number), text) for number, text in enumerate(texts)]

@@ -21,14 +21,13 @@ from bertfeat.server.answers import (
 from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
-from bertfeat.server.wanted import Name, TextInput, WantedBody, documents_of
+from bertfeat.server.wanted import ServedModel, TextInput, WantedBody, documents_of
 
 
 class EmbeddingsBody(WantedBody):
     """The body of ``/v1/embeddings``: OpenAI's five fields, and ours for layers, long texts and normalization."""
 
     input: TextInput
-    model: Name | None = None
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: int | None = Field(None, ge=1)
     user: str | None = Field(None, description="Of OpenAI's API; nothing depends on it.")
@@ -39,35 +38,34 @@ def openai_routes(service: Service, errors: Documented, *, prefix: str = "/v1") 
     """The router of OpenAI's routes; ``errors`` describes their error answers."""
     router = APIRouter(prefix=prefix, tags=["OpenAI"], responses=errors)
 
-    @router.get("/models", summary="The model")
+    @router.get("/models", summary="The models")
     async def models() -> Response:
-        return json_response({"object": "list", "data": [_model_object(service, name) for name in service.names]})
+        data = [_model_object(served, name) for served in service.models for name in served.names]
+        return json_response({"object": "list", "data": data})
 
-    @router.get("/models/{name:path}", summary="The model, if it is this one")
+    @router.get("/models/{name:path}", summary="One of the models")
     async def model(name: str) -> Response:
-        check_model(service, name)
-        return json_response(_model_object(service, name if name in service.names else service.name))
+        served = service.model(name)
+        return json_response(_model_object(served, name if name in served.names else served.name))
 
     @router.post("/embeddings", summary="Vectors of texts, or of their tokens or words")
     async def embeddings(body: EmbeddingsBody, request: Request) -> Response:
         with service.metrics.request("openai"):
-            check_model(service, body.model)
-            texts = service.wanted.read_texts(body.input, "input")
-            wanted = service.wanted.read_body(body)
+            served = service.model(body.model)
+            texts = served.read_texts(body.input, "input")
+            wanted = served.read_body(body)
             if len(wanted.columns) != 1:
                 names = ", ".join(column.name for column in wanted.columns)
                 raise Problem(Kind.WRONG_VALUE, f"an embedding is one of {names}; /features gives several", "layers")
             features = await service.embed(request, documents_of(texts, param="input"), wanted)
             refuse_failed_texts(features, "input")
-            headers = origin_headers(service.extractor, wanted) | truncation_headers(features)
-            return json_response(_embeddings_object(service, body, wanted, features), headers)
+            headers = origin_headers(wanted) | truncation_headers(features)
+            return json_response(_embeddings_object(served.name, body, wanted, features), headers)
 
     return router
 
 
-def _embeddings_object(
-    service: Service, body: EmbeddingsBody, wanted: Wanted, features: RequestFeatures
-) -> dict[str, Any]:
+def _embeddings_object(model: str, body: EmbeddingsBody, wanted: Wanted, features: RequestFeatures) -> dict[str, Any]:
     tokens = int(features.n_tokens.sum())
     usage: dict[str, Any] = {"prompt_tokens": tokens, "total_tokens": tokens}
     if cut := truncated_inputs(features):
@@ -83,7 +81,7 @@ def _embeddings_object(
             {"object": "embedding", "index": number, "embedding": in_base64(vector) if as_base64 else vector}
             for number, vector in enumerate(vectors)
         ]
-    return {"object": "list", "data": data, "model": service.name, "usage": usage}
+    return {"object": "list", "data": data, "model": model, "usage": usage}
 
 
 def _pieces_embedding(body: EmbeddingsBody, wanted: Wanted, features: RequestFeatures, number: int) -> dict[str, Any]:
@@ -106,8 +104,8 @@ def _pieces_embedding(body: EmbeddingsBody, wanted: Wanted, features: RequestFea
     }
 
 
-def _model_object(service: Service, name: str) -> dict[str, Any]:
-    extractor = service.extractor
+def _model_object(served: ServedModel, name: str) -> dict[str, Any]:
+    extractor = served.extractor
     return {
         "id": name,
         "object": "model",
@@ -117,11 +115,3 @@ def _model_object(service: Service, name: str) -> dict[str, Any]:
         "layers": extractor.model.num_layers,
         "max_model_len": extractor.token_settings.max_length,
     }
-
-
-def check_model(service: Service, name: str | None) -> None:
-    """Refuse a request for another model."""
-    own = service.extractor.model
-    if name not in (None, *service.names, own.name, own.name.rpartition("/")[2], own.fingerprint):
-        served = " and ".join(map(repr, service.names))
-        raise Problem(Kind.NOT_FOUND, f"there is no model {name!r} here, only {served}", "model", "model_not_found")

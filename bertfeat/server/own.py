@@ -144,10 +144,10 @@ def own_routes(service: Service, errors: Documented) -> APIRouter:
     async def features(body: FeaturesBody, request: Request) -> Response:
         with service.metrics.request("features"):
             texts = [body.texts] if isinstance(body.texts, str) else body.texts
-            wanted = service.wanted.read_body(body)
+            wanted = service.model(body.model).read_body(body)
             computed = await service.embed(request, _texts_as_documents(texts), wanted)
             refuse_failed_texts(computed, "texts")
-            headers = origin_headers(service.extractor, wanted) | truncation_headers(computed)
+            headers = origin_headers(wanted) | truncation_headers(computed)
             return _features_response(accepted_form(request), texts, computed, wanted, headers)
 
     @router.post("/search", summary="The nearest documents, tokens or words of the index")

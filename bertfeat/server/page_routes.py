@@ -226,17 +226,17 @@ def _cut(value: object, most: int = _MOST_TEXT) -> object:
 
 def _describe_service(service: Service, facets: Sequence[Facet] | None) -> dict[str, object]:
     """Describe a service as JSON values; ``facets`` are None while they are read."""
-    model = service.extractor.model
+    extractor = service.models[0].extractor
     sets = (_describe_words(features) for features in service.features)
     return {
         "version": bertfeat.__version__,
         "model": {
-            "name": service.extractor.model.name,
-            "fingerprint": model.fingerprint,
-            "layers": model.num_layers,
-            "hidden_size": model.hidden_size,
+            "name": extractor.model.name,
+            "fingerprint": extractor.model.fingerprint,
+            "layers": extractor.model.num_layers,
+            "hidden_size": extractor.model.hidden_size,
         },
-        "precision": service.extractor.precision.value,
+        "precision": extractor.precision.value,
         "index": None if service.index is None else _index_state(service.index, facets),
         "features": [each for each in sets if each is not None],
         "tagger": service.tagger is not None,

@@ -26,10 +26,9 @@ from bertfeat.server.answers import (
     truncation_headers,
 )
 from bertfeat.server.batching import RequestFeatures
-from bertfeat.server.openai import check_model
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
-from bertfeat.server.wanted import Body, Name, Texts, documents_of
+from bertfeat.server.wanted import Body, ModelName, Name, ServedModel, Texts, documents_of
 
 _WEIGHT = MaxSim().weight  # of the cosine of the texts as wholes
 
@@ -43,6 +42,7 @@ class RerankBody(Body):
     raw_scores: bool = Field(False, description="Of text-embeddings-inference; scores are means of cosines either way.")
     truncate: bool = Field(False, description="Cut long texts; by default they are read in windows.")
     truncation_direction: Literal["right", "Right"] = "right"
+    model: ModelName | None = None
     layers: Name | None = Field(None, description="The layers that are compared; by default those of the server.")
 
 
@@ -51,7 +51,7 @@ class V1RerankBody(Body):
 
     query: str
     documents: Texts
-    model: Name | None = None
+    model: ModelName | None = None
     top_n: int | None = Field(None, ge=1)
     return_documents: bool = False
     layers: Name | None = Field(None, description="The layers that are compared; by default those of the server.")
@@ -79,21 +79,22 @@ def rerank_routes(service: Service, tei: Documented, openai: Documented) -> APIR
     @router.post("/rerank", summary=summary, tags=["text-embeddings-inference"], responses=tei)
     async def rerank(body: RerankBody, request: Request) -> Response:
         with service.metrics.request("rerank"):
+            served, texts = service.model(body.model), body.texts
             ranking = await _rank(
-                service, request, body.query, body.texts, "texts", layers=body.layers, truncate=body.truncate
+                service, served, request, body.query, texts, "texts", layers=body.layers, truncate=body.truncate
             )
-            shown = [{"text": text} for text in body.texts] if body.return_text else None
+            shown = [{"text": text} for text in texts] if body.return_text else None
             return json_response(ranking.listed("score", shown), ranking.headers)
 
     @router.post("/v1/rerank", summary=summary, tags=["OpenAI"], responses=openai)
     async def v1_rerank(body: V1RerankBody, request: Request) -> Response:
         with service.metrics.request("rerank"):
-            check_model(service, body.model)
-            ranking = await _rank(service, request, body.query, body.documents, "documents", layers=body.layers)
-            shown = [{"document": {"text": text}} for text in body.documents] if body.return_documents else None
+            served, texts = service.model(body.model), body.documents
+            ranking = await _rank(service, served, request, body.query, texts, "documents", layers=body.layers)
+            shown = [{"document": {"text": text}} for text in texts] if body.return_documents else None
             results = ranking.listed("relevance_score", shown)[: body.top_n]
             usage = {"prompt_tokens": ranking.tokens, "total_tokens": ranking.tokens}
-            answer = {"object": "list", "model": service.name, "results": results, "usage": usage}
+            answer = {"object": "list", "model": served.name, "results": results, "usage": usage}
             return json_response(answer, ranking.headers)
 
     return router
@@ -101,6 +102,7 @@ def rerank_routes(service: Service, tei: Documented, openai: Documented) -> APIR
 
 async def _rank(
     service: Service,
+    served: ServedModel,
     request: Request,
     query: str,
     texts: Sequence[str],
@@ -113,25 +115,26 @@ async def _rank(
     if not texts:
         raise Problem(Kind.EMPTY, "there are no texts to rank", param)
     documents = [*documents_of([query], param="query"), *documents_of(texts, param=param)]
-    own = service.extractor.columns[0].pooling
+    own = served.extractor.columns[0].pooling
     poolings = [str(own if own.per_document else Pooling.MEAN), str(Pooling.TOKEN)]
-    wanted = service.wanted.read(layers, poolings, truncate=truncate)
+    wanted = served.read(layers, poolings, truncate=truncate)
     if len(wanted.columns) != 2:
         names = ", ".join(dict.fromkeys(column.recipe.spec for column in wanted.columns))
         raise Problem(Kind.WRONG_VALUE, f"one recipe of layers is compared, and these are {names}", "layers")
     features = await service.embed(request, documents, wanted)
     refuse_failed_texts(features, param)
-    counts = _counts_of_index(service)
+    counts = _counts_of_index(service, served)
     whole, tokens = wanted.columns
     scores = await service.run(lambda: _score(features, whole, tokens, counts), request=request)
     order = np.argsort(-scores, kind="stable").tolist()  # of equal scores the first text comes first
-    headers = origin_headers(service.extractor, wanted) | truncation_headers(features)
+    headers = origin_headers(wanted) | truncation_headers(features)
     return _Ranking(order, [round(score, 6) for score in scores.tolist()], int(features.n_tokens.sum()), headers)
 
 
-def _counts_of_index(service: Service) -> TokenCounts | None:
-    """The document frequencies of tokens in the server's index; None unless it keeps tokens with their strings."""
-    kept = service.index.vectors.tokens if service.index is not None else None
+def _counts_of_index(service: Service, served: ServedModel) -> TokenCounts | None:
+    """The document frequencies of the model's tokens in the server's index; None unless it keeps them, with strings."""
+    index = service.index if served is service.models[0] else None  # its texts are of the first model
+    kept = index.vectors.tokens if index is not None else None
     return kept.vocabulary if kept is not None and kept.stored.has_strings else None
 
 

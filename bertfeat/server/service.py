@@ -1,4 +1,4 @@
-"""The service behind the routes: one encoder, and the index, feature sets and tagger that the server was given.
+"""The service behind the routes: the models, and the index, feature sets and tagger that the server was given.
 
 It is opened from folders and names, answers requests within their limits, and counts and times them.
 """
@@ -6,7 +6,7 @@ It is opened from folders and names, answers requests within their limits, and c
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,14 +18,15 @@ from bertfeat.arguments import checked
 from bertfeat.corpus import MAX_TEXT, Document
 from bertfeat.errors import UsageError, parameter
 from bertfeat.extraction import Embedder, Extractor
-from bertfeat.features import FeatureSet
-from bertfeat.io import Address, ContextPool, ResultKind, as_location, result_kind
+from bertfeat.features import FeatureSet, ModelIdentity
+from bertfeat.io import Address, ContextPool
 from bertfeat.learning import Tagger
-from bertfeat.search import Index, open_query_encoder
+from bertfeat.search import Index
 from bertfeat.server.batching import Batcher, QueueFullError, RequestFeatures, SharedEncoder, Wanted
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.settings import ServerSettings
-from bertfeat.server.wanted import WantedReader
+from bertfeat.server.wanted import ServedModel
+from bertfeat.tokens import Tokenizer
 from bertfeat.words import count_words
 
 _T = TypeVar("_T")
@@ -43,34 +44,64 @@ class Service:
     """Answers requests; the routes only read them and write answers."""
 
     @checked
-    def __init__(self, extractor: Extractor, settings: ServerSettings) -> None:
-        self.extractor, self.settings = extractor, settings
+    def __init__(
+        self, extractor: Extractor, settings: ServerSettings, *, also: Mapping[str, Extractor] | None = None
+    ) -> None:
+        """Serve a model, and ``also`` others, each under a name of its own.
+
+        Raises:
+            UsageError: a model is there twice, or two have one name.
+        """
+        self.settings = settings
+        named = [(extractor, settings.served_names), *((each, (name,)) for name, each in (also or {}).items())]
+        self.models = tuple(
+            ServedModel(each, names, accept_token_ids=settings.accept_token_ids) for each, names in named
+        )
+        self._model_of_name = _models_by_name(self.models)
         self.index: Index | None = None
         self.features: tuple[FeatureSet, ...] = ()
         self.tagger: Tagger | None = None
         self._encoders: dict[object, SharedEncoder] = {}
-        self.wanted = WantedReader(extractor, accept_token_ids=settings.accept_token_ids)
         self.metrics = _Metrics()
-        self.batcher = Batcher(extractor, most_tokens=settings.most_waiting_tokens)
+        self.batcher = Batcher([each for each, _ in named], most_tokens=settings.most_waiting_tokens)
         self.is_ready = False
         self._searches = 0  # that wait, or are at work
         self._searching = ContextPool(2, "bertfeat-search")
 
-    @property
-    def name(self) -> str:
-        """The model, as answers name it."""
-        return self.names[0]
+    def model(self, name: str | None) -> ServedModel:
+        """The model of a name that clients may use; the first one where a request names none.
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names under which clients find the model; it also answers to its own name and its fingerprint."""
-        return self.settings.served_names or (self.extractor.model.name,)
+        Raises:
+            Problem: there is none of that name.
+        """
+        served = self.models[0] if name is None else self._model_of_name.get(name)
+        if served is None:
+            names = " and ".join(repr(name) for each in self.models for name in each.names)
+            raise Problem(Kind.NOT_FOUND, f"there is no model {name!r} here, only {names}", "model", "model_not_found")
+        return served
+
+    def model_that_made(self, identity: ModelIdentity, folder: Address | Path) -> ServedModel:
+        """The model that made the features of a folder, or those that a tagger learned from.
+
+        Raises:
+            UsageError: the server does not have it.
+        """
+        served = self._model_of_name.get(identity.fingerprint)
+        if served is None:
+            names = " and ".join(each.extractor.model.name for each in self.models)
+            raise UsageError(
+                f"was made by {identity.name}, and this server has {names}",
+                where=folder,
+                remedy=f"add it by {parameter('also_models')}, or start another server for it",
+            )
+        return served
 
     async def warm_up(self) -> None:
-        """Load the model, and compute something, so that no client waits for work that is done only once."""
+        """Load the models, and compute something, so that no client waits for work that is done only once."""
         documents = [Document(number, str(number), text) for number, text in enumerate(_WARM_UP)]
-        request = self.batcher.submit(documents, self.wanted.read())
-        await asyncio.wrap_future(request.future)
+        requests = [self.batcher.submit(documents, served.read()) for served in self.models]
+        for request in requests:
+            await asyncio.wrap_future(request.future)
         if self.index is not None:
             index, vector = self.index, await asyncio.to_thread(self.index.encode, [_WARM_UP_QUERY])
             await self.run(lambda: index.search_vectors(vector, 1))
@@ -79,21 +110,24 @@ class Service:
     def encoder_of(self, features: FeatureSet) -> SharedEncoder:
         """The encoder for sentences that are compared with the words of a set."""
         if features.folder not in self._encoders:
-            header = features.header
+            header, folder = features.header, features.folder
+            location = self.model_that_made(header.model, folder).extractor.location
             columns = [column for column in features.columns if not column.pooling.per_document]
-            recorded = Embedder.from_record(
-                header.model, header.settings, columns, name=self.extractor.location, where=features.folder
-            )
-            self._encoders[features.folder] = SharedEncoder(recorded, self.batcher, self.settings.request_seconds)
+            recorded = Embedder.from_record(header.model, header.settings, columns, name=location, where=folder)
+            self._encoders[folder] = self.share_encoder(recorded)
         return self._encoders[features.folder]
+
+    def share_encoder(self, recorded: Embedder) -> SharedEncoder:
+        """An encoder with the columns and settings of a record, whose model is one of the server's."""
+        served = self._model_of_name[recorded.identity.fingerprint]
+        wanted = Wanted(served.extractor, recorded.columns, recorded.token_settings).without_units()
+        return SharedEncoder(recorded.identity, wanted, self.batcher, self.settings.request_seconds)
 
     def tag(self, texts: Sequence[str]) -> list[dict[str, Any]]:
         """The words of texts with their tags."""
         assert self.tagger is not None
         if self.tagger not in self._encoders:
-            self._encoders[self.tagger] = SharedEncoder(
-                self.tagger.extractor, self.batcher, self.settings.request_seconds
-            )
+            self._encoders[self.tagger] = self.share_encoder(self.tagger.extractor)
         documents = self._encoders[self.tagger].features(texts)
         return [
             {"text": each.text, "words": each.words, "start": each.start, "end": each.end, "tags": each.tags}
@@ -139,28 +173,21 @@ class Service:
             self._searches -= 1
             result.cancel()
 
-    async def measure(self, texts: Sequence[str], most: int) -> int:
+    async def _measure(self, texts: Sequence[str], most: int, tokenizer: Tokenizer) -> int:
         """The size of texts in tokens, without special tokens; counting stops at a number above ``most``.
 
         A text counts as at least an eighth of its characters, since an endless word is one token and minutes of work.
         """
         least = sum(len(text) // _CHARACTERS_A_TOKEN for text in texts)
-        return least if least > most else await self.run(lambda: self._measure(texts, most))
-
-    def _measure(self, texts: Sequence[str], most: int) -> int:
-        size = 0
-        for some in _slices(texts):
-            found = self.extractor.tokenizer.pieces(some, offsets=False)
-            size += sum(
-                max(len(pieces.ids), len(text) // _CHARACTERS_A_TOKEN) for text, pieces in zip(some, found, strict=True)
-            )
-            if size > most:
-                break
-        return size
+        return least if least > most else await self.run(lambda: _count_tokens(texts, most, tokenizer))
 
     async def check_size(self, texts: Sequence[str], wanted: Wanted | None = None) -> None:
-        """Refuse more texts, tokens, or values of the answer than a request may have."""
+        """Refuse more texts, tokens, or values of the answer than a request may have.
+
+        Tokens are those of the wanted model, or of the first one.
+        """
         limits = self.settings
+        tokenizer = (self.models[0].extractor if wanted is None else wanted.embedder).tokenizer
         if len(texts) > limits.most_texts:
             problem = f"{len(texts):,} texts are more than the {limits.most_texts:,} of a request"
             raise Problem(Kind.TOO_LARGE, problem, param="input")
@@ -169,8 +196,8 @@ class Service:
             raise Problem(Kind.TOO_LARGE, f"the prompt has more than {MAX_TEXT:,} characters", "prompt")
         most = sum(len(text.encode()) for text in texts) + len(prompt.encode()) * len(texts)
         if most > limits.most_tokens:  # a token has a byte at least
-            size = await self.measure(texts, limits.most_tokens)
-            size += await self.measure([prompt], limits.most_tokens) * len(texts) if prompt else 0
+            size = await self._measure(texts, limits.most_tokens, tokenizer)
+            size += await self._measure([prompt], limits.most_tokens, tokenizer) * len(texts) if prompt else 0
             if size > limits.most_tokens:
                 # some clients send less when they read the words "maximum context length"
                 problem = f"there are more tokens than the maximum context length of a request, {limits.most_tokens:,}"
@@ -186,10 +213,49 @@ class Service:
         values = len(texts) * width + most_pieces * piece_width
         if piece_width and values > limits.most_values:
             words = await self.run(lambda: sum(map(count_words, texts)))
-            values = len(texts) * width + max(await self.measure(texts, limits.most_tokens), words) * piece_width
+            tokens = await self._measure(texts, limits.most_tokens, wanted.embedder.tokenizer)
+            values = len(texts) * width + max(tokens, words) * piece_width
         if values > limits.most_values:
             problem = f"{values:,} numbers are more than the {limits.most_values:,} of an answer; send fewer texts"
             raise Problem(Kind.TOO_LARGE, f"{problem}, or ask for fewer columns", param="input")
+
+
+def _models_by_name(models: Sequence[ServedModel]) -> dict[str, ServedModel]:
+    """The models by the names that they were given, their own, the last part of these, and their fingerprints."""
+    found: dict[str, ServedModel] = {}
+    for served in models:
+        fingerprint = served.extractor.model.fingerprint
+        if any(other.extractor.model.fingerprint == fingerprint for other in found.values()):
+            raise UsageError(
+                f"{served.extractor.model.name} is served already",
+                where=parameter("also_models"),
+                remedy=f"give it a second name by {parameter('served_names')}",
+            )
+        for name in served.names:
+            if name in found:
+                raise UsageError(
+                    f"two models would have the name {name!r}",
+                    where=parameter("also_models"),
+                    remedy="write NAME=MODEL with another name",
+                )
+            found[name] = served
+    for served in models:
+        own = served.extractor.model
+        for name in (own.name, own.name.rpartition("/")[2], own.fingerprint):
+            found.setdefault(name, served)
+    return found
+
+
+def _count_tokens(texts: Sequence[str], most: int, tokenizer: Tokenizer) -> int:
+    size = 0
+    for some in _slices(texts):
+        found = tokenizer.pieces(some, offsets=False)
+        size += sum(
+            max(len(pieces.ids), len(text) // _CHARACTERS_A_TOKEN) for text, pieces in zip(some, found, strict=True)
+        )
+        if size > most:
+            break
+    return size
 
 
 def _slices(texts: Sequence[str]) -> Iterator[list[str]]:
@@ -226,99 +292,6 @@ async def _unless_gone(request: Request, result: asyncio.Future[_T]) -> _T:
 async def _until_gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-@checked
-def open_service(
-    folders: Sequence[str | Path | Address],
-    settings: ServerSettings,
-    *,
-    model: str | Path | None = None,
-    tagger: str | Path | None = None,
-    layers: str | Sequence[str] | None = None,
-    pooling: str | Sequence[str] | None = None,
-    precision: str | None = None,
-    device: str | None = None,
-) -> Service:
-    """Open an index, feature sets of words and a tagger, all of one model, or a model alone.
-
-    Raises:
-        UsageError: folders of other kinds, or several indexes.
-        IndexFolderError, FeatureSetError, HeadError: a folder is not sound, or of another model.
-    """
-    kinds = {folder: result_kind(folder) for folder in map(as_location, folders)}
-    indexes = [folder for folder, kind in kinds.items() if kind is ResultKind.INDEX]
-    sets = [folder for folder, kind in kinds.items() if kind is ResultKind.FEATURES]
-    for folder, kind in kinds.items():
-        if kind not in (ResultKind.INDEX, ResultKind.FEATURES):
-            raise UsageError("is neither an index nor a feature set", where=folder)
-    if len(indexes) > 1:
-        raise UsageError("a server has one index", where=indexes[1], remedy="start another server for it")
-    features = [FeatureSet(folder) for folder in sets]
-    index: Index | None = None
-    recorded: Extractor | None = None
-    if indexes:
-        index = Index(indexes[0], model=model, device=device)
-        opened = open_query_encoder(index.vectors.folder, index.settings, model, device)
-        assert isinstance(opened, Extractor)
-        recorded = opened
-    elif features:
-        header = features[0].header
-        recorded = Extractor.from_record(
-            header.model, header.settings, header.columns, name=model, device=device, where=features[0].folder
-        )
-    extractor = _own_extractor(recorded, model, layers, pooling, precision, device)
-    for each in features:
-        if each.header.model.fingerprint != extractor.model.fingerprint:
-            raise UsageError(
-                f"was made by {each.header.model.name}, and this server has {extractor.model.name}",
-                where=each.folder,
-                remedy="start another server for it",
-            )
-    service = Service(extractor, settings)
-    service.features = tuple(features)
-    if index is not None and recorded is not None:
-        index.encoder = SharedEncoder(recorded, service.batcher, settings.request_seconds)
-        service.index = index
-    if tagger is not None:
-        service.tagger = Tagger(tagger, model=model or extractor.location, device=device)
-    return service
-
-
-def _own_extractor(
-    recorded: Extractor | None,
-    model: str | Path | None,
-    layers: str | Sequence[str] | None,
-    pooling: str | Sequence[str] | None,
-    precision: str | None,
-    device: str | None,
-) -> Extractor:
-    """The extractor of the server, whose columns are those of requests that name no layers and no pooling."""
-    if recorded is None:
-        return Extractor(
-            model,
-            layers=layers or "last",
-            pooling=pooling,
-            precision=precision or "auto",
-            device=device,
-            dtype="float32",
-        )
-    if precision is not None and precision != recorded.precision.value:
-        raise UsageError(
-            f"the index or features were made with {recorded.precision.value}", where=parameter("precision", precision)
-        )
-    extractor = Extractor(
-        recorded.location,
-        layers=layers or "last",
-        pooling=pooling,
-        precision=recorded.precision.value,
-        device=device,
-        dtype="float32",
-    )
-    if not layers and pooling is None:  # the recorded column, under its recorded name
-        documents = [column for column in recorded.columns if column.pooling.per_document]
-        extractor.columns = tuple(documents[:1]) or extractor.columns
-    return extractor
 
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)

@@ -24,7 +24,7 @@ from bertfeat.server.answers import (
 from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
-from bertfeat.server.wanted import Body, Name, TextInput, Texts, TokenIds, documents_of
+from bertfeat.server.wanted import Body, ModelName, Name, TextInput, Texts, TokenIds, documents_of
 
 
 class TeiBody(Body):
@@ -34,6 +34,7 @@ class TeiBody(Body):
     truncate: bool | None = Field(None, description="Cut long texts; by default they are read in windows.")
     truncation_direction: Literal["right", "Right", "left", "Left"] = "right"
     prompt_name: Name | None = None
+    model: ModelName | None = None
     layers: Name | None = None
     pooling: Name | None = None
 
@@ -55,6 +56,7 @@ class TokenizeBody(Body):
     inputs: str | Texts
     add_special_tokens: bool = True
     prompt_name: Name | None = None
+    model: ModelName | None = None
 
 
 class DecodeBody(Body):
@@ -62,6 +64,7 @@ class DecodeBody(Body):
 
     ids: TokenIds | Annotated[list[TokenIds], Field(fail_fast=True)]
     skip_special_tokens: bool = True
+    model: ModelName | None = None
 
 
 class SimilarityInputs(Body):
@@ -77,6 +80,7 @@ class SimilarityParameters(Body):
     truncate: bool | None = None
     truncation_direction: Literal["right", "Right", "left", "Left"] = "right"
     prompt_name: Name | None = None
+    model: ModelName | None = None
     layers: Name | None = None
     pooling: Name | None = None
 
@@ -99,7 +103,7 @@ def tei_routes(service: Service, errors: Documented) -> APIRouter:
             features = await _embed(service, request, body, wanted)
             normalize = body.normalize is not False
             vectors = text_vectors(features, name, dimensions=body.dimensions, normalize=normalize)
-            headers = _headers(service, wanted, features)
+            headers = _headers(wanted, features)
             if accepted_form(request) is Form.FLOAT32:
                 return float32_response(vectors, headers)
             if body.encoding_format == "base64":
@@ -126,7 +130,7 @@ def tei_routes(service: Service, errors: Documented) -> APIRouter:
                 )
             features = await _embed(service, request, body, wanted)
             matrices = [document.matrix(wanted.columns[0].name) for document in features.documents if document]
-            return json_response(matrices, _headers(service, wanted, features))
+            return json_response(matrices, _headers(wanted, features))
 
     @router.post("/similarity", summary="Cosines of a sentence and others")
     async def similarity(body: SimilarityBody, request: Request) -> Response:
@@ -140,7 +144,7 @@ def tei_routes(service: Service, errors: Documented) -> APIRouter:
             features = await _embed(service, request, given, wanted)
             vectors = text_vectors(features, name)
             cosines = np.ascontiguousarray(vectors[1:] @ vectors[0])
-            return json_response(cosines, _headers(service, wanted, features))
+            return json_response(cosines, _headers(wanted, features))
 
     _add_tokenizing(router, service)
     return router
@@ -155,22 +159,24 @@ def _add_tokenizing(router: APIRouter, service: Service) -> None:
         if not texts:
             raise Problem(Kind.EMPTY, "the input has no texts", "inputs")
         documents_of(texts, param="inputs")
-        await service.check_size(texts, service.wanted.read(prompt_name=body.prompt_name))
+        wanted = service.model(body.model).read(prompt_name=body.prompt_name)
+        await service.check_size(texts, wanted)
+        with_special = body.add_special_tokens
         return json_response(
-            await service.run(lambda: [_tokens(service, text, body) for text in texts], request=request)
+            await service.run(lambda: [_tokens(wanted, text, with_special) for text in texts], request=request)
         )
 
     @router.post("/decode", summary="The texts of token ids")
     async def decode(body: DecodeBody, request: Request) -> Response:
         return json_response(await _decode(service, body, request))
 
-    @router.get("/info", summary="The model and the limits")
+    @router.get("/info", summary="The first model, and the limits")
     async def info() -> Response:
         return json_response(_info(service))
 
 
 async def _decode(service: Service, body: DecodeBody, request: Request) -> list[str]:
-    tokenizer = service.extractor.tokenizer
+    tokenizer = service.model(body.model).extractor.tokenizer
     if not body.ids:
         raise Problem(Kind.EMPTY, "there are no ids", "ids")
     lists = [[each] if isinstance(each, int) else each for each in body.ids]
@@ -183,7 +189,7 @@ async def _decode(service: Service, body: DecodeBody, request: Request) -> list[
 
 
 async def _embed(service: Service, request: Request, body: TeiBody, wanted: Wanted) -> RequestFeatures:
-    texts = service.wanted.read_texts(body.inputs, "inputs")
+    texts = service.model(body.model).read_texts(body.inputs, "inputs")
     features = await service.embed(request, documents_of(texts, param="inputs"), wanted)
     refuse_failed_texts(features, "inputs")
     return features
@@ -193,7 +199,8 @@ def _wanted(service: Service, body: TeiBody) -> Wanted:
     truncate = bool(body.truncate)
     if truncate and body.truncation_direction.lower() == "left":
         raise Problem(Kind.WRONG_VALUE, "texts are cut at their right end only", "truncation_direction")
-    return service.wanted.read(body.layers, body.pooling, truncate=truncate, prompt_name=body.prompt_name)
+    served = service.model(body.model)
+    return served.read(body.layers, body.pooling, truncate=truncate, prompt_name=body.prompt_name)
 
 
 def _column_of_texts(wanted: Wanted, *, within: str = "") -> str:
@@ -209,24 +216,23 @@ def _column_of_texts(wanted: Wanted, *, within: str = "") -> str:
     )
 
 
-def _headers(service: Service, wanted: Wanted, features: RequestFeatures) -> dict[str, str]:
+def _headers(wanted: Wanted, features: RequestFeatures) -> dict[str, str]:
     seconds = (features.seconds_tokenizing, features.seconds_waiting, features.seconds_computing)
     names = ("x-tokenization-time", "x-queue-time", "x-inference-time", "x-total-time")
     times = {name: f"{1000 * each:.0f}" for name, each in zip(names, (*seconds, sum(seconds)), strict=True)}
     return {
-        **origin_headers(service.extractor, wanted),
+        **origin_headers(wanted),
         **truncation_headers(features),
         **times,
-        "x-compute-type": service.extractor.device.type,
+        "x-compute-type": wanted.embedder.device.type,
         "x-compute-time": times["x-total-time"],
         "x-compute-tokens": str(int(features.n_tokens.sum())),
     }
 
 
-def _tokens(service: Service, text: str, body: TokenizeBody) -> list[dict[str, Any]]:
-    tokenizer = service.extractor.tokenizer
-    prompt = service.wanted.read(prompt_name=body.prompt_name).tokens.prompt
-    (pieces,) = tokenizer.pieces([prompt + text], offsets=True)
+def _tokens(wanted: Wanted, text: str, with_special: bool) -> list[dict[str, Any]]:
+    tokenizer = wanted.embedder.tokenizer
+    (pieces,) = tokenizer.pieces([wanted.tokens.prompt + text], offsets=True)
     assert pieces.spans is not None
     starts, ends = pieces.spans.start.tolist(), pieces.spans.end.tolist()
     strings = tokenizer.strings(pieces.ids)
@@ -234,7 +240,7 @@ def _tokens(service: Service, text: str, body: TokenizeBody) -> list[dict[str, A
         {"id": number, "text": string, "special": False, "start": start, "stop": end}
         for number, string, start, end in zip(pieces.ids.tolist(), strings, starts, ends, strict=True)
     ]
-    if not body.add_special_tokens:
+    if not with_special:
         return inner
     around = tokenizer.single
     before, after = (
@@ -248,10 +254,11 @@ def _tokens(service: Service, text: str, body: TokenizeBody) -> list[dict[str, A
 
 
 def _info(service: Service) -> dict[str, Any]:
-    extractor, limits = service.extractor, service.settings
+    served, limits = service.models[0], service.settings
+    extractor = served.extractor
     return {
-        "model_id": service.extractor.model.name,
-        "served_model_name": service.name,
+        "model_id": extractor.model.name,
+        "served_model_name": served.name,
         "model_sha": extractor.model.revision or extractor.model.fingerprint,
         "model_dtype": str(extractor.precision.dtype).removeprefix("torch."),
         "model_type": {"embedding": {"pooling": extractor.columns[0].pooling.value}},

@@ -14,7 +14,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from bertfeat.corpus import MAX_TEXT, Document
-from bertfeat.extraction import Embedder
+from bertfeat.extraction import Extractor
 from bertfeat.recipe import FeatureColumn, feature_columns, parse_poolings
 from bertfeat.server.batching import Wanted
 from bertfeat.server.problems import Kind, Problem
@@ -22,6 +22,10 @@ from bertfeat.tokens import LongTextPolicy
 
 Name = Annotated[str, Field(max_length=1000)]
 """A string that is looked up or parsed, rather than embedded."""
+
+ModelName = Annotated[
+    Name, Field(description="One of the server's models, as /v1/models names them; by default the first.")
+]
 
 Texts = Annotated[list[str], Field(fail_fast=True)]
 """Several texts; only the first wrong one is reported, since there may be millions."""
@@ -69,8 +73,9 @@ _NULL = {"type": "null"}
 
 
 class WantedBody(Body):
-    """The fields of a request that choose layers, pooling and the reading of long texts."""
+    """The fields of a request that choose a model, layers, pooling and the reading of long texts."""
 
+    model: ModelName | None = None
     layers: _Specs | None = None
     pooling: _Specs | None = None
     truncate: bool = Field(False, description="Cut long texts; by default they are read in overlapping windows.")
@@ -79,12 +84,21 @@ class WantedBody(Body):
     prompt_name: Name | None = None
 
 
-class WantedReader:
-    """Reads the columns and token settings that requests want from one model."""
+class ServedModel:
+    """A model of the server: it reads the texts of requests, and the columns that these want.
 
-    def __init__(self, embedder: Embedder, *, accept_token_ids: bool = False) -> None:
-        self._embedder, self._accept_token_ids = embedder, accept_token_ids
+    ``names`` are those that clients find it by, of which answers have the first; by default its own.
+    """
+
+    def __init__(self, extractor: Extractor, names: Sequence[str] = (), *, accept_token_ids: bool = False) -> None:
+        self.extractor, self.names = extractor, tuple(names) or (extractor.model.name,)
+        self._accept_token_ids = accept_token_ids
         self._columns = lru_cache(256)(self._parse)  # combinations that are kept
+
+    @property
+    def name(self) -> str:
+        """The model, as answers name it."""
+        return self.names[0]
 
     def read(
         self,
@@ -98,12 +112,13 @@ class WantedReader:
     ) -> Wanted:
         """The wanted columns and token settings; for what is not given, those that the server was started with."""
         given = layers is not None or pooling is not None
-        columns = self._columns(_key(layers), _key(pooling)) if given else self._embedder.columns
-        settings = self._embedder.token_settings
+        columns = self._columns(_key(layers), _key(pooling)) if given else self.extractor.columns
+        settings = self.extractor.token_settings
         most = settings.max_length
         if max_length is not None and not 8 <= max_length <= most:
             raise Problem(Kind.WRONG_VALUE, f"the model reads 8 to {most} tokens at once", param="max_length")
         return Wanted(
+            self.extractor,
             columns,
             replace(
                 settings,
@@ -141,7 +156,7 @@ class WantedReader:
                 param,
                 "token_ids",
             )
-        tokenizer = self._embedder.tokenizer
+        tokenizer = self.extractor.tokenizer
         special = set(tokenizer.single.ids)
         own = [number for number in ids if number not in special]
         text = tokenizer.decode(own, skip_special=False)
@@ -153,9 +168,9 @@ class WantedReader:
         return text
 
     def _parse(self, layers: tuple[str, ...] | None, pooling: tuple[str, ...] | None) -> tuple[FeatureColumn, ...]:
-        embedder, model = self._embedder, self._embedder.model
-        recipes = layers if layers is not None else [column.recipe.spec for column in embedder.columns]
-        poolings = parse_poolings(pooling, lambda: embedder.columns[0].pooling)
+        own, model = self.extractor.columns, self.extractor.model
+        recipes = layers if layers is not None else [column.recipe.spec for column in own]
+        poolings = parse_poolings(pooling, lambda: own[0].pooling)
         return feature_columns(
             recipes, poolings, num_layers=model.num_layers, hidden_size=model.hidden_size, dtype="float32"
         )
@@ -165,8 +180,8 @@ class WantedReader:
             _check_characters(prompt, "the prompt", "prompt")
             return prompt
         if name is None:
-            return self._embedder.token_settings.prompt
-        prompts = {"query": "", "document": "", **self._embedder.model.prompts}
+            return self.extractor.token_settings.prompt
+        prompts = {"query": "", "document": "", **self.extractor.model.prompts}
         if name not in prompts:
             known = ", ".join(prompts)
             raise Problem(Kind.WRONG_VALUE, f"the model has no prompt {name!r}; its prompts are {known}", "prompt_name")

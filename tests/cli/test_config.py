@@ -25,7 +25,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     given: Asked = {}
 
     class Opened:
-        name = "a model"
+        models: tuple[Any, ...] = ()
 
     def open_service(folders: Any, settings: ServerSettings, **more: Any) -> Opened:
         given.update(folders=[*map(str, folders)], settings=settings, **more)

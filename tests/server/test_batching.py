@@ -13,7 +13,7 @@ import pytest
 from bertfeat import Extractor
 from bertfeat.corpus import Document
 from bertfeat.server.batching import Batcher, ClosedError, EncoderError, QueueFullError, TextRequest
-from bertfeat.server.wanted import WantedReader
+from bertfeat.server.wanted import ServedModel
 from tests.support.live_server import hold_encoder
 from tests.support.tiny_models import Tiny
 
@@ -27,7 +27,7 @@ def extractor(tiny: Callable[[str], Tiny]) -> Extractor:
 
 @pytest.fixture
 def batcher(extractor: Extractor) -> Iterator[Batcher]:
-    batcher = Batcher(extractor, round_tokens=300)
+    batcher = Batcher([extractor], round_tokens=300)
     yield batcher
     batcher.close(10)
 
@@ -41,7 +41,7 @@ def random_texts(draw: Random, most: int = 30) -> list[str]:
 
 
 def test_answers_are_those_of_offline_runs_whoever_shares_the_batch(extractor: Extractor, batcher: Batcher) -> None:
-    reader = WantedReader(extractor)
+    reader = ServedModel(extractor)
     kinds: list[dict[str, Any]] = [
         {"layers": "last", "pooling": "mean"},
         {"layers": "concat4", "pooling": "cls"},
@@ -93,7 +93,7 @@ def test_company_changes_no_byte(
     extractor: Extractor, batcher: Batcher, monkeypatch: pytest.MonkeyPatch, pooling: str
 ) -> None:
     """Of first tokens alone too, for which the encoder computes fewer rows of the last layer."""
-    reader, draw = WantedReader(extractor), Random(7)
+    reader, draw = ServedModel(extractor), Random(7)
     wanted = reader.read("last", pooling)
 
     def vectors(features: Any) -> bytes:
@@ -125,7 +125,7 @@ def test_a_text_that_fails_does_so_alone(
         return compute(self, tokenized, **more)
 
     monkeypatch.setattr(Extractor, "compute_rows", fail)
-    wanted = WantedReader(extractor).read()
+    wanted = ServedModel(extractor).read()
     requests = [batcher.submit(documents([text]), wanted) for text in ("a river", "poison", "a bank")]
     assert requests[0].future.result(20).n_tokens.tolist() != [0]
     with pytest.raises(EncoderError):
@@ -138,8 +138,8 @@ def test_too_much_is_refused_and_the_dropped_is_not_computed(
     extractor: Extractor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go, computed = hold_encoder(monkeypatch)
-    batcher = Batcher(extractor, round_tokens=50, most_tokens=200)
-    wanted = WantedReader(extractor).read()
+    batcher = Batcher([extractor], round_tokens=50, most_tokens=200)
+    wanted = ServedModel(extractor).read()
     text = " ".join(WORDS * 2)
     requests: list[TextRequest] = []
 
@@ -163,8 +163,8 @@ def test_too_much_is_refused_and_the_dropped_is_not_computed(
 
 
 def test_closing_finishes_what_waits(extractor: Extractor) -> None:
-    batcher = Batcher(extractor, round_tokens=40)
-    wanted = WantedReader(extractor).read()
+    batcher = Batcher([extractor], round_tokens=40)
+    wanted = ServedModel(extractor).read()
     requests = [batcher.submit(documents([" ".join(WORDS)] * 5), wanted) for _ in range(10)]
     batcher.close(30)
     assert all(request.future.result(0).n_tokens.min() > 0 for request in requests)
@@ -195,8 +195,8 @@ def test_a_device_has_one_round_at_a_time(extractor: Extractor, monkeypatch: pyt
         return result
 
     monkeypatch.setattr(Extractor, "compute_rows", count)
-    batcher = Batcher(cast(Extractor, OnDevice(extractor)), round_tokens=40)
-    texts, wanted = [" ".join(WORDS[:number]) for number in range(1, 11)], WantedReader(extractor).read()
+    batcher = Batcher([cast(Extractor, OnDevice(extractor))], round_tokens=40)
+    texts, wanted = [" ".join(WORDS[:number]) for number in range(1, 11)], ServedModel(extractor).read()
     requests = [batcher.submit(documents([text]), wanted) for text in texts]
     found = np.concatenate([request.future.result(20).vectors[wanted.columns[0].name] for request in requests])
     batcher.close(10)

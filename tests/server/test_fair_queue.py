@@ -30,6 +30,22 @@ def test_a_short_request_does_not_wait_behind_a_long_one() -> None:
     assert (short, 0) in queue.take(100)
 
 
+@pytest.mark.parametrize("long_ones", [1, 3, 8, 40])
+def test_nor_behind_many_long_ones(long_ones: int) -> None:
+    queue: FairQueue[Waiting] = FairQueue()
+    for _ in range(long_ones):
+        queue.add(Waiting([10] * 5000))
+    for _ in range(20 * long_ones):
+        queue.take(1000)
+    waited = []
+    for _ in range(50):  # short ones come now and then
+        queue.add(short := Waiting([10]))
+        waited.append(next(rounds for rounds in range(100) if (short, 0) in queue.take(1000)))
+        for _ in range(5):
+            queue.take(1000)
+    assert max(waited) <= 1
+
+
 def test_a_first_text_is_taken_however_long_it_is() -> None:
     queue: FairQueue[Waiting] = FairQueue()
     huge, other = Waiting([5000]), Waiting([10])
@@ -124,3 +140,15 @@ def test_a_long_request_gets_its_share_while_short_ones_come_all_the_time() -> N
         for request, number in taken:
             got[request is long] += request.sizes[number]
     assert got[True] / (got[True] + got[False]) == pytest.approx(SHARE, rel=0.1)
+
+
+def test_a_larger_model_has_its_share_of_work_and_not_of_tokens() -> None:
+    queue: FairQueue[Waiting] = FairQueue()
+    large, small = Waiting([10] * 5000, "large"), Waiting([10] * 5000, "small")
+    queue.add(large, 8.0)
+    queue.add(small)
+    taken = {"large": 0, "small": 0}
+    while taken["large"] + taken["small"] < 4500:
+        for request, _ in queue.take(100):
+            taken[request.reading] += 1
+    assert taken["small"] / taken["large"] == pytest.approx(8.0, rel=0.05)

@@ -149,7 +149,7 @@ def test_a_million_wrong_items_cost_little(live: Live) -> None:
 
 
 def test_numbers_that_are_none(live: Live) -> None:
-    width = live.service.extractor.model.hidden_size
+    width = live.service.models[0].extractor.model.hidden_size
     for value in ("NaN", "Infinity", "-Infinity", "1e999", "1e300", "-1e39", "9" * 400):
         body = f'{{"vector": [{", ".join([value] * width)}], "k": 2}}'.encode()
         assert_refused(live.post("/search", body), "/search", 400, 422)
