@@ -27,6 +27,7 @@ TABLES = (
     ("docs/speed.md", "On a GPU"),
     ("docs/speed.md", "Look-ups of words"),
     ("docs/serving.md", "Texts in the order of a query"),
+    ("docs/serving.md", "Several models"),
     ("docs/serving.md", "The page"),
     ("docs/pictures.md", "Measured"),
     ("docs/speed.md", "Processors"),
@@ -254,6 +255,15 @@ def reranked(collection: str) -> list[float]:
     return [by["plain"], by["maxsim"], unweighted, scores["held_out"]]
 
 
+ARRANGEMENTS = ("one_server", "two_servers")
+
+
+def of_models(load: str, model: str, measure: str) -> list[float]:
+    """A row of docs/serving.md: a measure of one of two models, in one server and in a server of its own."""
+    found = result("serve_models")["loads"][load]
+    return [found[place][model][measure] for place in ARRANGEMENTS]
+
+
 def ordered(collection: str) -> list[float]:
     """A row of docs/serving.md: nDCG@10 by vector, by `/rerank`, and with an index; milliseconds of a request."""
     found = result("rerank_route")["collections"][collection]
@@ -378,6 +388,22 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
     (
         "rerank_route",
         {"50 of Cranfield's abstracts": ordered("cranfield"), "50 of XQuAD's paragraphs": ordered("xquad")},
+    ),
+    (
+        "serve_models",
+        {
+            "a text a request: tokens/s of the small model": of_models("alike", "small", "tokens_per_second"),
+            "and of the large one": of_models("alike", "large", "tokens_per_second"),
+            "ms until an answer of the small model": of_models("alike", "small", "p50_ms"),
+            "and of the large one's": of_models("alike", "large", "p50_ms"),
+            "64 texts a request to the large model: its tokens/s": of_models(
+                "beside_bulk", "large", "tokens_per_second"
+            ),
+            "and ms until an answer of the small one, with a text a request": of_models(
+                "beside_bulk", "small", "p50_ms"
+            ),
+            "MiB that are held": [result("serve_models")["resident_mib"][place] for place in ARRANGEMENTS],
+        },
     ),
     ("page_lines", {f"the page of `{word}`": page_lines(word) for word in ("bank", "time", "said", "of course")}),
     (
