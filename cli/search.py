@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BLOCK = 256  # queries embedded and searched at once
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SearchConditions:
     """The arguments of every search in the index; the names are those of ``Index.search``'s arguments."""
 
@@ -41,6 +41,7 @@ class SearchConditions:
     where: str | None
     exact: bool
     rerank: "MaxSim | None"
+    score_threshold: float | None
 
 
 @click.command(cls=Command, name="search")
@@ -57,6 +58,13 @@ class SearchConditions:
     help="Your own query vectors [n, width] instead of QUERY.",
 )
 @option("--exact", is_flag=True, help="Compare with every vector, whatever the type of the index.")
+@option(
+    "--score-threshold",
+    type=float,
+    metavar="X",
+    further=True,
+    help="Leave out hits of lower scores, or of larger distances.",
+)
 @rerank_options
 @width_option
 @option("--stale", is_flag=True, further=True, help="Search even if the features changed since the index was built.")
@@ -72,6 +80,7 @@ def command(
     show: tuple[str, ...],
     vectors: Path | None,
     exact: bool,
+    score_threshold: float | None,
     rerank: "MaxSim | None",
     width: int | None,
     stale: bool,
@@ -99,13 +108,13 @@ def command(
     shown = columns_to_show(show, index.kept)
     if not stale:
         index.check_sources()
-    conditions = SearchConditions(k, where, exact, rerank)
+    conditions = SearchConditions(k, where, exact, rerank, score_threshold)
     if vectors is not None:
         answers = _search_vectors(index, vectors, conditions)
     elif queries is not None:
         answers = _search_file(index, queries, conditions)
     else:
-        answers = iter([index.search(query or "", k, where=where, exact=exact, rerank=rerank)])
+        answers = iter([index.search(query or "", **vars(conditions))])
     line_width = terminal_width(width) if width or sys.stdout.isatty() else None
     queries_done, found = _print_answers(answers, line_width, shown, console, headings=query is None)
     if not queries_done:
@@ -136,9 +145,7 @@ def _search_file(index: "Index", queries: BinaryIO, conditions: SearchConditions
 
     lines = read_queries(queries, getattr(queries, "name", "<stdin>"))
     while block := list(islice(lines, BLOCK)):
-        yield from index.search_batch(
-            block, conditions.k, where=conditions.where, exact=conditions.exact, rerank=conditions.rerank
-        )
+        yield from index.search_batch(block, **vars(conditions))
 
 
 def _search_vectors(index: "Index", path: Path, conditions: SearchConditions) -> Iterator["Answer"]:
@@ -151,7 +158,8 @@ def _search_vectors(index: "Index", path: Path, conditions: SearchConditions) ->
     for start in range(0, max(len(matrix), 1), BLOCK):
         with errors_within(path):
             block = query_vectors(matrix[start : start + BLOCK], index.settings.width, first=start)
-        yield from index.search_vectors(block, conditions.k, where=conditions.where, exact=conditions.exact)
+        given = {name: value for name, value in vars(conditions).items() if name != "rerank"}  # vectors have no tokens
+        yield from index.search_vectors(block, **given)
 
 
 def _print_answers(

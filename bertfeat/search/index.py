@@ -1,8 +1,9 @@
 """Search by text: a query is embedded as the documents were, and its nearest vectors come back as hits with texts."""
 
 import math
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from bertfeat.search.reranking.rerank import Reranker
 from bertfeat.search.settings import REBUILD, IndexSettings
 from bertfeat.search.vector_index import Neighbors, VectorIndex
 from bertfeat.search.vectors.faiss_index import count_faiss_gpus
+from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.verify import check_sources
 from bertfeat.where import find_matching_rows, parse_where
 
@@ -182,19 +184,24 @@ class Index:
         where: str | None = None,
         exact: bool = False,
         rerank: MaxSim | str | None = None,
+        score_threshold: float | None = None,
     ) -> Answer:
         """The ``k`` nearest documents (or tokens, or words) of a query.
 
         In an index of tokens or words, a query marks the word that is searched for: ``He sat on the *bank*.``
         ``where`` is a condition on kept columns, such as ``"year > 1900 and author like 'D%'"``; ``exact`` compares
         with every vector, whatever the type of the index. ``rerank="maxsim"``, or a :class:`MaxSim` with its options,
-        scores the hits that are best by vector again by their tokens.
+        scores the hits that are best by vector again by their tokens. With a ``score_threshold``, hits of a lower
+        :attr:`Hit.score` are left out, or of a larger one where it is a distance.
 
         Raises:
             UsageError: a query that does not fit the index, ``k`` below 1, or a condition that cannot be read.
             IndexFolderError: the model is not the one that the index was made with; or the tokens are not available.
         """
-        (answer,) = self.search_batch([require_text(query, "the query")], k, where=where, exact=exact, rerank=rerank)
+        queries = [require_text(query, "the query")]
+        (answer,) = self.search_batch(
+            queries, k, where=where, exact=exact, rerank=rerank, score_threshold=score_threshold
+        )
         return answer
 
     def search_batch(
@@ -205,6 +212,7 @@ class Index:
         where: str | None = None,
         exact: bool = False,
         rerank: MaxSim | str | None = None,
+        score_threshold: float | None = None,
     ) -> list[Answer]:
         """One answer per query, in the order of the queries; see :meth:`search`."""
         texts, options = query_texts(queries), check_rerank(rerank)
@@ -214,11 +222,19 @@ class Index:
             return []
         if options is not None:
             reranker = self.reranker(options)  # before the model is loaded
-            return self._answers(reranker.search(self.encoder, texts, k, where=where, exact=exact), texts)
-        return self._answers(self.vectors.search(self.encode(texts), k, where=where, exact=exact), texts)
+            answers = self._answers(reranker.search(self.encoder, texts, k, where=where, exact=exact), texts)
+            return _within(answers, score_threshold, larger_is_nearer=True)
+        answers = self._answers(self.vectors.search(self.encode(texts), k, where=where, exact=exact), texts)
+        return _within(answers, score_threshold, larger_is_nearer=self.settings.metric is not Metric.L2)
 
     def search_vectors(
-        self, vectors: ArrayLike, k: int = 10, *, where: str | None = None, exact: bool = False
+        self,
+        vectors: ArrayLike,
+        k: int = 10,
+        *,
+        where: str | None = None,
+        exact: bool = False,
+        score_threshold: float | None = None,
     ) -> list[Answer]:
         """One answer for each of your own query vectors ``[n, width]``, of whole or real numbers; see :meth:`search`.
 
@@ -226,7 +242,8 @@ class Index:
             UsageError: an array of another shape or of other things than real numbers, or a value that is not finite.
         """
         matrix = query_vectors(vectors, self.settings.width)
-        return self._answers(self.vectors.search(matrix, k, where=where, exact=exact), [None] * len(matrix))
+        answers = self._answers(self.vectors.search(matrix, k, where=where, exact=exact), [None] * len(matrix))
+        return _within(answers, score_threshold, larger_is_nearer=self.settings.metric is not Metric.L2)
 
     def reranker(self, options: MaxSim) -> Reranker:
         """Return the reranker for the hits of this index; tokens stay open while the options name the same column.
@@ -344,3 +361,11 @@ def living_values(index: Index, name: str) -> Iterator[pa.Array]:
         values = batch.column(0)
         yield values if removed is None else values.filter(pa.array(~removed[start : start + len(values)]))
         start += len(values)
+
+
+def _within(answers: list[Answer], threshold: float | None, *, larger_is_nearer: bool) -> list[Answer]:
+    """The answers without the hits whose scores are on the far side of a threshold."""
+    if threshold is None:
+        return answers
+    is_near = operator.ge if larger_is_nearer else operator.le
+    return [replace(each, hits=tuple(hit for hit in each.hits if is_near(hit.score, threshold))) for each in answers]

@@ -60,6 +60,9 @@ class SearchBody(Body):
     k: Annotated[int, Field(ge=1, le=1000)] = 10
     where: str | None = Field(None, examples=["year > 1900"])
     exact: bool = False
+    score_threshold: float | None = Field(
+        None, description="Hits of lower scores, or of larger distances, are left out."
+    )
     rerank: Literal["maxsim"] | None = Field(
         None, description="Score the best hits again, by the vectors of their tokens."
     )
@@ -234,10 +237,11 @@ def _features_response(
 
 
 def _search(service: Service, index: Index, body: SearchBody, rerank: MaxSim | None) -> dict[str, Any]:
+    more: dict[str, Any] = {"where": body.where, "exact": body.exact, "score_threshold": body.score_threshold}
     if body.query is not None:
-        answer = index.search(body.query, body.k, where=body.where, exact=body.exact, rerank=rerank)
+        answer = index.search(body.query, body.k, rerank=rerank, **more)
     else:
-        (answer,) = index.search_vectors([body.vector or []], body.k, where=body.where, exact=body.exact)
+        (answer,) = index.search_vectors([body.vector or []], body.k, **more)
     hits = [hit.to_json() | {"number": hit.number} for hit in answer.hits]
     found: dict[str, Any] = answer.to_json() | {"hits": hits}
     if body.highlight and body.query is not None and service.features:

@@ -51,6 +51,20 @@ def test_a_query_is_answered_in_lines(index: Path) -> None:
     assert result.stdout.splitlines() == [f"{each.score:7.4f}  {each.id:<2}  {each.text}" for each in answer.hits]
 
 
+def test_hits_below_a_threshold_are_left_out(index: Path) -> None:
+    hits = Index(index, encoder=Stand(clustered(COUNT))).search("7", 5).hits
+    by_text = run("search", index, "7", "-k", "5", "--score-threshold", str(hits[2].score))
+    assert len(by_text.stdout.splitlines()) == 3
+    np.save("own.npy", clustered(COUNT)[[7]])
+    by_vector = run("search", index, "--vectors", "own.npy", "-k", "5", "--score-threshold", str(hits[2].score))
+    assert by_vector.stdout.splitlines()[1:] == by_text.stdout.splitlines()
+    assert run("search", index, "7", "--score-threshold", "99").stdout == "nothing found\n"
+    refused = run("search", index, "7", "--score-threshold", "nan")
+    assert (refused.exit_code, refused.stderr.splitlines()[0]) == (
+        *(2, "error: --score-threshold nan: must be a finite number"),
+    )
+
+
 def test_a_language_that_the_model_does_not_know_is_told_once(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Judge(Stand):
         def language_warning(self, text: str, /) -> str | None:

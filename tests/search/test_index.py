@@ -131,6 +131,27 @@ def test_own_vectors_and_conditions(folder: Path) -> None:
     assert answers[0].query is None
 
 
+@pytest.mark.parametrize("metric", [*Metric])
+def test_a_threshold_keeps_what_is_near_enough(metric: Metric, tmp_path: Path) -> None:
+    vectors = clustered(60)
+    vector_set(tmp_path / "toy.features", vectors)
+    build_index(tmp_path / "toy.features", tmp_path / "toy.index", options=BuildOptions(metric=metric))
+    index = Index(tmp_path / "toy.index", encoder=Stand(vectors))
+    all_answers = index.search_batch(["7", "20"], 60)
+    threshold = all_answers[0].hits[4].score
+    wanted = [
+        [hit for hit in each.hits if (hit.score <= threshold if metric is Metric.L2 else hit.score >= threshold)]
+        for each in all_answers
+    ]
+    assert len(wanted[0]) == 5
+    assert [[*each.hits] for each in index.search_batch(["7", "20"], 60, score_threshold=threshold)] == wanted
+    assert [*index.search("7", 3, score_threshold=threshold).hits] == wanted[0][:3]
+    of_vectors = index.search_vectors(vectors[[7, 20]], 60, score_threshold=threshold)
+    assert [[hit.row for hit in each.hits] for each in of_vectors] == [[hit.row for hit in each] for each in wanted]
+    with pytest.raises(UsageError, match="score_threshold=nan: must be a finite number"):
+        index.search("7", score_threshold=float("nan"))
+
+
 @pytest.mark.parametrize("dtype", ["float16", ">f4", "float64", "longdouble", "int8", ">i8", "uint16"])
 def test_own_vectors_of_any_number(dtype: str, tmp_path: Path) -> None:
     stored = np.round(clustered(60)).clip(0, 100).astype(np.float32)

@@ -108,6 +108,16 @@ def by_definition(
     return sorted(depth, key=lambda one: -one[1])
 
 
+def test_a_threshold_is_one_of_the_new_scores(make: Make) -> None:
+    """Of which larger ones are nearer, also where those by vector are distances."""
+    index = make(metric=Metric.L2)
+    hits = index.search("0", 30, rerank=COUNTLESS).hits
+    threshold = hits[2].score
+    found = index.search("0", 30, rerank=COUNTLESS, score_threshold=threshold)
+    assert [hit.id for hit in found.hits] == [hit.id for hit in hits if hit.score >= threshold]
+    assert 3 <= len(found.hits) < len(hits)
+
+
 def all_documents() -> list[ToyDocument]:
     return [document for toy in toy_parts() for document in toy.documents]
 

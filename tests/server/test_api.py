@@ -228,6 +228,9 @@ def test_search(client: TestClient, folder: Path) -> None:
     expected = Index(folder / "c.index").search("money", 4, where="year > 1905")
     body = client.post("/search", json={"query": "money", "k": 4, "where": "year > 1905"}).json()
     assert [hit["id"] for hit in body["hits"]] == [hit.id for hit in expected.hits]
+    third = client.post("/search", json={"query": "money", "k": 4}).json()["hits"][2]["score"]
+    near = client.post("/search", json={"query": "money", "k": 100, "score_threshold": third}).json()["hits"]
+    assert min(hit["score"] for hit in near) == third
     marked = client.post("/search", json={"query": "money", "k": 4, "highlight": True}).json()
     for hit, highlights in zip(marked["hits"], marked["highlights"], strict=True):
         assert all(hit["text"][start:end].isalnum() and weight >= 0.5 for start, end, weight in highlights)
