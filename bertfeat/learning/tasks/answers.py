@@ -14,6 +14,8 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from bertfeat.errors import HeadError
 from bertfeat.io import shorten
@@ -210,14 +212,9 @@ class Answers(Task):
         """
         assert allowed is not None
         scores = network(batch).masked_fill(~allowed[:, None], float("-inf"))
-        whose = batch.example[:, None].expand(-1, 2)
-        highest = scores.new_full((batch.count, 2), float("-inf")).scatter_reduce(0, whose, scores.detach(), "amax")
-        total = scores.new_zeros(batch.count, 2).scatter_add(0, whose, torch.exp(scores - highest[batch.example]))
-        sizes = torch.tensor(batch.sizes, device=scores.device)
-        begins = torch.cumsum(sizes, 0) - sizes  # where each packed time step begins
-        places = begins[targets] + torch.arange(batch.count, device=scores.device)[:, None]
-        loss: Tensor = (highest + torch.log(total) - scores.gather(0, places)).mean()
-        return loss
+        steps = PackedSequence(scores, torch.tensor(batch.sizes))
+        padded, _ = pad_packed_sequence(steps, padding_value=float("-inf"))  # [T, B, 2]
+        return cross_entropy(padded.flatten(1).T, targets.flatten())  # with more dimensions a GPU adds in any order
 
     # ── predictions ─────────────────────────────────────────────────────────────────────────────────────────
 
