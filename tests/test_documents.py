@@ -22,6 +22,7 @@ import pytest
 from click.testing import CliRunner
 
 from bertfeat.cli import main
+from tests.support.korean_models import write_stand_ins
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md")])
@@ -120,6 +121,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def korean_models(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The models that docs/ko names are found in the cache of the hub."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(hub))
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_stand_ins(tmp_path_factory.mktemp("hub"))
 
 
 def with_code() -> Iterator[Any]:

@@ -18,6 +18,8 @@ from bertfeat.words import count_words
 MOST_UNKNOWN = 0.05  # share of [UNK] among the tokens of a corpus
 MOST_PIECES = 4.0  # tokens per word
 MULTILINGUAL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
+_KOREAN_GUIDE = "; 한국어 안내: docs/ko/index.md"
+_HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
 _SAMPLE = 200  # texts of a part, at even distances
 _COUNTED = 10_000  # characters at the beginning of a text whose words are counted
 _LEAST_WORDS = 20  # fewer say nothing about a corpus
@@ -59,9 +61,8 @@ def corpus_warnings(documents: Sequence[Document], tokenized: TokenizedDocuments
             problems.append(f"{unknown / tokens:.0%} of the tokens are unknown to the model")
         if tokens / words > MOST_PIECES:
             problems.append(f"the model splits a word into {tokens / words:.1f} pieces on average")
-    another = parameter("model", MULTILINGUAL)
     if problems:
-        remedy = f"it does not know this language well; a multilingual model does, for example {another}"
+        remedy = f"it does not know this language well; {_another_model(documents[sample])}"
         return [f"{' and '.join(problems)}: {remedy}"]
     strange = _strange_texts(documents, tokenized)
     if len(strange) < max(_LEAST_TEXTS, _MOST_TEXTS * len(documents)):
@@ -69,8 +70,8 @@ def corpus_warnings(documents: Sequence[Document], tokenized: TokenizedDocuments
     first = shorten(documents[strange[0]].id)
     return [
         f"{len(strange):,} of {len(documents):,} texts, the first of them {first!r}, are in a language that the model "
-        "does not know: it reads them letter by letter, or has no tokens for them; a multilingual model does, for "
-        f"example {another}"
+        "does not know: it reads them letter by letter, or has no tokens for them; "
+        f"{_another_model([documents[at] for at in strange[:_SAMPLE]])}"
     ]
 
 
@@ -84,8 +85,19 @@ def query_warning(text: str, tokenizer: Tokenizer) -> str | None:
         return None
     return (
         "the model does not know the language of this text: it reads it letter by letter, or has no tokens for it; "
-        f"extract the corpus with a multilingual model, for example {MULTILINGUAL}"
+        f"extract the corpus with a multilingual model, for example {MULTILINGUAL}{_korean_guide(text)}"
     )
+
+
+def _another_model(documents: Sequence[Document]) -> str:
+    """Name a model that knows the language of documents and, to those who write Korean, their guide."""
+    beginnings = "".join(document.text[:_COUNTED] for document in documents)
+    return f"a multilingual model does, for example {parameter('model', MULTILINGUAL)}{_korean_guide(beginnings)}"
+
+
+def _korean_guide(text: str) -> str:
+    """Where the guide in Korean is, if half of the letters or more are Hangul; else an empty string."""
+    return _KOREAN_GUIDE if len(_HANGUL.findall(text)) * 2 >= sum(map(str.isalpha, text)) > 0 else ""
 
 
 def _is_nucleotides(document: Document) -> bool:

@@ -24,6 +24,10 @@ _KNOWN = (
     "FacebookAI/roberta-base",
     "FacebookAI/xlm-roberta-base",
     "distilbert/distilbert-base-uncased",
+    "klue/bert-base",
+    "klue/roberta-base",
+    "monologg/koelectra-base-v3-discriminator",
+    "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2",
 )
 """Models that are suggested where a name is mistyped, even if they were never used here."""
 

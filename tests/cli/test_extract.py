@@ -186,6 +186,8 @@ def test_korean_earns_a_warning_for_the_default_model() -> None:
     assert result.exit_code == 0
     assert result.stderr.startswith("warning: ")
     assert "multilingual" in result.stderr
+    assert result.stderr.endswith("docs/ko/index.md\n")
+    assert (ROOT / "docs" / "ko" / "index.md").is_file()
     assert result.stderr.count("\n") == 1
 
 

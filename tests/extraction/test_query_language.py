@@ -18,6 +18,7 @@ def test_languages_that_the_model_does_not_know(english: Extractor, text: str) -
     warning = english.language_warning(text)
     assert warning is not None
     assert "paraphrase-multilingual-MiniLM-L12-v2" in warning
+    assert ("docs/ko/index.md" in warning) == (text in {"서울", "강은 바다로 흐른다"})
 
 
 @pytest.mark.parametrize(

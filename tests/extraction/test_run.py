@@ -267,6 +267,7 @@ def test_warned_of_a_minority_of_texts_in_another_language(bert: Tiny, tmp_path:
     (warning,) = report.warnings
     assert warning.startswith("22 of 332 texts, the first of them '311'")
     assert "paraphrase-multilingual-MiniLM-L12-v2" in warning
+    assert warning.endswith("; 한국어 안내: docs/ko/index.md")
     few = [*texts, *korean[:2], "the 😀😀😀😀😀😀", "7 8 9 : ; - 10"]
     assert extractor(bert).extract(memory_corpus(few), tmp_path / "few").warnings == ()
 

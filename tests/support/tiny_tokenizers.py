@@ -21,18 +21,25 @@ SENTENCES = (
 )
 
 
-def word_piece(names: Sequence[str], *, lowercase: bool = True, types: bool = True) -> FastTokenizer:
+def word_piece(
+    names: Sequence[str],
+    *,
+    lowercase: bool = True,
+    types: bool = True,
+    sentences: Sequence[str] = SENTENCES,
+    vocabulary: int = VOCABULARY,
+) -> FastTokenizer:
     pad, unknown, cls, sep, mask = names
     tokenizer = FastTokenizer(models.WordPiece(unk_token=unknown))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     # without them, the trainer numbers the ## characters in the random order of a hash map, and ties differ
-    inner = sorted({f"##{character}" for word in _words(tokenizer) for character in word[1:]})
+    inner = sorted({f"##{character}" for word in _words(tokenizer, sentences) for character in word[1:]})
     special = [pad, unknown, cls, sep, mask]
-    trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=[*special, *inner], show_progress=False)
+    trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=[*special, *inner], show_progress=False)
     trained = FastTokenizer(models.WordPiece(unk_token=unknown))
     trained.normalizer, trained.pre_tokenizer = tokenizer.normalizer, tokenizer.pre_tokenizer
-    trained.train_from_iterator(SENTENCES, trainer)
+    trained.train_from_iterator(sentences, trainer)
     tokenizer.model = models.WordPiece(vocab=trained.get_vocab(), unk_token=unknown)
     tokenizer.add_special_tokens(special)
     tokenizer.post_processor = _template(tokenizer, cls, sep, between=f"{sep}", types=types)
@@ -74,9 +81,9 @@ def unigram(names: Sequence[str], *, unknown: str, between: str, types: bool) ->
     return tokenizer
 
 
-def _words(tokenizer: FastTokenizer) -> list[str]:
+def _words(tokenizer: FastTokenizer, sentences: Sequence[str]) -> list[str]:
     """The words of the sentences, as the tokenizer splits them before its model."""
-    normalized = [tokenizer.normalizer.normalize_str(sentence) for sentence in SENTENCES]
+    normalized = [tokenizer.normalizer.normalize_str(sentence) for sentence in sentences]
     return [word for sentence in normalized for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(sentence)]
 
 
