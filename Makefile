@@ -166,7 +166,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # New kernels make .run anew and leave .made as it is.
 .venv/.made: .venv/.base | .venv/.run
-	$(INSTALL) -e '.[all]' --group dev
+	$(INSTALL) -e '.[all,korean]' --group dev
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 	@touch $@
 

@@ -36,6 +36,7 @@ TABLES = (
     ("docs/models.md", "Speed"),
     ("docs/sizes.md", "Measured"),
     ("docs/sizes.md", "Chosen words"),
+    ("docs/ko/words.md", "조사를 떼어 찾기"),
 )
 """The pages, and their sections, whose tables quote results."""
 CORPORA = ("sentences", "paragraphs", "mix")
@@ -156,6 +157,12 @@ def cluster_words(way: str) -> list[float]:
     """Percent of texts that have a word of their cluster's name, and of the others, for questions and paragraphs."""
     names = result("maps")["names"]
     return [100 * names[texts][way][where] for texts in ("questions", "paragraphs") for where in ("inside", "outside")]
+
+
+def korean_words(rule: str) -> list[float]:
+    """Usages of the word, processor seconds and MiB of the extraction, by a rule of words."""
+    found = result("korean_words")["rules"][rule]
+    return [found["usages"], found["processor_seconds"], found["memory_mib"]]
 
 
 def chosen_words(way: str) -> list[float]:
@@ -419,6 +426,7 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         "chosen_words",
         {f"vectors of {name}": chosen_words(name) for name in ("every word", "24 words", "one word")},
     ),
+    ("korean_words", {"어절 그대로": korean_words("spaces"), "조사를 떼어": korean_words("korean")}),
     ("families-esm2", {"ESM-2 35M": family("ESM-2 35M", "families-esm2")}),
     (
         "families-backends",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import require_text
 from bertfeat.errors import UsageError
+from bertfeat.korean import find_particle_borders, kiwi_version
 
 # a punctuation mark is a word; so is a run of anything else between white space and punctuation
 _WORD = regex.compile(r"\p{P}|[^\s\p{P}]+")
@@ -33,14 +34,52 @@ class CharSpans:
         return len(self.start)
 
 
-def split_words(text: str) -> CharSpans:
-    """Find the words of a running text: runs between white space and Unicode punctuation, and each mark by itself."""
+class WordRule(StrEnum):
+    """The rule by which running text is split into words."""
+
+    SPACES = "spaces"  # runs between white space and Unicode punctuation, and each punctuation mark by itself
+    KOREAN = "korean"  # these, with the particles that follow Korean words as words of their own
+
+    @property
+    def record(self) -> str:
+        """The rule as feature sets record it, with the version of the program that it asks.
+
+        Raises:
+            MissingLibraryError: the program is not installed.
+        """
+        return f"{self} kiwipiepy-{kiwi_version()}" if self is WordRule.KOREAN else str(self)
+
+    def check_installed(self) -> None:
+        """Refuse the rule where the program that it asks is not installed."""
+        _ = self.record
+
+    @classmethod
+    def from_record(cls, recorded: str) -> Self:
+        """The rule that a feature set records."""
+        return cls(recorded.partition(" ")[0])
+
+
+def split_words(text: str, rule: WordRule = WordRule.SPACES) -> CharSpans:
+    """Find the words of a running text.
+
+    Raises:
+        MissingLibraryError: the program that the rule asks is not installed.
+    """
     spans = np.array([match.span() for match in _WORD.finditer(text)], np.int32).reshape(-1, 2)
-    return CharSpans(spans[:, 0], spans[:, 1])
+    words = CharSpans(spans[:, 0], spans[:, 1])
+    return words if rule is WordRule.SPACES else _cut_words(words, find_particle_borders(text))
+
+
+def _cut_words(words: CharSpans, borders: Sequence[int]) -> CharSpans:
+    """The parts of words between borders that lie inside of them."""
+    cuts = np.unique(np.array(borders, np.int32))
+    word = np.searchsorted(words.start, cuts, side="right") - 1
+    cuts = cuts[(word >= 0) & (words.start[word] < cuts) & (cuts < words.end[word])] if len(words) else cuts[:0]
+    return CharSpans(np.sort(np.concatenate([words.start, cuts])), np.sort(np.concatenate([words.end, cuts])))
 
 
 def count_words(text: str) -> int:
-    """The number of words that :func:`split_words` finds, in a third of the time."""
+    """The number of words between spaces that :func:`split_words` finds, in a third of the time."""
     return len(_WORD.findall(text))
 
 
@@ -167,27 +206,34 @@ class WordList:
         return tuple(query.key for query in self.queries if query.match is Match.PREFIX)
 
     @cached_property
-    def _phrases(self) -> tuple[WordQuery, ...]:
-        return tuple(query for query in self.queries if count_words(query.key) > 1)
+    def _phrases(self) -> dict[WordRule, tuple[WordQuery, ...]]:
+        return {}
 
-    def places(self, text: str, spans: CharSpans) -> NDArray[np.int32]:
+    def _phrases_by(self, rule: WordRule) -> tuple[WordQuery, ...]:
+        """The entries that are several words by a rule."""
+        if rule not in self._phrases:
+            several = (query for query in self.queries if len(split_words(query.key, rule)) > 1)
+            self._phrases[rule] = tuple(several)
+        return self._phrases[rule]
+
+    def places(self, text: str, spans: CharSpans, rule: WordRule = WordRule.SPACES) -> NDArray[np.int32]:
         """The numbers of the chosen words among the words of a text, which lie at ``spans``; ascending."""
         start, end = spans.start.tolist(), spans.end.tolist()
         folded = [fold_word(text[begin:stop]) for begin, stop in zip(start, end, strict=True)]
         chosen = {at for at, word in enumerate(folded) if word in self._words or word.startswith(self._beginnings)}
-        for phrase in self._phrases:
+        for phrase in self._phrases_by(rule):
             if phrase.may_occur_in(text):
                 chosen.update(at for first, stop in phrase.find(text, start, end) for at in range(first, stop))
         return np.array(sorted(chosen), np.int32)
 
-    def covers(self, query: WordQuery) -> bool:
+    def covers(self, query: WordQuery, rule: WordRule = WordRule.SPACES) -> bool:
         """Whether it chooses every word that a query finds; a query for any word finds those that there are."""
         if query.match is Match.ANY:
             return True
         if query.match is Match.PREFIX:
             return query.key.startswith(self._beginnings)
-        spans = split_words(query.key)
-        return len(self.places(query.key, spans)) == len(spans)
+        spans = split_words(query.key, rule)
+        return len(self.places(query.key, spans, rule)) == len(spans)
 
 
 def fold_case(text: str) -> str:

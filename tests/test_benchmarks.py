@@ -76,6 +76,7 @@ TOYS: dict[str, Toy | str] = {
         "--data {data} --work {work} --senses {data}/senses.csv --only senses,usages,search,likeness,labels",
         {"LAYERS": ("embeddings", "last", "concat4"), "SEEDS": 1, "RESAMPLES": 10},
     ),
+    "korean_words": Toy("--word 은행 --work {work} --repeats 1"),
     "lookups": Toy("--data {data} --work {work} --paragraphs 120 --repeats 1"),
     "lstm": Toy("--data {data} --work {work} --rounds 1 --seeds 1 --epochs 1 --hidden 8"),
     "maps": Toy("--data {data} --work {work} --methods pca,tsne --paragraphs 120"),

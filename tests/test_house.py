@@ -30,6 +30,7 @@ ROOMS = (
     "options",
     "io",
     "engine",
+    "korean",
     "words",
     "recipe",
     "derivation",
@@ -60,6 +61,7 @@ HOMES: dict[str, set[str]] = {
     "click": {"cli"},
     "faiss": set(),  # search/vectors/faiss_import.py imports it by its name
     "fastapi": {"server"},
+    "kiwipiepy": {"korean"},
     "lance": {"search"},
     "matplotlib": {"plots"},
     "obstore": {"io"},
@@ -75,7 +77,10 @@ HOMES: dict[str, set[str]] = {
 }
 
 # The extras that the Makefile installs for tests.
-INSTALLED_EXTRAS = ("minilm", "faiss", "analysis", "evaluate", "finetune", "cloud", "ray", "lance", "qdrant", "serve")
+INSTALLED_EXTRAS = (
+    *("minilm", "faiss", "analysis", "evaluate", "finetune", "cloud", "ray", "lance", "qdrant", "serve"),
+    "korean",
+)
 
 MODULES = sorted([*(ROOT / "bertfeat").rglob("*.py"), *(ROOT / "cli").rglob("*.py")])
 

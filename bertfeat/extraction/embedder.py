@@ -31,7 +31,7 @@ from bertfeat.io import keep_freed_memory, stage
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import FeatureColumn, Pooling, Unit, VectorDtype, feature_columns, parse_poolings, split_specs
 from bertfeat.tokens import LongTextPolicy, Subword, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
-from bertfeat.words import WordList
+from bertfeat.words import WordList, WordRule
 
 Choice = TypeVar("Choice", bound=StrEnum)
 CPU_BATCH_TOKENS = 8192
@@ -84,6 +84,7 @@ class Embedder:
         batch_tokens: int | None = None,
         prompt: str | None = None,
         only: str | Sequence[str] | None = None,
+        words: str = "spaces",
         context: str | None = None,
         revision: str | None = None,
     ) -> None:
@@ -116,6 +117,7 @@ class Embedder:
             with_words=Unit.WORD in units,
             only=_word_list(only),
             left_words=_left_words(context),
+            words=_word_rule(words),
         )
         self._check_first_tokens()
         self._check_context()
@@ -207,6 +209,7 @@ class Embedder:
                 special_tokens=settings.special_tokens,
                 prompt=settings.prompt if prompt is None else prompt,
                 only=only or None,
+                words=str(settings.word_rule),
                 context=settings.context,
             )
         except UsageError as error:
@@ -347,6 +350,13 @@ def _word_list(words: str | Sequence[str] | None) -> WordList | None:
         return WordList.parse(words.split(",") if isinstance(words, str) else words)
     except UsageError as error:
         raise error.within(parameter("only")) from None
+
+
+def _word_rule(words: str) -> WordRule:
+    """The rule of that name, if the program that it asks is installed."""
+    rule = _choice(WordRule, "words", words)
+    rule.check_installed()
+    return rule
 
 
 def _left_words(context: str | None) -> int | None:

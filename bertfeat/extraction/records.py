@@ -72,6 +72,7 @@ def record_settings(
         numerics=NUMERICS_VERSION,
         quantization=INT8_VERSION if precision == "int8" else None,
         only=() if tokens.only is None or not tokens.with_words else tokens.only.entries,
+        words=tokens.words.record,
         context=None if tokens.left_words is None else f"left:{tokens.left_words}",
         plan=PLAN_VERSION,
     )

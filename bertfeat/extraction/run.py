@@ -55,6 +55,7 @@ from bertfeat.io import (
     refuse_other_kind,
     releasing_if_failed,
 )
+from bertfeat.words import WordRule
 
 _SILENT_SECONDS = 5.0  # of reading the corpus, before a message says so
 _log = logging.getLogger("bertfeat")
@@ -167,6 +168,12 @@ class ExtractionRun:
         next(check_readable(corpus.rows(), corpus), None)
         check_kept(corpus.kept, self._embedder.columns)
         tokens, neighbors = self._embedder.token_settings, self._corpus_settings.document_context
+        if corpus.has_words and tokens.words is not WordRule.SPACES:
+            raise UsageError(
+                f"{', '.join(corpus.sources)} brings its own words, and {parameter('words', str(tokens.words))} splits "
+                "running text",
+                remedy=f"leave {parameter('words')} out",
+            )
         if neighbors and (tokens.prompt or tokens.left_words is not None):
             other = "a prompt" if tokens.prompt else parameter("context")
             raise UsageError(

@@ -452,6 +452,7 @@ class Extractor(Embedder):
             "batch_tokens": self.given_batch_tokens,
             "prompt": tokens.prompt if self.own_prompt else None,
             "only": None if tokens.only is None else list(tokens.only.entries),
+            "words": str(tokens.words),
             "context": None if tokens.left_words is None else f"left:{tokens.left_words}",
             "revision": self.model.revision,
         }

@@ -12,7 +12,7 @@ import numpy as np
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.corpus import Corpus, CorpusSettings, Document
 from bertfeat.display import displayed
-from bertfeat.errors import BertfeatError, FeatureSetError, UsageError
+from bertfeat.errors import BertfeatError, FeatureSetError, UsageError, parameter
 from bertfeat.extraction.source import CorpusSource, open_files
 from bertfeat.features import (
     INT8_COSINE,
@@ -23,7 +23,7 @@ from bertfeat.features import (
     content_documents,
 )
 from bertfeat.io import Address
-from bertfeat.words import CharSpans, WordList, split_words
+from bertfeat.words import WordList, split_words
 
 if TYPE_CHECKING:
     from bertfeat.extraction.embedder import Embedder
@@ -96,10 +96,16 @@ def verify_features(
     rows = _sampled_rows(features, sample, seed)
     stored = {row: features[row] for row in rows}
     if corpus is None:
-        documents = [_document_of(each, features.header.settings.only) for each in stored.values()]
+        documents = [_document_of(each, features.header.settings) for each in stored.values()]
     else:
         documents = _find_documents(open_files(corpus, corpus_settings or CorpusSettings(), reader="verify"), stored)
     header = features.header
+    if (installed := header.settings.word_rule.record) != header.settings.words:
+        raise FeatureSetError(
+            f"its words are split by {header.settings.words!r}, and here is {installed!r}, which may find others",
+            where=features.folder,
+            remedy=f"install that version, or check the bytes alone with {parameter('sample', 0)}",
+        )
     unrounded = [replace(column, dtype="float32") for column in header.columns]
     embedder = Embedder.from_record(
         header.model,
@@ -138,19 +144,20 @@ def _sampled_rows(features: FeatureSet, sample: int, seed: int) -> list[int]:
     return rows
 
 
-def _document_of(features: DocumentFeatures, only: Sequence[str]) -> Document:
+def _document_of(features: DocumentFeatures, settings: FeatureSettings) -> Document:
     text, words = features.text or "", None
     if features.words is not None and features.pair is None:
         # words that give the text when joined by spaces came with the corpus; others were split from the text
-        given = text.split(" ") if only else features.words.strings or ()
-        if " ".join(given) == text and (not only or not _chooses(only, text, split_words(text), features.words)):
+        given = text.split(" ") if settings.only else features.words.strings or ()
+        if " ".join(given) == text and not (settings.only and _chooses(settings, text, features.words)):
             words = tuple(given)
     return Document(features.row, features.id, text, features.pair, words)
 
 
-def _chooses(only: Sequence[str], text: str, spans: CharSpans, stored: DocumentPieces) -> bool:
-    """Whether a list of words chooses, among the words of a text, those that are stored."""
-    places = WordList(tuple(only)).places(text, spans)
+def _chooses(settings: FeatureSettings, text: str, stored: DocumentPieces) -> bool:
+    """Whether the list of words chooses, among the words of a text as it is split, those that are stored."""
+    spans = split_words(text, settings.word_rule)
+    places = WordList(settings.only).places(text, spans, settings.word_rule)
     return np.array_equal(spans.start[places], stored.start) and np.array_equal(spans.end[places], stored.end)
 
 

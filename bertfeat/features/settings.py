@@ -9,6 +9,7 @@ from msgspec import Meta
 from bertfeat.errors import shorten
 from bertfeat.io import canonical_json, to_plain
 from bertfeat.recipe import FeatureColumn, Pooling, VectorDtype
+from bertfeat.words import WordRule
 
 _Positive = Annotated[int, Meta(ge=1)]
 
@@ -49,8 +50,14 @@ class FeatureSettings:
     numerics: _Positive = 1  # version of the numbers; see NUMERICS_VERSION of bertfeat.extraction
     quantization: _Positive | None = None  # of int8: version of its integers; see INT8_VERSION of bertfeat.extraction
     only: tuple[str, ...] = ()  # the words whose vectors are stored, as bertfeat.words.WordList has them; (): all
+    words: Annotated[str, Meta(pattern="^(spaces|korean kiwipiepy-[0-9.]+)$")] = "spaces"  # WordRule.record
     context: str | None = None  # "left:8": each word sees the 8 words before it; None: its whole window
     plan: _Positive = 1  # version of the plan; see PLAN_VERSION of bertfeat.extraction
+
+    @property
+    def word_rule(self) -> WordRule:
+        """The rule by which texts are split that do not bring their own words."""
+        return WordRule.from_record(self.words)
 
     @property
     def plain(self) -> dict[str, object]:
@@ -75,8 +82,8 @@ class FeatureSettings:
         ``special_tokens``, ``subword``, ``document_context`` and ``context`` decide that. So do ``long`` and
         ``max_length``: how much of a long text a vector represents, and how far its tokens attend. ``precision``,
         ``dtype``, ``numerics`` and ``quantization`` change only the last digits of a vector (docs/numerics.md);
-        ``keep``, ``text``, ``only``, ``batch_tokens``, ``part_rows`` and ``plan`` do not affect its meaning. With
-        ``pooling`` only the settings that matter for that pooling are compared.
+        ``keep``, ``text``, ``only``, ``words``, ``batch_tokens``, ``part_rows`` and ``plan`` do not affect its meaning.
+        With ``pooling`` only the settings that matter for that pooling are compared.
         """
         always = ("model", "prompt", "document_context", "context", "long", "max_length")
         poolings = list(Pooling) if pooling is None else [pooling]

@@ -16,7 +16,7 @@ from bertfeat.tokens.long_texts import split_texts
 from bertfeat.tokens.sequences import NO_TOKENS, Subword, TokenSequence, TokenSettings, build_sequences, too_long_reason
 from bertfeat.tokens.tokenizer import Tokenizer
 from bertfeat.tokens.windows import LongTextPolicy, TextWindow, cut_windows
-from bertfeat.words import CharSpans, WordList, align_words, locate_words, split_words
+from bertfeat.words import CharSpans, align_words, locate_words, split_words
 
 Int64s = NDArray[np.int64]
 _Int32s = NDArray[np.int32]  # positions of tokens: half the memory of int64, and a part has fewer than 2³¹
@@ -356,7 +356,7 @@ class _WordLayout:
         settings: TokenSettings,
     ) -> None:
         pairs = zip(documents, sequences, strict=True)
-        by_document = [_words_of(document, sequence, settings.only) for document, sequence in pairs]
+        by_document = [_words_of(document, sequence, settings) for document, sequence in pairs]
         counts = np.array([sum(len(text.spans) for text in texts) for texts in by_document], np.int64)
         texts = [text for texts in by_document for text in texts]
         shift = np.repeat(flat.offsets[:-1], counts)
@@ -395,7 +395,7 @@ class _AlignedWords:
     places: NDArray[np.int32] | None = None  # of chosen words: their numbers among all words of the text
 
 
-def _words_of(document: Document, sequence: TokenSequence, only: WordList | None) -> list[_AlignedWords]:
+def _words_of(document: Document, sequence: TokenSequence, settings: TokenSettings) -> list[_AlignedWords]:
     if sequence.rejected:
         return []
     result, at = [], 0
@@ -403,8 +403,8 @@ def _words_of(document: Document, sequence: TokenSequence, only: WordList | None
     for segment, text in enumerate(texts):
         at += len(sequence.chunks[2 * segment].ids)  # the special tokens before this text: every other chunk is a text
         own_words = document.words if segment == 0 else None
-        spans = locate_words(own_words) if own_words is not None else split_words(text)
-        places = None if only is None else only.places(text, spans)
+        spans = locate_words(own_words) if own_words is not None else split_words(text, settings.words)
+        places = None if settings.only is None else settings.only.places(text, spans, settings.words)
         if places is not None:
             spans = CharSpans(spans.start[places], spans.end[places])
         strings = [text[s:e] for s, e in zip(spans.start.tolist(), spans.end.tolist(), strict=True)]

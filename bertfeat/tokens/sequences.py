@@ -13,7 +13,7 @@ from bertfeat.errors import shell_spelling
 from bertfeat.tokens.long_texts import split_texts
 from bertfeat.tokens.tokenizer import Template, TextPieces, Tokenizer
 from bertfeat.tokens.windows import LongTextPolicy, TextWindow, cut_left_windows, cut_windows, fit_context
-from bertfeat.words import CharSpans, WordList, align_words, locate_words, split_words
+from bertfeat.words import CharSpans, WordList, WordRule, align_words, locate_words, split_words
 
 NO_TOKENS = "it has no tokens, and the model's tokenizer sets none around texts"
 
@@ -39,6 +39,7 @@ class TokenSettings:
     with_words: bool = False
     only: WordList | None = None  # the words that get vectors; None: all
     left_words: int | None = None  # words before a word that its vector may know of; None: the whole window
+    words: WordRule = WordRule.SPACES  # how running text is split
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,8 @@ def _left_sequence(document: Document, text: _Text, template: Template, settings
         return TokenSequence(rejected=f"it has a prompt, which {shell_spelling('context')} leaves no place for")
     policy = settings.long if settings.long is LongTextPolicy.TRUNCATE else LongTextPolicy.WINDOW
     sequence = _single_sequence(text, template, replace(settings, long=policy), context=False)
-    words = locate_words(document.words) if document.words is not None else split_words(document.text)
+    own_words = document.words
+    words = locate_words(own_words) if own_words is not None else split_words(document.text, settings.words)
     ((_, read),) = sequence.read
     first, stop = (np.minimum(ends, read) for ends in align_words(words, sequence.texts[0]))
     left, capacity = settings.left_words or 0, settings.max_length - template.size

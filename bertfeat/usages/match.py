@@ -51,8 +51,8 @@ class TextWords:
     ) -> Self:
         """The words of a text, from the tokens or words (``unit``) of its document.
 
-        Words are those that the set stores. If it stores tokens, or chosen words only, bertfeat's own rule splits the
-        text, and each word has what overlaps it; of its tokens, those that ``settings.subword`` names represent it.
+        Words are those that the set stores. If it stores tokens, or chosen words only, the set's rule splits the text,
+        and each word has what overlaps it; of its tokens, those that ``settings.subword`` names represent it.
         """
         inside = pieces.end > pieces.start  # special tokens are in no text
         if pieces.segment is not None:
@@ -63,7 +63,7 @@ class TextWords:
             stop = first + (1 if pieces.aligned is None else pieces.aligned[numbers])
             return cls(CharSpans(pieces.start[numbers], pieces.end[numbers]), first, stop, numbers)
         numbers = np.flatnonzero(inside if pieces.aligned is None else inside & pieces.aligned)
-        words = split_words(text)
+        words = split_words(text, settings.word_rule)
         first, stop = align_words(words, CharSpans(pieces.start[numbers], pieces.end[numbers]))
         if unit is Unit.TOKEN and settings.subword != "mean":
             if settings.subword == "last":

@@ -158,7 +158,7 @@ def word_query(features: FeatureSet, word: str, match: Match | str = Match.EXACT
         UsageError: there is no word, or no such way to match; or the set keeps the vectors of other words only.
     """
     query, kept = WordQuery.parse(word, match), features.header.settings.only
-    if kept and not WordList(kept).covers(query):
+    if kept and not WordList(kept).covers(query, features.header.settings.word_rule):
         raise UsageError(
             f"{shorten(word)!r} is not among the words that the set keeps: {shorten(', '.join(kept))}",
             where=features.folder,

@@ -25,7 +25,7 @@ from bertfeat.features import FeatureSet, RecordBatch, read_positions
 from bertfeat.io import file_identity, output_file, storage_errors
 from bertfeat.progress import StepProgress
 from bertfeat.recipe import Unit
-from bertfeat.words import fold_word, is_word, split_words
+from bertfeat.words import WordRule, fold_word, is_word, split_words
 
 _KEY = b"bertfeat.words"
 _VERSION = "1"
@@ -170,8 +170,9 @@ def _read_words(features: FeatureSet) -> Iterator[_BatchWords]:
     stored = "words" in features.names and not features.header.settings.only
     wanted = ["row", "words", "word_start", "word_end", "word_segment"] if stored else ["row", "text", "pair"]
     texts = 2 if "pair" in features.names else 1  # of a document
+    rule = features.header.settings.word_rule
     for batch in features.stream([name for name in wanted if name in features.names], batch_rows=_WHOLE_GROUP):
-        yield _stored_words(batch, texts) if stored else _words_of_texts(batch, texts)
+        yield _stored_words(batch, texts) if stored else _words_of_texts(batch, texts, rule)
 
 
 def _stored_words(batch: RecordBatch, texts: int) -> _BatchWords:
@@ -185,10 +186,10 @@ def _stored_words(batch: RecordBatch, texts: int) -> _BatchWords:
     return _BatchWords(batch.column("row").to_numpy(), strings, start, end, text, texts)
 
 
-def _words_of_texts(batch: RecordBatch, texts_per_document: int) -> _BatchWords:
+def _words_of_texts(batch: RecordBatch, texts_per_document: int, rule: WordRule) -> _BatchWords:
     columns = [batch.column(name).to_pylist() for name in ("text", "pair")[:texts_per_document]]
     texts = [text for document in zip(*columns, strict=True) for text in document]
-    spans = [split_words(text) for text in texts]
+    spans = [split_words(text, rule) for text in texts]
     lengths = np.fromiter(map(len, spans), np.int64, len(spans))
     start = np.concatenate([np.empty(0, np.int32), *(span.start for span in spans)])
     end = np.concatenate([np.empty(0, np.int32), *(span.end for span in spans)])

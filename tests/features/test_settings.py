@@ -23,7 +23,7 @@ WRITTEN = (
     '"layers":["concat4_mean=concat:3+4+5+6"],"long":"window","max_length":512,"model":"f0f0","numerics":2,'
     '"only":[],'
     '"part_rows":16384,"plan":1,"precision":"fp32","prompt":"","quantization":null,"special_tokens":true,'
-    '"subword":null,"text":true}'
+    '"subword":null,"text":true,"words":"spaces"}'
 )
 SETTINGS = FeatureSettings(
     model="f0f0",
@@ -108,6 +108,7 @@ def test_differences_are_named_with_both_values() -> None:
         ("batch_tokens", 64, set()),
         ("part_rows", 64, set()),
         ("plan", 2, set()),
+        ("words", "korean kiwipiepy-0.24.1", set()),
         ("keep", ["year:string"], set()),
         ("text", False, set()),
     ],
