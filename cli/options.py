@@ -14,7 +14,6 @@ from bertfeat.options import Option
 from bertfeat.recipe import Pooling, VectorDtype, list_poolings
 from bertfeat.search import MaxSim
 from bertfeat.tokens import LongTextPolicy
-from bertfeat.words import WordRule
 
 from .app import option
 from .bundles import bundle, option_names, options_on_command_line, settings_options
@@ -139,12 +138,12 @@ class FeatureOptions:
         ),
     ] = None
     words: Annotated[
-        WordRule,
+        Literal["spaces", "korean"],
         Option(
             "What the words of running text are: what stands between spaces and punctuation; or, in Korean, that with "
             "particles apart (은행에서: 은행, 에서), which needs kiwipiepy."
         ),
-    ] = WordRule.SPACES
+    ] = "spaces"
     context: Annotated[
         str | None,
         Option(

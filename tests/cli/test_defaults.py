@@ -31,7 +31,7 @@ from bertfeat.speed import measure_speed
 from bertfeat.study import ChangeMeasure, ChangeSettings, ComparisonSettings
 from bertfeat.tokens import LongTextPolicy, Subword
 from bertfeat.usages import Association, find_collocates, find_senses, find_usages, find_usages_by
-from bertfeat.words import Match
+from bertfeat.words import Match, WordRule
 from tests.support.commands import find_command
 
 # command → where the library keeps the defaults of its options
@@ -116,6 +116,7 @@ def test_part_rows() -> None:
         (("extract",), "precision", ("auto", *Precision)),
         (("extract",), "long", LongTextPolicy),
         (("extract",), "subword", Subword),
+        (("extract",), "words", WordRule),
         (("index",), "metric", Metric),
         (("usages",), "match", Match),
         (("collocates",), "measure", Association),
