@@ -1,4 +1,4 @@
-# make demo | quick | test | processors | slow | hostile | sanitize | aarch64 | gpu | fake-gpu | lint | types | docs | ecosystem | bench | peers | clean
+# make demo | quick | test | processors | slow | hostile | sanitize | aarch64 | gpu | fake-gpu | lint | types | docs | notebooks | ecosystem | bench | peers | clean
 # make demo first builds .venv with what bertfeat needs; the others add the tools, which takes a few minutes.
 
 PYTHON ?= python3
@@ -16,7 +16,7 @@ test quick processors slow hostile demo ecosystem: export HF_HUB_OFFLINE = 1
 WORKERS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo quick test processors slow hostile sanitize aarch64 gpu fake-gpu lint types docs ecosystem bench bench-guard peers clean
+.PHONY: demo quick test processors slow hostile sanitize aarch64 gpu fake-gpu lint types docs notebooks ecosystem bench bench-guard peers clean
 
 demo: .venv/.run
 	rm -rf $(DEMO)
@@ -109,6 +109,11 @@ types: .venv/.made
 docs: .venv/.made
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
+
+# The notebooks of examples/, run and saved with what they show.
+notebooks: .venv/.made
+	$(BIN)/python -m pip install -q --disable-pip-version-check ipykernel nbclient
+	$(BIN)/python docs/_notebooks.py
 
 # One question a script: make bench BENCH='benchmarks/pooled.py --data NOVELS'
 bench: .venv/.made

@@ -35,6 +35,7 @@ _STYLE: dict[str, object] = {
     "grid.linewidth": 0.6,
     "lines.linewidth": 1.3,
     "lines.markersize": 4.5,
+    "text.hinting": "none",  # else the width of a text depends on the resolution, and a line that fits is cut
     "text.parse_math": False,  # a dollar sign in a name is no formula
     "svg.fonttype": "none",  # text stays text, to be searched and edited
     "svg.hashsalt": "bertfeat",  # else every file gets other ids

@@ -107,6 +107,18 @@ def test_a_figure_is_returned_shown_and_written_later_as_if_at_once(
 
 
 @every_picture
+@pytest.mark.parametrize("dpi", [72, 100, 200])
+def test_no_line_is_cut_at_any_resolution(features: FeatureSet, name: str, dpi: int) -> None:
+    """Lines are broken where a picture is made, and drawn at the resolution of whoever shows it."""
+    figure = drawn(name, features)
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=dpi)
+    content.seek(0)
+    edge = plt.imread(content)[:, -dpi // 50 :, :3]
+    assert (edge == 1).all()
+
+
+@every_picture
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
 def test_axes_of_the_user(features: FeatureSet, name: str, form: str) -> None:
     rows, columns = PICTURES[name].shape
