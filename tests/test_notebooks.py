@@ -65,6 +65,7 @@ def test_a_notebook_shows_what_it_was_saved_with(path: Path, tmp_path: Path, mon
     folder = shutil.copytree(ROOT / "examples", tmp_path / "examples") / "notebooks"
     shutil.rmtree(folder / "build", ignore_errors=True)
     monkeypatch.chdir(folder)
+    plt.close("all")  # figures that other tests left open
     names: dict[str, Any] = {"__name__": "__main__"}
     for cell in code_cells(path):
         source = "".join(cell["source"])
