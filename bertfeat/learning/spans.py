@@ -4,7 +4,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain, pairwise
 
@@ -118,6 +118,16 @@ def detect_scheme(sentences: Sequence[Sequence[str]]) -> Scheme:
         return Scheme.IOBES
     kinds = {_scheme_of_beginning(before, tag) for tags in sentences for before, tag in _neighbors(tags)}
     return Scheme.IOB1 if Scheme.IOB1 in kinds and Scheme.BIO not in kinds else Scheme.BIO
+
+
+def _follows_rules(scheme: Scheme, tags: Sequence[str], span: TagSpan, before: TagSpan | None) -> bool:
+    """Whether the tags of a span, which ``before`` comes before, are written as its scheme asks."""
+    written = "".join(_parse_tag(tag).prefix for tag in tags[span.start : span.stop])
+    inner = "I" * (len(written) - 1)
+    if scheme is Scheme.IOBES:
+        return written == ("S" if len(written) == 1 else f"B{inner[1:]}E")
+    touches = before is not None and before.stop == span.start and before.label == span.label
+    return written == ("I" if scheme is Scheme.IOB1 and not touches else "B") + inner
 
 
 def label_of(tag: str) -> str:
@@ -324,6 +334,8 @@ class TagScores:
 
     is_spans: bool
     f1: float
+    macro_f1: float  # the mean of the labels' F1
+    strict_f1: float  # without spans whose tags break the rules of their scheme, as seqeval's strict mode; else f1
     precision: float
     recall: float
     accuracy: float  # share of words with the right tag as it is written, O included: I-PER is not B-PER
@@ -355,7 +367,11 @@ def score_tags(gold: TagSequences, predicted: TagSequences) -> TagScores:
     schemes = detect_scheme(gold), detect_scheme(predicted)
     if not _have_spans(gold, predicted, schemes):
         return _count_scores(False, gold, predicted, _word_units(gold), _word_units(predicted))
-    return _count_scores(True, gold, predicted, _span_units(gold), _span_units(predicted))
+    scores = _count_scores(True, gold, predicted, _span_units(gold), _span_units(predicted))
+    own = Scheme.BIO if schemes == (Scheme.BIO, Scheme.IOB1) else schemes[1]  # BIO whose spans never begin with B
+    ours, theirs = _span_units(gold, strict=schemes[0]), _span_units(predicted, strict=own)
+    right = sum(theirs.get(place) == label for place, label in ours.items())
+    return replace(scores, strict_f1=LabelScores.of_counts(len(ours), len(theirs), right).f1)
 
 
 @checked
@@ -389,11 +405,13 @@ LabeledUnits = Mapping[tuple[int, int, int], str]
 """Sentence, start and stop of a span or word that is scored → its label."""
 
 
-def _span_units(sentences: TagSequences) -> LabeledUnits:
+def _span_units(sentences: TagSequences, strict: Scheme | None = None) -> LabeledUnits:
+    """The spans of all sentences; with a scheme, those whose tags follow its rules."""
     return {
         (number, span.start, span.stop): span.label
         for number, tags in enumerate(sentences)
-        for span in read_spans(tags)
+        for before, span in pairwise([None, *read_spans(tags)])
+        if span is not None and (strict is None or _follows_rules(strict, tags, span, before))
     }
 
 
@@ -417,9 +435,12 @@ def _count_scores(
     )
     labels = sorted(counts[0] | counts[1])
     total = LabelScores.of_counts(*(count.total() for count in counts))
+    by_label = {label: LabelScores.of_counts(*(count[label] for count in counts)) for label in labels}
     return TagScores(
         is_spans=is_spans,
         f1=total.f1,
+        macro_f1=_ratio(sum(scores.f1 for scores in by_label.values()), len(by_label)),
+        strict_f1=total.f1,
         precision=total.precision,
         recall=total.recall,
         accuracy=_ratio(sum(count for (right, tag), count in pairs.items() if right == tag), words),
@@ -428,12 +449,12 @@ def _count_scores(
         gold=total.gold,
         predicted=total.predicted,
         correct=total.correct,
-        by_label={label: LabelScores.of_counts(*(count[label] for count in counts)) for label in labels},
+        by_label=by_label,
         confusion=_count_confusion(pairs, is_spans),
     )
 
 
-def _ratio(part: int, whole: int) -> float:
+def _ratio(part: float, whole: int) -> float:
     return part / whole if whole else 0.0
 
 

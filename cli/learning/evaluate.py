@@ -154,6 +154,10 @@ def _tag_score_lines(scores: "TagScores") -> Iterator[str]:
     yield ""
     words = f"{pluralize(scores.words, 'word')} in {pluralize(scores.sentences, 'sentence')}"
     yield f"accuracy  {scores.accuracy:.4f} of {words}"
+    if scores.is_spans:
+        yield f"macro F1  {scores.macro_f1:.4f}, the mean over labels"
+    if scores.strict_f1 != scores.f1:
+        yield f"strict F1 {scores.strict_f1:.4f}, without spans whose tags break the rules of their scheme"
     yield ""
     confusion = scores.confusion
     names = sorted({*confusion, *(name for row in confusion.values() for name in row)})

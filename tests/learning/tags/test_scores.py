@@ -4,11 +4,12 @@ import random
 from collections.abc import Callable
 
 import pytest
-from seqeval.metrics import accuracy_score, classification_report
+from seqeval.metrics import accuracy_score, classification_report, f1_score
+from seqeval.scheme import BILOU, IOB2, IOBES, Token
 from sklearn.metrics import accuracy_score as plain_accuracy, confusion_matrix, precision_recall_fscore_support
 
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.learning import TagScores, TagSpan, score_tagger, score_tags
+from bertfeat.learning import TagScores, TagSpan, score_tagger, score_tags, to_bio, to_iobes
 from tests.learning.tags.test_schemes import REAL, bilou, bio, iob1, random_spans
 from tests.test_house import loaded_by
 
@@ -17,6 +18,14 @@ GOLD = """O O O O O O O O O O O O O O O|B-location I-location I-location O B-loc
 B-person O O O B-group I-group O|B-product I-product O B-corporation"""
 PREDICTED = """O O O O O O O O O O O O O O O|B-location I-location O O B-location O O O|O O B-person O O O
 B-person I-person O O I-group I-group O|B-product I-product O B-location"""
+
+
+def iobes(spans: list[TagSpan], length: int) -> list[str]:
+    return to_iobes(bio(spans, length))
+
+
+def bilou_of(spans: list[TagSpan], length: int) -> list[str]:
+    return bilou(iobes(spans, length))
 
 
 def sentences(text: str) -> list[list[str]]:
@@ -37,6 +46,7 @@ def same_as_seqeval(scores: TagScores, gold: list[list[str]], predicted: list[li
     micro = report["micro avg"]
     assert (scores.precision, scores.recall, scores.f1, scores.gold) == pytest.approx(tuple(micro.values()))
     assert scores.value == scores.f1
+    assert scores.macro_f1 == pytest.approx(report["macro avg"]["f1-score"])
     assert scores.is_spans
 
 
@@ -51,6 +61,37 @@ def test_random_tags_score_as_seqeval_says(write: Callable[[list[TagSpan], int],
     scores = score_tags(gold, predicted)
     same_as_seqeval(scores, gold, predicted)
     assert scores.accuracy == pytest.approx(accuracy_score(gold, predicted))
+
+
+@pytest.mark.filterwarnings("ignore:.*seqeval.*")
+@pytest.mark.parametrize(("write", "scheme"), [(bio, IOB2), (iobes, IOBES), (bilou_of, BILOU)])
+@pytest.mark.parametrize("seed", range(10))
+def test_strict_scores_are_those_of_seqeval(
+    write: Callable[[list[TagSpan], int], list[str]], scheme: type[Token], seed: int
+) -> None:
+    """With predicted tags of which a third are random, so that many spans break the rules."""
+    chance = random.Random(seed)
+    gold = [write(random_spans(length, seed + length), length) for length in range(1, 30)]
+    known = sorted({tag for tags in gold for tag in tags})
+    predicted = [noisy(tags, known, chance) for tags in gold]
+    scores = score_tags(gold, predicted)
+    assert scores.strict_f1 == pytest.approx(f1_score(gold, predicted, mode="strict", scheme=scheme))
+    assert scores.strict_f1 != scores.f1
+    assert score_tags(gold, gold).strict_f1 == 1.0
+
+
+def test_strict_scores_of_iob1() -> None:
+    """A span begins with I, and with B where it follows one of its own label; or each side is in its own scheme."""
+    gold = [["I-A", "B-A", "I-B", "O", "I-A"], REAL]
+    assert score_tags(gold, gold).strict_f1 == 1.0
+    assert score_tags(gold, [to_bio(tags) for tags in gold]).strict_f1 == 1.0
+
+
+def test_spans_that_never_begin_are_none() -> None:
+    gold, predicted = [["B-A", "I-A", "O"]], [["I-A", "I-A", "O"]]
+    scores = score_tags(gold, predicted)
+    assert (scores.f1, scores.strict_f1) == (1.0, 0.0)
+    assert f1_score(gold, predicted, mode="strict", scheme=IOB2, zero_division=0) == 0.0
 
 
 def test_real_tags_score_as_seqeval_says() -> None:
