@@ -8,14 +8,17 @@ import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Protocol
 
 import regex
 
 from bertfeat.errors import needed_library
-from bertfeat.io import installed_version
+from bertfeat.io import installed_versions
 
-_HANGUL = regex.compile(r"\p{Hangul}")
+HANGUL = regex.compile(r"\p{Hangul}")
+"""A letter or syllable of Korean."""
+
 _STRETCH = regex.compile(r".{1,2000}(?=\s|\Z)|.{1,2000}", regex.DOTALL)
 """A part of a text that is analyzed by itself, since Kiwi's time grows faster than the length."""
 
@@ -45,33 +48,38 @@ def find_particle_borders(text: str) -> list[int]:
     Raises:
         MissingLibraryError: Kiwi is not installed.
     """
-    if not _HANGUL.search(text):
+    if not HANGUL.search(text):
         return []
     if unicodedata.is_normalized("NFC", text):
         return list(_borders_in(text))
     # Kiwi knows whole syllables only, not the letters that they are made of
-    composed, places, place = "", dict[int, int](), 0
-    for cluster in regex.findall(r"\X", text):
-        places[len(composed)] = place
-        composed, place = composed + unicodedata.normalize("NFC", cluster), place + len(cluster)
-    return [places[border] for border in _borders_in(composed) if border in places]
+    clusters = regex.findall(r"\X", text)
+    composed = [unicodedata.normalize("NFC", cluster) for cluster in clusters]
+    places = dict(zip(_offsets(composed), _offsets(clusters), strict=True))
+    return [places[border] for border in _borders_in("".join(composed)) if border in places]
 
 
 def kiwi_version() -> str:
-    """The version of Kiwi; another one may find other particles.
+    """The versions of Kiwi and of its model; others may find other particles.
 
     Raises:
         MissingLibraryError: Kiwi is not installed.
     """
     with needed_library(_PROBLEM, _PACKAGE):
         import kiwipiepy  # noqa: F401
-    return installed_version("kiwipiepy")
+    return " ".join(f"{name}-{version}" for name, version in installed_versions("kiwipiepy", "kiwipiepy_model").items())
+
+
+def _offsets(strings: Sequence[str]) -> list[int]:
+    """Where each string begins in all of them joined."""
+    return list(accumulate(map(len, strings), initial=0))[:-1]
 
 
 def _borders_in(text: str) -> Iterator[int]:
     for stretch in _STRETCH.finditer(text):
-        if _HANGUL.search(stretch.group()):
-            yield from (stretch.start() + border for border in _borders_of(_analyze(stretch.group())))
+        if HANGUL.search(stretch.group()):
+            inner = range(1, len(stretch.group()))  # at its ends are spaces, or it was cut within a word
+            yield from (stretch.start() + at for at in _borders_of(_analyze(stretch.group())) if at in inner)
 
 
 def _borders_of(morphemes: Sequence[Morpheme]) -> Iterator[int]:
@@ -97,5 +105,5 @@ def _kiwi() -> _Analyzer:
         from kiwipiepy import Kiwi
     with warnings.catch_warnings():  # it says that 0 once meant as many threads as there are cores
         warnings.simplefilter("ignore", DeprecationWarning)
-        analyzer: _Analyzer = Kiwi(num_workers=0)
+        analyzer: _Analyzer = Kiwi(num_workers=0, load_multi_dict=False)  # whose titles hold particles
     return analyzer

@@ -42,12 +42,12 @@ class WordRule(StrEnum):
 
     @property
     def record(self) -> str:
-        """The rule as feature sets record it, with the version of the program that it asks.
+        """The rule as feature sets record it, with the versions of the program that it asks.
 
         Raises:
             MissingLibraryError: the program is not installed.
         """
-        return f"{self} kiwipiepy-{kiwi_version()}" if self is WordRule.KOREAN else str(self)
+        return f"{self} {kiwi_version()}" if self is WordRule.KOREAN else str(self)
 
     def check_installed(self) -> None:
         """Refuse the rule where the program that it asks is not installed."""
@@ -206,23 +206,20 @@ class WordList:
         return tuple(query.key for query in self.queries if query.match is Match.PREFIX)
 
     @cached_property
-    def _phrases(self) -> dict[WordRule, tuple[WordQuery, ...]]:
-        return {}
-
-    def _phrases_by(self, rule: WordRule) -> tuple[WordQuery, ...]:
-        """The entries that are several words by a rule."""
-        if rule not in self._phrases:
-            several = (query for query in self.queries if len(split_words(query.key, rule)) > 1)
-            self._phrases[rule] = tuple(several)
-        return self._phrases[rule]
+    def _phrases(self) -> tuple[WordQuery, ...]:
+        """The entries that are several words between spaces."""
+        return tuple(query for query in self.queries if count_words(query.key) > 1)
 
     def places(self, text: str, spans: CharSpans, rule: WordRule = WordRule.SPACES) -> NDArray[np.int32]:
         """The numbers of the chosen words among the words of a text, which lie at ``spans``; ascending."""
         start, end = spans.start.tolist(), spans.end.tolist()
         folded = [fold_word(text[begin:stop]) for begin, stop in zip(start, end, strict=True)]
         chosen = {at for at, word in enumerate(folded) if word in self._words or word.startswith(self._beginnings)}
-        for phrase in self._phrases_by(rule):
-            if phrase.may_occur_in(text):
+        # what is one word in a list may be two in a text: 은행에서
+        phrases = self._phrases if rule is WordRule.SPACES else self.queries
+        whole = fold_case(text) if phrases else ""
+        for phrase in phrases:
+            if phrase.needle in whole:
                 chosen.update(at for first, stop in phrase.find(text, start, end) for at in range(first, stop))
         return np.array(sorted(chosen), np.int32)
 

@@ -3,12 +3,14 @@
 Messages and progress bars are left out.
 """
 
+import shutil
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parent.parent / "examples" / "notebooks"
+shutil.rmtree(FOLDER / "build", ignore_errors=True)  # what an earlier run made
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 for path in sorted(FOLDER.glob("*.ipynb")):

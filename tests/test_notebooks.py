@@ -76,6 +76,8 @@ def test_a_notebook_shows_what_it_was_saved_with(path: Path, tmp_path: Path, mon
 
 
 def test_there_are_three() -> None:
+    sources = "".join("".join(cell["source"]) for path in NOTEBOOKS for cell in code_cells(path))
+    assert [long for long in SHORTENED if long not in sources] == []
     assert [path.stem for path in NOTEBOOKS] == ["sparse_autoencoder", "table7", "word_through_time"]
 
 

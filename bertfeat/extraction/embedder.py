@@ -209,7 +209,7 @@ class Embedder:
                 special_tokens=settings.special_tokens,
                 prompt=settings.prompt if prompt is None else prompt,
                 only=only or None,
-                words=str(settings.word_rule),
+                words=str(settings.word_rule if settings.needs_words else WordRule.SPACES),
                 context=settings.context,
             )
         except UsageError as error:

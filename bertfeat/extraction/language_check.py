@@ -12,6 +12,7 @@ import numpy as np
 from bertfeat.corpus import Document
 from bertfeat.errors import parameter
 from bertfeat.io import shorten
+from bertfeat.korean import HANGUL
 from bertfeat.tokens import TokenizedDocuments, Tokenizer
 from bertfeat.words import count_words
 
@@ -19,7 +20,6 @@ MOST_UNKNOWN = 0.05  # share of [UNK] among the tokens of a corpus
 MOST_PIECES = 4.0  # tokens per word
 MULTILINGUAL = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
 _KOREAN_GUIDE = "; 한국어 안내: docs/ko/index.md"
-_HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
 _SAMPLE = 200  # texts of a part, at even distances
 _COUNTED = 10_000  # characters at the beginning of a text whose words are counted
 _LEAST_WORDS = 20  # fewer say nothing about a corpus
@@ -91,13 +91,13 @@ def query_warning(text: str, tokenizer: Tokenizer) -> str | None:
 
 def _another_model(documents: Sequence[Document]) -> str:
     """Name a model that knows the language of documents and, to those who write Korean, their guide."""
-    beginnings = "".join(document.text[:_COUNTED] for document in documents)
+    beginnings = "".join((document.text + (document.pair or ""))[:_COUNTED] for document in documents)
     return f"a multilingual model does, for example {parameter('model', MULTILINGUAL)}{_korean_guide(beginnings)}"
 
 
 def _korean_guide(text: str) -> str:
     """Where the guide in Korean is, if half of the letters or more are Hangul; else an empty string."""
-    return _KOREAN_GUIDE if len(_HANGUL.findall(text)) * 2 >= sum(map(str.isalpha, text)) > 0 else ""
+    return _KOREAN_GUIDE if len(HANGUL.findall(text)) * 2 >= sum(map(str.isalpha, text)) > 0 else ""
 
 
 def _is_nucleotides(document: Document) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.corpus import Corpus, CorpusSettings, Document
 from bertfeat.display import displayed
-from bertfeat.errors import BertfeatError, FeatureSetError, UsageError, parameter
+from bertfeat.errors import BertfeatError, FeatureSetError, UsageError
 from bertfeat.extraction.source import CorpusSource, open_files
 from bertfeat.features import (
     INT8_COSINE,
@@ -100,12 +100,7 @@ def verify_features(
     else:
         documents = _find_documents(open_files(corpus, corpus_settings or CorpusSettings(), reader="verify"), stored)
     header = features.header
-    if (installed := header.settings.word_rule.record) != header.settings.words:
-        raise FeatureSetError(
-            f"its words are split by {header.settings.words!r}, and here is {installed!r}, which may find others",
-            where=features.folder,
-            remedy=f"install that version, or check the bytes alone with {parameter('sample', 0)}",
-        )
+    header.settings.check_words(where=features.folder)
     unrounded = [replace(column, dtype="float32") for column in header.columns]
     embedder = Embedder.from_record(
         header.model,

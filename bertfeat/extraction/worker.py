@@ -226,6 +226,7 @@ class ExtractionJob:
             use_threads(threads)
         # None: the model is found by its recorded name, together with its revision
         location = None if self.model_location == self.model.name else self.model_location
+        self.settings.check_words(where=self.folder)
         embedder = Embedder.from_record(
             self.model, self.settings, self.columns, name=location, device=device, only=self.settings.only
         )

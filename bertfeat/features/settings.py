@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from msgspec import Meta
 
-from bertfeat.errors import shorten
+from bertfeat.errors import FeatureSetError, shorten
 from bertfeat.io import canonical_json, to_plain
 from bertfeat.recipe import FeatureColumn, Pooling, VectorDtype
 from bertfeat.words import WordRule
@@ -50,7 +50,7 @@ class FeatureSettings:
     numerics: _Positive = 1  # version of the numbers; see NUMERICS_VERSION of bertfeat.extraction
     quantization: _Positive | None = None  # of int8: version of its integers; see INT8_VERSION of bertfeat.extraction
     only: tuple[str, ...] = ()  # the words whose vectors are stored, as bertfeat.words.WordList has them; (): all
-    words: Annotated[str, Meta(pattern="^(spaces|korean kiwipiepy-[0-9.]+)$")] = "spaces"  # WordRule.record
+    words: Annotated[str, Meta(pattern=r"^(spaces|korean \S+ \S+)$")] = "spaces"  # WordRule.record
     context: str | None = None  # "left:8": each word sees the 8 words before it; None: its whole window
     plan: _Positive = 1  # version of the plan; see PLAN_VERSION of bertfeat.extraction
 
@@ -58,6 +58,25 @@ class FeatureSettings:
     def word_rule(self) -> WordRule:
         """The rule by which texts are split that do not bring their own words."""
         return WordRule.from_record(self.words)
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether texts are split into words when features are computed."""
+        return self.subword is not None or self.context is not None
+
+    def check_words(self, where: object) -> None:
+        """Refuse to compute the features again with another version of the program that splits words.
+
+        Raises:
+            FeatureSetError: it is another version; ``where`` is the set.
+            MissingLibraryError: it is not installed.
+        """
+        if self.needs_words and (installed := self.word_rule.record) != self.words:
+            raise FeatureSetError(
+                f"its words are split by {self.words!r}, and here is {installed!r}, which may find others",
+                where=where,
+                remedy="install that version",
+            )
 
     @property
     def plain(self) -> dict[str, object]:
@@ -82,10 +101,12 @@ class FeatureSettings:
         ``special_tokens``, ``subword``, ``document_context`` and ``context`` decide that. So do ``long`` and
         ``max_length``: how much of a long text a vector represents, and how far its tokens attend. ``precision``,
         ``dtype``, ``numerics`` and ``quantization`` change only the last digits of a vector (docs/numerics.md);
-        ``keep``, ``text``, ``only``, ``words``, ``batch_tokens``, ``part_rows`` and ``plan`` do not affect its meaning.
-        With ``pooling`` only the settings that matter for that pooling are compared.
+        ``keep``, ``text``, ``only``, ``batch_tokens``, ``part_rows`` and ``plan`` do not affect its meaning, nor does
+        ``words`` without ``context``: which words there are is stored. With ``pooling`` only the settings that matter
+        for that pooling are compared.
         """
-        always = ("model", "prompt", "document_context", "context", "long", "max_length")
+        counted = () if self.context is None else ("words",)
+        always = ("model", "prompt", "document_context", "context", "long", "max_length", *counted)
         poolings = list(Pooling) if pooling is None else [pooling]
         decisive = dict.fromkeys((*always, *(name for each in poolings for name in each.decided_by)))
         different = {difference.name: difference for difference in self.differences(other)}

@@ -153,7 +153,6 @@ class Extraction:
     precision: Literal["fp32", "bf16", "fp16", "int8"]
     dtype: VectorDtype
     special_tokens: bool
-    words: str
     context: str | None
     stored: tuple[FeatureColumn, ...] = ()  # the columns that the input is read from, where these have bases
 

@@ -368,7 +368,8 @@ def score_tags(gold: TagSequences, predicted: TagSequences) -> TagScores:
     if not _have_spans(gold, predicted, schemes):
         return _count_scores(False, gold, predicted, _word_units(gold), _word_units(predicted))
     scores = _count_scores(True, gold, predicted, _span_units(gold), _span_units(predicted))
-    own = Scheme.BIO if schemes == (Scheme.BIO, Scheme.IOB1) else schemes[1]  # BIO whose spans never begin with B
+    # predicted tags without a B- are BIO that breaks the rules, unless the gold ones are IOB1
+    own = Scheme.BIO if schemes[1] is Scheme.IOB1 is not schemes[0] else schemes[1]
     ours, theirs = _span_units(gold, strict=schemes[0]), _span_units(predicted, strict=own)
     right = sum(theirs.get(place) == label for place, label in ours.items())
     return replace(scores, strict_f1=LabelScores.of_counts(len(ours), len(theirs), right).f1)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.usages import group_vectors, log_likelihood
-from bertfeat.words import fold_word, is_word, split_words
+from bertfeat.words import WordRule, fold_word, is_word, split_words
 
 MOST_TEXTS = 20_000
 """The most texts from which clusters are named; of more, an even sample."""
@@ -56,11 +56,11 @@ class Clustering:
 
 
 class LabelWords:
-    """The different words of texts, without case, numbers and single letters."""
+    """The different words of texts, by a rule of splitting, without case, numbers and single letters."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], rule: WordRule = WordRule.SPACES) -> None:
         numbers: dict[str, int] = {}
-        found = [[numbers.setdefault(word, len(numbers)) for word in _different_words(text)] for text in texts]
+        found = [[numbers.setdefault(word, len(numbers)) for word in _different_words(text, rule)] for text in texts]
         self.texts = len(found)
         owners = np.repeat(np.arange(len(found)), [len(each) for each in found])
         words = np.array([number for each in found for number in each], np.int64)
@@ -81,9 +81,9 @@ def beginning(texts: Iterable[str | None]) -> str:
     return " ".join(part[: LONGEST // len(parts)] for part in parts)
 
 
-def _different_words(text: str) -> list[str]:
+def _different_words(text: str, rule: WordRule) -> list[str]:
     text = text[:LONGEST]
-    spans = split_words(text)
+    spans = split_words(text, rule)
     words = dict.fromkeys(text[a:b] for a, b in zip(spans.start.tolist(), spans.end.tolist(), strict=True))
     folded = dict.fromkeys(map(fold_word, words))
     return [word for word in folded if len(word) > 1 and is_word(word) and not word.isnumeric()]

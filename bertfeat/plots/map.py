@@ -17,7 +17,7 @@ from bertfeat.corpus import Value
 from bertfeat.errors import FeatureSetError, MissingLibraryError, UsageError, parameter
 from bertfeat.features import FeatureSet, ReadableColumn, find_column
 from bertfeat.io import Address
-from bertfeat.plots.clusters import LONGEST, Clustering, LabelWords, beginning, find_clusters
+from bertfeat.plots.clusters import LONGEST, LabelWords, beginning, find_clusters
 from bertfeat.plots.figure import GivenAxes, picture_path
 from bertfeat.plots.layouts import METHOD_NAMES, PlaneLayout, best_method, lay_out_vectors
 from bertfeat.plots.map_content import DocumentMap, cluster_colors, decide_colors
@@ -128,7 +128,12 @@ def map_documents(
     _check_sample(features, source, sample)
     method, layout = _lay_out_sample(sample.vectors, method)
     title, note, axis_names = _describe_map(features, source, method, layout)
-    clustering = _name_clusters(layout.flat, groups, [sample.fields[name] for name in of_words]) if groups else None
+    clustering = None
+    if groups:
+        documents = zip(*(sample.fields[name] for name in of_words), strict=True)
+        texts = (beginning(part and str(part) for part in document) for document in documents)
+        words = LabelWords(texts, features.header.settings.word_rule)
+        clustering = find_clusters(layout.flat, groups, words, np.arange(len(layout.flat)))
     values = None if coloring is None else sample.fields[coloring.column]
     if coloring is None and clustering is not None:
         coloring, values = cluster_colors(clustering)
@@ -168,11 +173,6 @@ def _decide_clusters(features: FeatureSet, clusters: int | None) -> int:
         problem = "it has no texts, so clusters cannot be named by their words"
         raise UsageError(problem, where=features.folder, remedy=f"leave {parameter('clusters')} out")
     return clusters
-
-
-def _name_clusters(flat: NDArray[np.float32], groups: int, columns: Sequence[Sequence[Value]]) -> Clustering:
-    texts = (beginning(part and str(part) for part in document) for document in zip(*columns, strict=True))
-    return find_clusters(flat, groups, LabelWords(texts), np.arange(len(flat)))
 
 
 def _document_column(features: FeatureSet, column: str | None) -> ReadableColumn:

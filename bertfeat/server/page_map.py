@@ -128,7 +128,8 @@ class MapWords:
 
     def __init__(self, index: Index, points: MapPoints) -> None:
         self._places = evenly(np.arange(len(points.numbers)), MOST_TEXTS)
-        self._words = LabelWords(_texts_of_points(index, points.numbers[self._places]))
+        texts = _texts_of_points(index, points.numbers[self._places])
+        self._words = LabelWords(texts, index.settings.extraction.word_rule)
 
     def cluster(self, layout: MapLayout) -> MapClusters:
         """Find the clusters of a layout, named by these words.

@@ -27,7 +27,7 @@ from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.settings import ServerSettings
 from bertfeat.server.wanted import ServedModel
 from bertfeat.tokens import Tokenizer
-from bertfeat.words import count_words
+from bertfeat.words import split_words
 
 _T = TypeVar("_T")
 _SLICE = 2**18  # characters that are counted at a time
@@ -212,7 +212,8 @@ class Service:
         piece_width = sum(column.width for column in wanted.columns) - width
         values = len(texts) * width + most_pieces * piece_width
         if piece_width and values > limits.most_values:
-            words = await self.run(lambda: sum(map(count_words, texts)))
+            rule = wanted.tokens.words
+            words = await self.run(lambda: sum(len(split_words(text, rule)) for text in texts))
             tokens = await self._measure(texts, limits.most_tokens, wanted.embedder.tokenizer)
             values = len(texts) * width + max(tokens, words) * piece_width
         if values > limits.most_values:

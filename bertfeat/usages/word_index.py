@@ -28,7 +28,7 @@ from bertfeat.errors import DamagedError, StorageError
 from bertfeat.features import WORDS_NAME, FeatureSet
 from bertfeat.io import STATE_FOLDER, user_cache_folder
 from bertfeat.progress import ProgressOption, StepProgress, telling
-from bertfeat.usages.word_index_file import read_arrays, write_word_index
+from bertfeat.usages.word_index_file import read_arrays, stores_all_words, write_word_index
 from bertfeat.words import Match, WordList, WordQuery, is_word
 
 
@@ -220,6 +220,8 @@ def open_word_index(features: FeatureSet, *, progress: ProgressOption[StepProgre
 def _identity(features: FeatureSet) -> str:
     """The digest of what a word index is made from."""
     parts = "".join(entry.sha256 for entry in features.entries)
+    if not stores_all_words(features):
+        parts += features.header.settings.word_rule.record  # texts are split anew, which another version does otherwise
     return hashlib.sha256(parts.encode()).hexdigest()
 
 

@@ -165,9 +165,14 @@ def _new_array(folder: Path, number: int, largest: int) -> NDArray[np.unsignedin
         return np.memmap(file, dtype, "w+", shape=(number,))
 
 
+def stores_all_words(features: FeatureSet) -> bool:
+    """Whether a set stores its words, and all of them, so that its texts need not be split."""
+    return "words" in features.names and not features.header.settings.only
+
+
 def _read_words(features: FeatureSet) -> Iterator[_BatchWords]:
     """The words of each row group: those that the set stores, or those of its texts."""
-    stored = "words" in features.names and not features.header.settings.only
+    stored = stores_all_words(features)
     wanted = ["row", "words", "word_start", "word_end", "word_segment"] if stored else ["row", "text", "pair"]
     texts = 2 if "pair" in features.names else 1  # of a document
     rule = features.header.settings.word_rule

@@ -30,6 +30,7 @@ MARKED = (
     "LG|와 삼성|의 3개 공장|이 서울|에 있다|.",
     "그|는 |'|좋아요|'|를 눌렀다|.",
     "🙂 학교|에서|는 🙂웃었다|.",
+    "바람|과 나무|의 시|를 읽었다|.",
     "The bank of the river|.",
     "",
 )
@@ -108,6 +109,22 @@ def test_collocates_are_words_without_particles(bert: Tiny, tmp_path: Path) -> N
     assert {"통장", "친구", "현금", "에서"} <= {collocate.word for collocate in found.collocates}
 
 
+def test_sets_without_words_need_no_kiwi(bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are only split where their usages are looked up."""
+    extractor(bert, pooling="mean").extract(memory_corpus(TEXTS), tmp_path)
+    monkeypatch.setattr("bertfeat.words.kiwi_version", lambda: "kiwipiepy-0.1.2 model-3")
+    assert verify_features(tmp_path, sample=5, model=bert.folder).sampled == 5
+
+
+def test_another_version_splits_stored_texts_anew(bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    extractor(bert, pooling="token").extract(memory_corpus(TEXTS), tmp_path)
+    features = FeatureSet(tmp_path)
+    assert find_usages(features, "은행").found == 3
+    monkeypatch.setattr("bertfeat.words.kiwi_version", lambda: "kiwipiepy-0.1.2 model-3")
+    monkeypatch.setattr("bertfeat.words.find_particle_borders", lambda text: [])
+    assert find_usages(features, "은행").found == 1
+
+
 @pytest.mark.parametrize("only", [["은행"], ["은행*"], ["은행에서"], ["통장", "은행에서"]])
 def test_chosen_words(bert: Tiny, tmp_path: Path, only: list[str]) -> None:
     """An entry of the list may be a word with its particle, which is two words."""
@@ -130,14 +147,14 @@ def test_the_rule_and_its_version_are_recorded(bert: Tiny, tmp_path: Path, monke
     made = extractor(bert)
     made.extract(memory_corpus(TEXTS), tmp_path)
     features = FeatureSet(tmp_path)
-    assert features.header.settings.words == f"korean kiwipiepy-{korean.kiwi_version()}"
+    assert features.header.settings.words == f"korean {korean.kiwi_version()}"
     assert verify_features(tmp_path, sample=5, model=bert.folder).sampled == 5
     with pytest.raises(SettingsDifferError, match="words"):
         extractor(bert, words="spaces").extract(memory_corpus(TEXTS), tmp_path)
-    monkeypatch.setattr("bertfeat.words.kiwi_version", lambda: "0.1.2")
+    monkeypatch.setattr("bertfeat.words.kiwi_version", lambda: "kiwipiepy-0.1.2 model-3")
     with pytest.raises(SettingsDifferError, match=r"kiwipiepy-0\.1\.2"):
         made.extract(memory_corpus(TEXTS), tmp_path)
-    with pytest.raises(FeatureSetError, match=r"here is 'korean kiwipiepy-0\.1\.2'.*install that version"):
+    with pytest.raises(FeatureSetError, match=r"here is 'korean kiwipiepy-0\.1\.2 model-3'.*install that version"):
         verify_features(tmp_path, sample=5, model=bert.folder)
     assert verify_features(tmp_path, sample=0).documents == len(TEXTS)
     assert find_usages(features, "은행", like="은행", model=bert.folder).found == 3

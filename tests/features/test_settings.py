@@ -108,7 +108,7 @@ def test_differences_are_named_with_both_values() -> None:
         ("batch_tokens", 64, set()),
         ("part_rows", 64, set()),
         ("plan", 2, set()),
-        ("words", "korean kiwipiepy-0.24.1", set()),
+        ("words", "korean kiwipiepy-0.24.1 kiwipiepy_model-0.24.0", set()),
         ("keep", ["year:string"], set()),
         ("text", False, set()),
     ],

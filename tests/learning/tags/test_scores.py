@@ -92,6 +92,7 @@ def test_spans_that_never_begin_are_none() -> None:
     scores = score_tags(gold, predicted)
     assert (scores.f1, scores.strict_f1) == (1.0, 0.0)
     assert f1_score(gold, predicted, mode="strict", scheme=IOB2, zero_division=0) == 0.0
+    assert score_tags([["B-A", "E-A", "O"]], predicted).strict_f1 == 0.0
 
 
 def test_real_tags_score_as_seqeval_says() -> None:
