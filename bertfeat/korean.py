@@ -27,7 +27,7 @@ _PROBLEM, _PACKAGE = "particles of Korean are found by kiwipiepy", "bertfeat[kor
 _lock = threading.Lock()
 
 
-class Morpheme(Protocol):
+class _Morpheme(Protocol):
     """A morpheme as Kiwi gives it."""
 
     tag: str  # of the Sejong tag set: J… are particles, VCP is the copula 이다
@@ -36,7 +36,7 @@ class Morpheme(Protocol):
 
 
 class _Analyzer(Protocol):
-    def tokenize(self, text: str) -> Sequence[Morpheme]: ...
+    def tokenize(self, text: str) -> Sequence[_Morpheme]: ...
 
 
 def find_particle_borders(text: str) -> list[int]:
@@ -71,7 +71,7 @@ def kiwi_version() -> str:
 
 
 def _offsets(strings: Sequence[str]) -> list[int]:
-    """Where each string begins in all of them joined."""
+    """The offset of each string in all of them joined."""
     return list(accumulate(map(len, strings), initial=0))[:-1]
 
 
@@ -82,7 +82,7 @@ def _borders_in(text: str) -> Iterator[int]:
             yield from (stretch.start() + at for at in _borders_of(_analyze(stretch.group())) if at in inner)
 
 
-def _borders_of(morphemes: Sequence[Morpheme]) -> Iterator[int]:
+def _borders_of(morphemes: Sequence[_Morpheme]) -> Iterator[int]:
     before = 0  # the end of the morphemes before
     followers = [*(morpheme.start for morpheme in morphemes[1:]), None]
     for morpheme, follower in zip(morphemes, followers, strict=True):
@@ -94,7 +94,7 @@ def _borders_of(morphemes: Sequence[Morpheme]) -> Iterator[int]:
         before = max(before, morpheme.end)
 
 
-def _analyze(text: str) -> Sequence[Morpheme]:
+def _analyze(text: str) -> Sequence[_Morpheme]:
     with _lock:  # Kiwi does not say whether several threads may ask it at once
         return _kiwi().tokenize(text)
 

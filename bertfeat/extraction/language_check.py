@@ -96,7 +96,7 @@ def _another_model(documents: Sequence[Document]) -> str:
 
 
 def _korean_guide(text: str) -> str:
-    """Where the guide in Korean is, if half of the letters or more are Hangul; else an empty string."""
+    """The place of the guide in Korean, if half of the letters or more are Hangul; else an empty string."""
     return _KOREAN_GUIDE if len(HANGUL.findall(text)) * 2 >= sum(map(str.isalpha, text)) > 0 else ""
 
 
