@@ -65,6 +65,7 @@ from .search import (
     build_index as build_index,
     evaluate_beir as evaluate_beir,
     evaluate_layers as evaluate_layers,
+    evaluate_run as evaluate_run,
     measure_recall as measure_recall,
     remove_documents as remove_documents,
     verify_index as verify_index,

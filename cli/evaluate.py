@@ -1,6 +1,6 @@
-"""``bertfeat evaluate``: score an index, or the layers of a feature set, on a BEIR folder of relevance judgments."""
+"""``bertfeat evaluate``: score an index, a run, or the layers of a feature set on a BEIR folder of judgments."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -25,8 +25,17 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Judging:
-    """The qrels by which hits are judged, and the model that embeds the queries."""
+    """The judgments and metrics by which hits are scored, and the model that embeds the queries."""
 
+    metrics: Annotated[
+        tuple[str, ...],
+        Option(
+            "Such as nDCG@20, P@5, recall@100, success@10, MAP, MRR.",
+            default="nDCG@10,MAP,MRR,recall@100",
+            metavar="NAME[,NAME]",
+            basic=True,
+        ),
+    ] = ()
     split: Annotated[str, Option("Name of the judgments: qrels/NAME.tsv.", metavar="NAME", basic=True)] = "test"
     own_ids: Annotated[
         Literal["keep", "drop"],
@@ -69,7 +78,7 @@ class LayerChoice:
 
 
 @click.command(cls=Command, name="evaluate")
-@click.argument("source", metavar="INDEX|FEATURES", type=LOCATION)
+@click.argument("source", metavar="INDEX|FEATURES|RUN", type=LOCATION)
 @option(
     "--beir",
     type=click.Path(path_type=Path),
@@ -78,6 +87,13 @@ class LayerChoice:
     help="Folder with queries.jsonl and qrels/.",
 )
 @option("--exact", is_flag=True, help="Of INDEX: compare with every vector, whatever its type.")
+@option(
+    "--run",
+    further=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Of INDEX: write 1,000 hits of each query in TREC's form, a RUN.",
+)
 @settings_options("judging", Judging)
 @rerank_options
 @settings_options("rows", LayerChoice)
@@ -86,16 +102,17 @@ def command(
     source: "Location",
     beir: Path,
     exact: bool,
+    run: Path | None,
     judging: Judging,
     rerank: "MaxSim | None",
     rows: LayerChoice,
     console: Console,
 ) -> None:
-    """Score an index on a BEIR folder, or tell which layers of a feature set search best on it.
+    """Score an index or a run on a BEIR folder, or tell which layers of a feature set search best on it.
 
-    nDCG@10, MAP, MRR and recall@100, as trec_eval computes them. The corpus must be the folder's corpus.jsonl, whose
-    ids the judgments name. FEATURES are searched exactly, under cosine, without an index: a row for each layer and
-    transform, with bootstrap intervals over the queries.
+    Scores are those of trec_eval. The corpus must be the folder's corpus.jsonl, whose ids the judgments name. FEATURES
+    are searched exactly, under cosine, without an index: a row for each layer and transform, with bootstrap intervals
+    over the queries, compared by the first of the metrics. A RUN is a file of hits in TREC's form, of any tool.
 
     Each metric is of a search for as many hits as it reads: nDCG@10 of `search -k 10`, recall@100 of `-k 100`, MAP and
     MRR of `-k 1000`. Where queries are documents of the corpus, as in BEIR's ArguAna and Quora, --own-ids drop leaves
@@ -106,30 +123,49 @@ def command(
     bertfeat evaluate scifact.features --beir scifact --layers all,concat4,sum4 --transform none,half-whiten
     bertfeat index scifact.features --column sum4 --transform half-whiten
     bertfeat evaluate scifact.index --beir scifact
-    bertfeat evaluate scifact.index --beir scifact --rerank maxsim
+    bertfeat evaluate scifact.index --beir scifact --rerank maxsim --metrics P@5,nDCG@20 --run maxsim.run
+    bertfeat evaluate bm25.run --beir scifact --metrics P@5,nDCG@20
     """
-    from bertfeat.io import ResultKind, result_kind
+    from bertfeat.io import Address, ResultKind, result_kind
 
+    is_run = not isinstance(source, Address) and source.is_file()
     if result_kind(source) is ResultKind.FEATURES:
-        if names := options_on_command_line(among=("exact", *RERANK_NAMES)):
-            raise click.UsageError(f"{', '.join(names)}: for an index; a feature set is searched exactly; leave it out")
+        _refuse_options(("exact", "run", *RERANK_NAMES), "for an index; a feature set is searched exactly")
         _evaluate_features(source, beir, judging, rows, console)
         return
-    if names := options_on_command_line(among=option_names(LayerChoice)):
-        raise click.UsageError(f"{', '.join(names)}: for a feature set, and {source} is none; leave it out")
+    _refuse_options(option_names(LayerChoice), f"for a feature set, and {source} is none")
+    if is_run:
+        _refuse_options(
+            ("exact", "run", *RERANK_NAMES, "model", "device"), f"for an index, and {source} is a file of hits"
+        )
+        from bertfeat.search import evaluate_run
+
+        scores = evaluate_run(
+            Path(str(source)), beir, metrics=judging.metrics, split=judging.split, own_ids=judging.own_ids
+        )
+        _print_scores(scores, console)
+        return
     from bertfeat.search import evaluate_beir
 
     scores = evaluate_beir(
         source,
         beir,
+        metrics=judging.metrics,
         split=judging.split,
         exact=exact,
         own_ids=judging.own_ids,
+        run=run,
         rerank=rerank,
         model=judging.model,
         device=judging.device,
     )
     _print_scores(scores, console)
+
+
+def _refuse_options(names: Iterable[str], reason: str) -> None:
+    """Refuse options that the source does not read, if any of them is on the command line."""
+    if given := options_on_command_line(among=tuple(names)):
+        raise click.UsageError(f"{', '.join(given)}: {reason}; leave it out")
 
 
 def _evaluate_features(source: "Location", beir: Path, judging: Judging, rows: LayerChoice, console: Console) -> None:
@@ -145,6 +181,7 @@ def _evaluate_features(source: "Location", beir: Path, judging: Judging, rows: L
             layers=rows.layers,
             pooling=rows.pooling or None,
             transforms=rows.transforms,
+            metrics=judging.metrics,
             split=judging.split,
             own_ids=judging.own_ids,
             seed=rows.seed,
@@ -162,6 +199,12 @@ def _print_scores(scores: "RetrievalScores", console: Console) -> None:
         console.warn(
             f"{scores.unknown_documents:,} of {scores.judged_documents:,} judged documents are not in the index"
         )
+    if scores.without_hits:
+        console.warn(
+            f"{scores.without_hits:,} of {scores.queries:,} judged queries have no hits in the run, and score 0"
+        )
+    if scores.not_judged:
+        console.warn(f"{scores.not_judged:,} of the run's queries are not judged, and not scored")
     if scores.seem_documents:
         console.warn(_own_ids_advice(scores.own_first, scores.queries))
     if scores.own_ids == "keep":
@@ -208,17 +251,15 @@ def _own_ids_advice(own_first: int, queries: int) -> str:
 
 
 def _layer_lines(table: "LayerTable") -> Iterator[str]:
-    from bertfeat.search import RANKED_BY, RETRIEVAL_METRICS
-
-    others = [metric for metric in RETRIEVAL_METRICS if metric is not RANKED_BY]
+    ranked_by, *others = table.metrics
     ids = "kept" if table.own_ids == "keep" else "left out"
     yield f"{table.model}: exact search for {table.queries:,} queries among {pluralize(table.documents, 'document')}"
     yield f"by cosine, intervals of 95 % over the queries; hits with their query's id {ids}"
     yield ""
-    heads = ("column", "transform", "values", RANKED_BY.title, "interval", "from the best", "interval")
+    heads = ("column", "transform", "values", ranked_by.title, "interval", "from the best", "interval")
     cells = [(*heads, *(metric.title for metric in others))]
     for row in table.rows:
-        score = row.scores[RANKED_BY.key]
+        score = row.scores[ranked_by.key]
         best = row is table.best
         difference = (
             ("best", "") if best else (f"{row.difference.value:+.3f}", _format_ends(row.difference, signed=True))

@@ -15,7 +15,7 @@ from bertfeat.plots.figure import LEGEND_SIZE, GivenAxes, Sheet, drawing, fair_h
 from bertfeat.plots.palette import MARKERS, NAMED, NO_VALUE
 from bertfeat.plots.texts import shortened, width_of, wrapped
 from bertfeat.probes import ProbeReport, ProbeScores, read_probes
-from bertfeat.search import RANKED_BY, LayerTable
+from bertfeat.search import LayerTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -144,7 +144,7 @@ def draw_retrieval(
     width: float | None = None,
     height: float | None = None,
 ) -> "Figure":
-    """Draw which layers search best: nDCG@10 of each column, a color for each transform.
+    """Draw which layers search best: nDCG@10 of each column, or another first metric, a color for each transform.
 
     ``table`` is what :func:`bertfeat.evaluate_layers` gives; bars are its intervals of 95 %, and a line stands at the
     best row. ``path``, ``axes`` and sizes: see :mod:`bertfeat.plots`.
@@ -165,7 +165,7 @@ def draw_retrieval(
         note += f" among {table.documents:,} documents, by cosine."
         sheet.header(f"Which layers of {_base_name(table.model)} search best", note)
         (panel,) = sheet.panels()
-        panel.set(xlabel=f"{RANKED_BY.title}, mean and interval of 95 %")
+        panel.set(xlabel=f"{table.ranked_by.title}, mean and interval of 95 %")
         handles = _draw_rows(panel, table, columns, transforms)
         panel.set_yticks(range(len(columns)), [shortened(sheet.figure, column, 2.0, LEGEND_SIZE) for column in columns])
         panel.set_ylim(len(columns) - 0.4, -0.6)
@@ -184,7 +184,7 @@ def _draw_rows(axes: "Axes", table: LayerTable, columns: list[str], transforms: 
     for at, transform in enumerate(transforms):
         aside = 0.7 * (at - (len(transforms) - 1) / 2) / len(transforms)  # of the distance of two columns
         rows = [row for row in table.rows if row.transform == transform]
-        scores = [row.scores[RANKED_BY.key] for row in rows]
+        scores = [row.scores[table.ranked_by.key] for row in rows]
         color, marker = NAMED[at % len(NAMED)], MARKERS[at % len(MARKERS)]
         axes.errorbar(
             [score.value for score in scores],
@@ -199,7 +199,7 @@ def _draw_rows(axes: "Axes", table: LayerTable, columns: list[str], transforms: 
             elinewidth=0.8,
         )
         handles.append(Line2D([], [], color=color, marker=marker, linestyle=""))
-    axes.axvline(table.best.scores[RANKED_BY.key].value, color=NO_VALUE, linestyle="--", linewidth=0.8)
+    axes.axvline(table.best.scores[table.ranked_by.key].value, color=NO_VALUE, linestyle="--", linewidth=0.8)
     axes.set_xlim(left=0.0)
     return handles
 

@@ -10,24 +10,22 @@ from .databases.export import (
     export_to_lance as export_to_lance,
     export_to_qdrant as export_to_qdrant,
 )
-from .evaluation.beir import (
-    RETRIEVAL_METRICS as RETRIEVAL_METRICS,
-    BeirFolder as BeirFolder,
-    OwnIds as OwnIds,
-    RetrievalMetric as RetrievalMetric,
-    RetrievalScores as RetrievalScores,
-    evaluate_beir as evaluate_beir,
-    read_beir as read_beir,
-)
+from .evaluation.beir import BeirFolder as BeirFolder, read_beir as read_beir
 from .evaluation.layer_table import (
-    RANKED_BY as RANKED_BY,
     Interval as Interval,
     LayerScores as LayerScores,
     LayerTable as LayerTable,
     LeftOut as LeftOut,
     evaluate_layers as evaluate_layers,
 )
+from .evaluation.metrics import RetrievalMetric as RetrievalMetric
 from .evaluation.recall import measure_recall as measure_recall
+from .evaluation.retrieval import (
+    OwnIds as OwnIds,
+    RetrievalScores as RetrievalScores,
+    evaluate_beir as evaluate_beir,
+    evaluate_run as evaluate_run,
+)
 from .index import (
     Answer as Answer,
     Hit as Hit,

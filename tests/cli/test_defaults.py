@@ -24,6 +24,7 @@ from bertfeat.search import (
     OwnIds,
     evaluate_beir,
     evaluate_layers,
+    evaluate_run,
     export_to_lance,
     export_to_qdrant,
 )
@@ -44,7 +45,7 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
     ("search",): (Index.search,),
     ("usages",): (find_usages, find_senses, find_usages_by),
     ("collocates",): (find_collocates,),
-    ("evaluate",): (evaluate_beir, evaluate_layers),
+    ("evaluate",): (evaluate_beir, evaluate_layers, evaluate_run),
     ("probe",): (ProbeSettings,),
     ("change",): (ChangeSettings,),
     ("compare",): (ComparisonSettings,),

@@ -10,11 +10,9 @@ from click.testing import CliRunner, Result
 from bertfeat.cli import main
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.search import (
-    RETRIEVAL_METRICS,
     BuildOptions,
     Index,
     OwnIds,
-    RetrievalMetric,
     build_index,
     evaluate_beir,
 )
@@ -174,14 +172,3 @@ def test_the_command_says_what_was_left_out(
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, list(arguments))
-
-
-def test_a_metric_is_a_line_of_the_table(
-    beir: Path, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("bertfeat.search.index.open_query_encoder", lambda *_: Stand(clustered(COUNT)))
-    success = RetrievalMetric("success_at_1000", "success@1000", "Success", 1000)
-    monkeypatch.setattr("bertfeat.search.evaluation.beir.RETRIEVAL_METRICS", (*RETRIEVAL_METRICS, success))
-    command = ["evaluate", str(tmp_path / "toy.index"), "--beir", str(beir)]
-    assert "success@1000  1.0000" in run(*command).stdout
-    assert json.loads(run(*command, "--json").stdout)["success_at_1000"] == 1.0

@@ -238,7 +238,7 @@ def test_the_table(run: Any, tmp_path: Path) -> None:
 def test_the_json(run: Any) -> None:
     told = json.loads(run("--layers", "concat4", "--pooling", "cls", "--transform", "whiten", "--json").stdout)
     assert list(told) == [
-        *("features", "model", "documents", "queries", "judged_documents", "unknown_documents", "own_ids"),
+        *("features", "model", "metrics", "documents", "queries", "judged_documents", "unknown_documents", "own_ids"),
         *("rows", "left_out", "own_first", "best"),
     ]
     (row,) = told["rows"]

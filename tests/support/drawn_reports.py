@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from bertfeat.probes import LayerProbe, ProbeReport, ProbeScores
-from bertfeat.search import Interval, LayerScores, LayerTable, OwnIds
+from bertfeat.search import Interval, LayerScores, LayerTable, OwnIds, RetrievalMetric
 from bertfeat.study import (
     ChangeMeasure,
     ChangeReport,
@@ -56,7 +56,8 @@ def layer_table_of(columns: list[str], transforms: list[str], features: str = "t
         for at, column in enumerate(columns)
         for transform in transforms
     )
-    return LayerTable(features, "some/model", 1000, 20, 30, 0, OwnIds.KEEP, rows, ())
+    metrics = [RetrievalMetric.parse("nDCG@10")]
+    return LayerTable(features, "some/model", metrics, 1000, 20, 30, 0, OwnIds.KEEP, rows, ())
 
 
 def probed(layers: Sequence[str], label: str = "tags", model: str = "some/model") -> ProbeReport:

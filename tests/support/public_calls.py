@@ -209,6 +209,12 @@ class PublicWorld:
         return folder
 
     @cached_property
+    def run(self) -> Path:
+        path = self.folder / "toy.run"
+        path.write_text("q0 Q0 0 1 0.5 toy\n")
+        return path
+
+    @cached_property
     def probes(self) -> Any:
         return bertfeat.probe_layers(self.plain, "topic", bertfeat.ProbeSettings(folds=2))
 
@@ -446,6 +452,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "evaluate_beir": lambda world: {"index": world.index, "folder": world.beir},
     "evaluate_head": lambda world: {"head": world.head, "source": world.plain},
     "evaluate_layers": lambda world: {"features": world.plain, "folder": world.beir, "device": "cpu"},
+    "evaluate_run": lambda world: {"run": world.run, "folder": world.beir},
     "evaluate_predictions": lambda world: {"path": world.predictions},
     "export_features": lambda world: {"folder": world.plain.folder, "to": "npy", "out": world.new(".npy")},
     "export_to_lance": lambda world: {"features": world.plain, "dataset": world.new(".lance")},

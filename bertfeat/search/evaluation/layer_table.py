@@ -21,28 +21,15 @@ from bertfeat.features import FeatureSet, ReadableColumn, single_layer_columns
 from bertfeat.io import Address
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.recipe import Pooling, Recipe, parse_poolings
-from bertfeat.search.evaluation.beir import (
-    DEPTH,
-    RETRIEVAL_METRICS,
-    BeirFolder,
-    OwnIds,
-    RetrievedDocuments,
-    as_own_ids,
-    check_scorer,
-    read_beir,
-    score_queries,
-    seem_documents,
-    unknown_documents,
-)
+from bertfeat.search.evaluation.beir import BeirFolder, read_beir, unknown_documents
+from bertfeat.search.evaluation.metrics import DEPTH, RetrievalMetric, as_metrics, check_scorer, score_queries
+from bertfeat.search.evaluation.retrieval import OwnIds, RetrievedDocuments, as_own_ids, seem_documents
 from bertfeat.search.queries import QueryEncoder, open_feature_encoder
 from bertfeat.search.vectors.faiss_import import Scored, faiss
 from bertfeat.search.vectors.faiss_search import merge_neighbors
 from bertfeat.search.vectors.faiss_transforms import FaissTransform, Whitener, fit_whitening, measure_spectrum
 from bertfeat.search.vectors.metric import NONE, Metric, Whitening, as_whitening, copy_as_float32
 from bertfeat.search.vectors.vector_blocks import block_rows, prepare_vectors
-
-RANKED_BY = RETRIEVAL_METRICS[0]
-"""The metric by which rows are compared: nDCG@10."""
 
 _QUERIES_AT_ONCE = 256
 
@@ -67,8 +54,8 @@ class LayerScores:
     column: str  # concat4_mean
     transform: str  # as asked for: none, half-whiten, whiten:128
     width: int  # number of values in a vector after the transform
-    scores: Mapping[str, Interval]  # by key of RETRIEVAL_METRICS, over queries
-    difference: Interval  # of nDCG@10 from the best row, over the same queries
+    scores: Mapping[str, Interval]  # by key of a metric, over queries
+    difference: Interval  # of the first metric from the best row, over the same queries
     few_vectors: bool  # whether there are too few vectors for a full whitening of this width
 
 
@@ -88,6 +75,7 @@ class LayerTable:
 
     features: str
     model: str
+    metrics: Sequence[RetrievalMetric]  # rows are compared by the first
     documents: int
     queries: int
     judged_documents: int
@@ -103,9 +91,14 @@ class LayerTable:
         return seem_documents(self.own_ids, self.own_first, self.queries)
 
     @property
+    def ranked_by(self) -> RetrievalMetric:
+        """The metric by which rows are compared."""
+        return self.metrics[0]
+
+    @property
     def best(self) -> LayerScores:
-        """The row with the best nDCG@10; of equal ones the first."""
-        return max(self.rows, key=lambda row: row.scores[RANKED_BY.key].value)
+        """The row that is best by the first metric; of equal ones the first."""
+        return max(self.rows, key=lambda row: row.scores[self.ranked_by.key].value)
 
 
 @checked
@@ -116,6 +109,7 @@ def evaluate_layers(
     layers: Sequence[str] = (),
     pooling: str | Sequence[str] | None = None,
     transforms: Sequence[Whitening | str] = (),
+    metrics: Sequence[str] = (),
     split: str = "test",
     own_ids: OwnIds | str = OwnIds.KEEP,
     seed: int = 1,
@@ -129,6 +123,7 @@ def evaluate_layers(
     ``layers`` are recipes, stored or derived; ``all`` means every single layer. By default they are all single layers
     and the stored combinations. ``pooling`` names poolings that give one vector per document, by default all that are
     stored. ``transforms`` are ``none``, ``whiten`` and ``half-whiten``, fitted on the set as :func:`build_index` does.
+    ``metrics`` are those of :func:`evaluate_beir`; rows are compared by the first of them, by default nDCG@10.
     Queries are embedded once, by the model of the set (``model`` says where it is now, on ``device``) or by
     ``encoder``. Memory: a few blocks of vectors, the queries, 1,000 hits per query, the covariance, and the ids of the
     documents.
@@ -136,10 +131,11 @@ def evaluate_layers(
     Raises:
         NotDerivableError: a recipe that no stored pooling has.
         CorpusError: the folder is not in BEIR's form, or none of its judged documents is in the set.
-        UsageError: an unknown transform or pooling; or no row could be computed.
+        UsageError: an unknown transform, pooling or metric; or no row could be computed.
         BertfeatError: ir_measures is not installed.
     """
     check_scorer()
+    scored_by = as_metrics(metrics)
     features = features if isinstance(features, FeatureSet) else FeatureSet(features)
     wanted = list(dict.fromkeys(as_whitening(name) for name in transforms or (NONE,)))
     columns, left_out = _choose_columns(features, layers, pooling)
@@ -155,20 +151,21 @@ def evaluate_layers(
         encoder = open_feature_encoder(features, needed, model, device)
     queries = _encode_queries(encoder, list(data.queries.values()), columns)
     with telling(progress) as tell:
-        scan = _Scan(features, data, ids, rule is OwnIds.DROP, wanted, tell, len(columns))
+        scan = _Scan(features, data, scored_by, ids, rule is OwnIds.DROP, wanted, tell, len(columns))
         scored = [row for column in columns for row in scan.rows(column, queries[column.name])]
     if not scored:
         raise UsageError(scan.left_out[0].reason, where=features.folder)
     return LayerTable(
         features=str(features.folder),
         model=features.header.model.name,
+        metrics=scored_by,
         documents=len(features),
         queries=len(data.queries),
         judged_documents=len(data.judged),
         unknown_documents=len(unknown),
         own_ids=rule,
         own_first=max(row.own_first for row in scored),
-        rows=_with_intervals(scored, resamples),
+        rows=_with_intervals(scored, scored_by, resamples),
         left_out=(*left_out, *scan.left_out),
     )
 
@@ -272,6 +269,7 @@ class _Scan:
 
     features: FeatureSet
     data: BeirFolder
+    metrics: Sequence[RetrievalMetric]
     ids: pa.ChunkedArray  # of the documents
     drop: bool  # leave out hits with their query's own id
     transforms: Sequence[Whitening | None]
@@ -294,7 +292,7 @@ class _Scan:
                 search.add(block)
         for name, width, few, search in searches:
             retrieved = self._retrieved(search)
-            scores = score_queries(self.data, retrieved, RETRIEVAL_METRICS)
+            scores = score_queries(self.data, retrieved.scores, self.metrics)
             yield _ScoredRow(column.name, name, width, few, scores, retrieved.own_first)
 
     def _fit(self, column: ReadableColumn) -> Iterator[tuple[str, Whitener | None]]:
@@ -356,15 +354,16 @@ class QueryResamples:
         return Interval(*(round(float(value), 5) for value in (scores.mean(), low, high)))
 
 
-def _with_intervals(scored: Sequence[_ScoredRow], resamples: QueryResamples) -> tuple[LayerScores, ...]:
+def _with_intervals(
+    scored: Sequence[_ScoredRow], metrics: Sequence[RetrievalMetric], resamples: QueryResamples
+) -> tuple[LayerScores, ...]:
     best = max(scored, key=lambda row: float(row.scores[:, 0].mean())).scores[:, 0]
-    keys = [metric.key for metric in RETRIEVAL_METRICS]
     return tuple(
         LayerScores(
             row.column,
             row.transform,
             row.width,
-            {key: resamples.interval(row.scores[:, at]) for at, key in enumerate(keys)},
+            {metric.key: resamples.interval(row.scores[:, at]) for at, metric in enumerate(metrics)},
             resamples.interval(row.scores[:, 0] - best),
             row.few_vectors,
         )
