@@ -37,7 +37,7 @@ class FeatureSettings:
     layers: tuple[str, ...] = ()  # the feature columns: describe_column(column)
     precision: Annotated[str, Meta(pattern="^(fp32|bf16|fp16|int8)$")] = "fp32"  # of the computation
     dtype: VectorDtype = "float32"  # of token and word matrices
-    long: Annotated[str, Meta(pattern="^(window|truncate|error)$")] = "window"
+    long: Annotated[str, Meta(pattern="^(window|truncate|truncate-left|error)$")] = "window"
     max_length: _Positive | None = None  # tokens of a window
     prompt: str | None = None
     document_context: bool = False

@@ -8,7 +8,6 @@ were tried, and gain nothing.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
@@ -28,20 +27,19 @@ from bertfeat.server.answers import (
 from bertfeat.server.batching import RequestFeatures
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
-from bertfeat.server.wanted import Body, ModelName, Name, ServedModel, Texts, documents_of
+from bertfeat.server.wanted import Body, CuttingBody, ModelName, Name, ServedModel, Texts, documents_of
+from bertfeat.tokens import LongTextPolicy
 
 _WEIGHT = MaxSim().weight  # of the cosine of the texts as wholes
 
 
-class RerankBody(Body):
+class RerankBody(CuttingBody):
     """The body of ``/rerank``, as text-embeddings-inference has it."""
 
     query: str
     texts: Texts
     return_text: bool = False
     raw_scores: bool = Field(False, description="Of text-embeddings-inference; scores are means of cosines either way.")
-    truncate: bool = Field(False, description="Cut long texts; by default they are read in windows.")
-    truncation_direction: Literal["right", "Right"] = "right"
     model: ModelName | None = None
     layers: Name | None = Field(None, description="The layers that are compared; by default those of the server.")
 
@@ -81,7 +79,7 @@ def rerank_routes(service: Service, tei: Documented, openai: Documented) -> APIR
         with service.metrics.request("rerank"):
             served, texts = service.model(body.model), body.texts
             ranking = await _rank(
-                service, served, request, body.query, texts, "texts", layers=body.layers, truncate=body.truncate
+                service, served, request, body.query, texts, "texts", layers=body.layers, long=body.long
             )
             shown = [{"text": text} for text in texts] if body.return_text else None
             return json_response(ranking.listed("score", shown), ranking.headers)
@@ -109,7 +107,7 @@ async def _rank(
     param: str,
     *,
     layers: str | None,
-    truncate: bool = False,
+    long: LongTextPolicy | None = None,
 ) -> _Ranking:
     """Embed a query and texts in one go, and score the texts."""
     if not texts:
@@ -117,7 +115,7 @@ async def _rank(
     documents = [*documents_of([query], param="query"), *documents_of(texts, param=param)]
     own = served.extractor.columns[0].pooling
     poolings = [str(own if own.per_document else Pooling.MEAN), str(Pooling.TOKEN)]
-    wanted = served.read(layers, poolings, truncate=truncate)
+    wanted = served.read(layers, poolings, long=long)
     if len(wanted.columns) != 2:
         names = ", ".join(dict.fromkeys(column.recipe.spec for column in wanted.columns))
         raise Problem(Kind.WRONG_VALUE, f"one recipe of layers is compared, and these are {names}", "layers")

@@ -24,15 +24,13 @@ from bertfeat.server.answers import (
 from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
-from bertfeat.server.wanted import Body, ModelName, Name, TextInput, Texts, TokenIds, documents_of
+from bertfeat.server.wanted import Body, CuttingBody, ModelName, Name, TextInput, Texts, TokenIds, documents_of
 
 
-class TeiBody(Body):
+class TeiBody(CuttingBody):
     """The fields that the routes with vectors share."""
 
     inputs: TextInput
-    truncate: bool | None = Field(None, description="Cut long texts; by default they are read in windows.")
-    truncation_direction: Literal["right", "Right", "left", "Left"] = "right"
     prompt_name: Name | None = None
     model: ModelName | None = None
     layers: Name | None = None
@@ -74,11 +72,9 @@ class SimilarityInputs(Body):
     sentences: Annotated[list[str], Field(fail_fast=True)]
 
 
-class SimilarityParameters(Body):
+class SimilarityParameters(CuttingBody):
     """The settings by which sentences are read, and the vectors by which they are compared."""
 
-    truncate: bool | None = None
-    truncation_direction: Literal["right", "Right", "left", "Left"] = "right"
     prompt_name: Name | None = None
     model: ModelName | None = None
     layers: Name | None = None
@@ -196,11 +192,8 @@ async def _embed(service: Service, request: Request, body: TeiBody, wanted: Want
 
 
 def _wanted(service: Service, body: TeiBody) -> Wanted:
-    truncate = bool(body.truncate)
-    if truncate and body.truncation_direction.lower() == "left":
-        raise Problem(Kind.WRONG_VALUE, "texts are cut at their right end only", "truncation_direction")
     served = service.model(body.model)
-    return served.read(body.layers, body.pooling, truncate=truncate, prompt_name=body.prompt_name)
+    return served.read(body.layers, body.pooling, long=body.long, prompt_name=body.prompt_name)
 
 
 def _column_of_texts(wanted: Wanted, *, within: str = "") -> str:

@@ -7,7 +7,7 @@ own.
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -72,13 +72,30 @@ class Body(BaseModel):
 _NULL = {"type": "null"}
 
 
-class WantedBody(Body):
+class CuttingBody(Body):
+    """The fields that say whether long texts are cut, and where: text-embeddings-inference's names, for every route."""
+
+    truncate: Annotated[bool, Field(description="Cut long texts; by default they are read in overlapping windows.")] = (
+        False
+    )
+    truncation_direction: Annotated[
+        Literal["right", "Right", "left", "Left"], Field(description="The end of a long text that is cut off.")
+    ] = "right"
+
+    @property
+    def long(self) -> LongTextPolicy | None:
+        """The treatment of long texts; None for that of the server."""
+        if not self.truncate:
+            return None
+        return LongTextPolicy.TRUNCATE_LEFT if self.truncation_direction.lower() == "left" else LongTextPolicy.TRUNCATE
+
+
+class WantedBody(CuttingBody):
     """The fields of a request that choose a model, layers, pooling and the reading of long texts."""
 
     model: ModelName | None = None
     layers: _Specs | None = None
     pooling: _Specs | None = None
-    truncate: bool = Field(False, description="Cut long texts; by default they are read in overlapping windows.")
     max_length: int | None = None
     prompt: str | None = None
     prompt_name: Name | None = None
@@ -105,7 +122,7 @@ class ServedModel:
         layers: str | Sequence[str] | None = None,
         pooling: str | Sequence[str] | None = None,
         *,
-        truncate: bool = False,
+        long: LongTextPolicy | None = None,
         max_length: int | None = None,
         prompt: str | None = None,
         prompt_name: str | None = None,
@@ -122,7 +139,7 @@ class ServedModel:
             columns,
             replace(
                 settings,
-                long=LongTextPolicy.TRUNCATE if truncate else settings.long,
+                long=long or settings.long,
                 max_length=max_length or most,
                 prompt=self._prompt(prompt, prompt_name),
             ),
@@ -133,7 +150,7 @@ class ServedModel:
         return self.read(
             body.layers,
             body.pooling,
-            truncate=body.truncate,
+            long=body.long,
             max_length=body.max_length,
             prompt=body.prompt,
             prompt_name=body.prompt_name,

@@ -223,7 +223,9 @@ class _FlatTokens:
         if settings.long is LongTextPolicy.ERROR:
             too_long = np.flatnonzero(excess).tolist()
             rejected |= {at: too_long_reason(int(sizes[at]) + template.size, settings.max_length) for at in too_long}
-        truncated = excess if settings.long is LongTextPolicy.TRUNCATE else np.zeros_like(excess)
+        cut = settings.long in (LongTextPolicy.TRUNCATE, LongTextPolicy.TRUNCATE_LEFT)
+        truncated = excess if cut else np.zeros_like(excess)
+        starts = np.cumsum(sizes) - sizes + (truncated if settings.long is LongTextPolicy.TRUNCATE_LEFT else 0)
         read = np.ones(len(sizes), bool)
         read[list(rejected)] = False
         lengths = np.where(read, sizes - truncated + template.size, 0)
@@ -233,9 +235,7 @@ class _FlatTokens:
         ids, special = np.empty(int(lengths.sum()), np.int32), np.ones(int(lengths.sum()), bool)
         types = np.full(len(ids), template.text_types[0], np.int8)
         special[text_places] = False
-        ids[text_places] = _concatenate([each.ids for each in pieces], np.int32)[
-            ranges((np.cumsum(sizes) - sizes)[read], bodies)
-        ]
+        ids[text_places] = _concatenate([each.ids for each in pieces], np.int32)[ranges(starts[read], bodies)]
         for begins, tokens, kinds in (
             (stops - bodies - template.size, template.before, template.before_types),
             (stops - tail, template.after, template.after_types),

@@ -168,14 +168,15 @@ def _single_sequence(text: _Text, template: Template, settings: TokenSettings, *
     excess = max(0, stop - start - capacity)
     if excess and settings.long is LongTextPolicy.ERROR:
         return TokenSequence(rejected=too_long_reason(stop - start + template.size, settings.max_length))
-    truncated = excess if settings.long is LongTextPolicy.TRUNCATE else 0
-    stop -= truncated
+    read = settings.long.read(start, stop, capacity)
+    if read[0] > start and text.prompt:
+        return TokenSequence(rejected=_CUT_PROMPT)
     chunks = (
         _special(template.before, template.before_types, 0, 0),
-        text.chunk(start, stop),
+        text.chunk(*read),
         _special(template.after, template.after_types, text.length, 0),
     )
-    return _sequence(chunks, (text,), ((start, stop),), capacity, truncated)
+    return _sequence(chunks, (text,), (read,), capacity, (stop - start) - (read[1] - read[0]))
 
 
 def _left_sequence(document: Document, text: _Text, template: Template, settings: TokenSettings) -> TokenSequence:
@@ -184,18 +185,18 @@ def _left_sequence(document: Document, text: _Text, template: Template, settings
         return TokenSequence(rejected=f"it is a pair, and {shell_spelling('context')} is for single texts")
     if settings.prompt:
         return TokenSequence(rejected=f"it has a prompt, which {shell_spelling('context')} leaves no place for")
-    policy = settings.long if settings.long is LongTextPolicy.TRUNCATE else LongTextPolicy.WINDOW
+    policy = LongTextPolicy.WINDOW if settings.long is LongTextPolicy.ERROR else settings.long
     sequence = _single_sequence(text, template, replace(settings, long=policy), context=False)
     own_words = document.words
     words = locate_words(own_words) if own_words is not None else split_words(document.text, settings.words)
-    ((_, read),) = sequence.read
-    first, stop = (np.minimum(ends, read) for ends in align_words(words, sequence.texts[0]))
+    ((start, end),) = sequence.read
+    first, stop = (np.clip(ends, start, end) - start for ends in align_words(words, sequence.texts[0]))
     left, capacity = settings.left_words or 0, settings.max_length - template.size
     begins = np.concatenate([np.zeros(min(left, len(first)), np.int64), first[: max(0, len(first) - left)]])
     longest = int((stop - begins).max(initial=0))
     if longest > capacity and settings.long is LongTextPolicy.ERROR:
         return TokenSequence(rejected=too_long_reason(longest + template.size, settings.max_length))
-    return replace(sequence, windows=tuple(cut_left_windows(begins.tolist(), stop.tolist(), read, capacity)))
+    return replace(sequence, windows=tuple(cut_left_windows(begins.tolist(), stop.tolist(), end - start, capacity)))
 
 
 def _fit_neighbors(text: _Text, capacity: int) -> tuple[int, int]:
@@ -209,6 +210,10 @@ def _fit_neighbors(text: _Text, capacity: int) -> tuple[int, int]:
     return first - left, after + right
 
 
+_CUT_PROMPT = (
+    f"it is too long, and of its beginning, which would be cut off, its prompt is a part; use "
+    f"{shell_spelling('long', 'window')} or {shell_spelling('long', 'truncate')}"
+)
 _LEAST_ROOM = 16  # pieces of a pair's second text that a window must have room for
 
 
@@ -223,18 +228,20 @@ def _pair_sequence(first: _Text, second: _Text, template: Template, settings: To
             rejected=f"the pair's first text has {first.size} tokens and leaves no room for its second within "
             f"{settings.max_length}; shorten it, swap the two, or use {shell_spelling('long', 'truncate')}"
         )
-    truncated = excess if settings.long is LongTextPolicy.TRUNCATE else 0
-    first_stop, second_stop = first.size, second.size - truncated
-    if second_stop < 0:  # even the first text is too long
-        first_stop, second_stop = capacity, 0
+    first_read = settings.long.read(0, first.size, capacity)
+    kept = first_read[1] - first_read[0]
+    second_read = settings.long.read(0, second.size, capacity - kept)
+    if first_read[0] and first.prompt:
+        return TokenSequence(rejected=_CUT_PROMPT)
     chunks = (
         _special(template.before, template.before_types, 0, 0),
-        first.chunk(0, first_stop),
+        first.chunk(*first_read),
         _special(template.between, template.between_types, first.length, 0),
-        second.chunk(0, second_stop),
+        second.chunk(*second_read),
         _special(template.after, template.after_types, second.length, 1),
     )
-    return _sequence(chunks, (first, second), ((0, first_stop), (0, second_stop)), capacity - first_stop, truncated)
+    truncated = (first.size - kept) + (second.size - (second_read[1] - second_read[0]))
+    return _sequence(chunks, (first, second), (first_read, second_read), capacity - kept, truncated)
 
 
 def _sequence(

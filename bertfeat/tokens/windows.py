@@ -12,8 +12,17 @@ class LongTextPolicy(StrEnum):
     """The treatment of a text that is longer than the model reads at once."""
 
     WINDOW = "window"
-    TRUNCATE = "truncate"
+    TRUNCATE = "truncate"  # its end is cut off
+    TRUNCATE_LEFT = "truncate-left"  # its beginning is cut off
     ERROR = "error"
+
+    def read(self, start: int, stop: int, room: int) -> tuple[int, int]:
+        """The pieces of a text from ``start`` to ``stop`` that are read where a cut text has ``room`` pieces."""
+        if self is LongTextPolicy.TRUNCATE:
+            return start, min(stop, start + room)
+        if self is LongTextPolicy.TRUNCATE_LEFT:
+            return max(start, stop - room), stop
+        return start, stop
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,16 @@ def test_what_is_cut_is_told(client: TestClient) -> None:
     assert tei.headers["x-truncated-inputs"] == "0"
 
 
+@pytest.mark.parametrize(("direction", "policy"), [("right", "truncate"), ("Left", "truncate-left")])
+def test_either_end_is_cut(direction: str, policy: str, client: TestClient, tiny: Callable[[str], Tiny]) -> None:
+    asked = {"truncate": True, "truncation_direction": direction}
+    expected = normalized(Extractor(str(tiny("bert").folder), precision="fp32", long=policy).encode([LONG]))[0]
+    embedded = client.post("/embed", json={"inputs": LONG, **asked}).json()[0]
+    (openai,) = client.post("/v1/embeddings", json={"input": LONG, **asked}).json()["data"]
+    for found in (embedded, openai["embedding"]):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("body", "status", "told"),
     [
@@ -185,7 +195,7 @@ def test_other_tei_routes(client: TestClient, extractor: Extractor) -> None:
         ("/embed", {"inputs": 3}, 422, "Validation"),
         ("/embed", {"inputs": [1, 2]}, 400, "Validation"),
         ("/embed", {"inputs": ["a"] * 101}, 413, "Validation"),
-        ("/embed", {"inputs": "a", "truncate": True, "truncation_direction": "left"}, 422, "Validation"),
+        ("/embed", {"inputs": "a", "truncate": True, "truncation_direction": "both"}, 422, "Validation"),
         ("/embed", {"inputs": "a", "prompt_name": "nothing"}, 422, "Validation"),
         ("/embed", {"inputs": "a", "pooling": "token"}, 422, "Validation"),
         ("/nothing", {}, 404, "NotFound"),

@@ -110,6 +110,11 @@ def test_long_texts_are_read_whole_unless_they_are_cut(client: TestClient) -> No
     assert "x-truncated-inputs" not in whole.headers
     assert cut.headers["x-truncated-inputs"] == "1,2"
     assert cut.json()[0]["score"] == cut.json()[1]["score"]
+    ends = {"query": QUERY, "texts": texts, "truncate": True, "truncation_direction": "Left"}
+    kept = client.post("/rerank", json=ends)
+    assert kept.headers["x-truncated-inputs"] == "1,2"
+    assert kept.json()[0]["index"] == 0
+    assert kept.json()[0]["score"] > kept.json()[1]["score"]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +125,7 @@ def test_long_texts_are_read_whole_unless_they_are_cut(client: TestClient) -> No
         ("/rerank", {"query": "a", "texts": ["a", ""]}, 400, "text 1 is empty"),
         ("/rerank", {"query": "a", "texts": ["a"], "layers": "all"}, 422, "one recipe of layers is compared"),
         ("/rerank", {"query": "a", "texts": ["a"], "layers": "99"}, 422, "99"),
-        ("/rerank", {"query": "a", "texts": ["a"], "truncation_direction": "left"}, 422, "truncation_direction"),
+        ("/rerank", {"query": "a", "texts": ["a"], "truncation_direction": "up"}, 422, "truncation_direction"),
         ("/rerank", {"query": "a", "texts": ["a"] * 20}, 413, "21 texts are more than the 20 of a request"),
         ("/v1/rerank", {"query": "a", "documents": ["a"], "top_n": 0}, 400, "top_n"),
         ("/v1/rerank", {"query": "a", "documents": [{"title": "a"}]}, 400, "documents"),

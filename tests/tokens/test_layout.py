@@ -4,14 +4,25 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from transformers import AutoTokenizer
 
 from bertfeat.corpus import Document
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import LongTextPolicy, TokenizedDocuments, tokenize
 from tests.support.slow_features import slow_text, slow_words
-from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny, documents, given, reference_ids, text_states
+from tests.support.tiny_models import (
+    LONG_TEXT,
+    TEXTS,
+    Tiny,
+    documents,
+    given,
+    reference_ids,
+    reference_states,
+    text_states,
+)
 
 PROMPT = "query: "
+LEFT = LongTextPolicy.TRUNCATE_LEFT
 EVERY = (Pooling.MEAN, Pooling.CLS, Pooling.MAX, Pooling.TOKEN, Pooling.WORD)
 
 
@@ -188,6 +199,79 @@ def test_a_word_of_which_a_piece_is_cut_off_is_not_aligned(bert: Tiny) -> None:
     assert found.words is not None
     assert found.words.aligned is not None
     assert found.words.aligned.tolist() == [False]
+
+
+def left_cut(tiny: Tiny, length: int, text: str, pair: str | None = None) -> list[int]:
+    """The ids that Hugging Face's own tokenizer gives when it cuts the beginning of the last text."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny.folder, truncation_side="left")
+    ids = tokenizer(text, pair, max_length=length, truncation="only_second" if pair else True)["input_ids"]
+    return list(ids)
+
+
+@pytest.mark.parametrize("poolings", [(Pooling.MEAN,), EVERY])
+def test_the_beginning_is_cut_off_as_by_hugging_face(any_tiny: Tiny, poolings: tuple[Pooling, ...]) -> None:
+    texts = [LONG_TEXT, "The bank.", LONG_TEXT[40:300]]
+    settings = any_tiny.settings(any_tiny.columns("last", *poolings), max_length=20, long=LEFT)
+    found = tokenize(documents(texts), any_tiny.tokenizer, settings)
+    expected = [left_cut(any_tiny, 20, text) for text in texts]
+    assert found.layout.ids.tolist() == [id_ for ids in expected for id_ in ids]
+    whole = [len(reference_ids(any_tiny.folder, text)[0]) for text in texts]
+    assert found.n_truncated.tolist() == [count - len(ids) for count, ids in zip(whole, expected, strict=True)]
+
+
+def test_the_beginning_of_a_pairs_second_text_is_cut_off(any_tiny: Tiny) -> None:
+    (row,) = documents([("The bank of the river.", LONG_TEXT)])
+    found = tokenized_by(any_tiny, row, max_length=30, long=LEFT)
+    assert found.layout.ids.tolist() == left_cut(any_tiny, 30, row.text, row.pair)
+    (row,) = documents([(LONG_TEXT, "The bank.")])
+    only_first = tokenized_by(any_tiny, row, max_length=12, long=LEFT)
+    assert len(only_first.layout.ids) == 12
+    assert set(tokens_of(only_first)) <= {*tokens_of(tokenized_by(any_tiny, *documents([LONG_TEXT])))} | {
+        *any_tiny.tokenizer.strings(only_first.layout.ids)
+    }
+
+
+def test_words_before_a_cut_keep_their_place_as_zeros(bert: Tiny) -> None:
+    found = bert.features(documents([LONG_TEXT]), "last", Pooling.WORD, max_length=20, long=LEFT)
+    words = found.tokenized.words
+    assert words is not None
+    assert words.aligned is not None
+    assert words.strings == [LONG_TEXT[start:end] for start, end in slow_words(LONG_TEXT)]
+    number = int(words.aligned.sum())
+    assert words.aligned.tolist() == [False] * (len(words) - number) + [True] * number
+    ids = left_cut(bert, 20, LONG_TEXT)
+    hidden = reference_states(bert.folder, ids, [0] * len(ids))[-1]
+    (last,) = bert.tokenizer.pieces([words.strings[-1]], offsets=False)
+    np.testing.assert_allclose(found["last_word"][-1], hidden[-1 - len(last.ids)], rtol=0, atol=3e-5)
+    assert (np.abs(found["last_word"]).sum(axis=1) > 0).tolist() == words.aligned.tolist()
+
+
+def test_a_word_whose_beginning_is_cut_off_is_not_aligned(bert: Tiny) -> None:
+    found = tokenized_by(bert, Document(0, "0", "unbelievablewalking"), max_length=4, long=LEFT)
+    assert found.words is not None
+    assert found.words.aligned is not None
+    assert found.words.aligned.tolist() == [False]
+
+
+def test_a_prompt_is_never_cut_off(any_tiny: Tiny) -> None:
+    rows = documents([LONG_TEXT, "short", (LONG_TEXT, "short"), ("short", LONG_TEXT)])
+    found = tokenized_by(any_tiny, *rows, max_length=24, long=LEFT, prompt=PROMPT)
+    assert sorted(found.rejected) == [0, 2]
+    assert "of its beginning, which would be cut off, its prompt is a part; use --long window" in found.rejected[0]
+
+
+def test_words_with_left_context_after_a_cut(bert: Tiny) -> None:
+    whole = tokenized_by(bert, *documents([LONG_TEXT]), left_words=3, max_length=64, long=LEFT)
+    cut = tokenized_by(bert, *documents([LONG_TEXT]), left_words=3, max_length=20, long=LEFT)
+    for found in (whole, cut):
+        assert found.words is not None
+        assert found.words.aligned is not None
+    assert cut.layout.words is not None
+    aligned = int(cut.words.aligned.sum())  # type: ignore[union-attr]
+    windows = np.split(cut.layout.ids, cut.layout.window_offsets[1:-1])
+    others = np.split(whole.layout.ids, whole.layout.window_offsets[1:-1])
+    assert 3 < aligned < len(slow_words(LONG_TEXT))
+    assert [ids.tolist() for ids in windows[-aligned + 4 :]] == [ids.tolist() for ids in others[-aligned + 4 :]]
 
 
 def test_a_truncated_pair_keeps_its_first_text(bert: Tiny) -> None:
