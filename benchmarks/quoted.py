@@ -17,6 +17,7 @@ TABLES = (
     ("docs/measurements.md", ""),
     ("docs/layers.md", "Task by layer"),
     ("docs/tagging.md", "Measured"),
+    ("docs/tagging.md", "Which subword"),
     ("docs/learning.md", "Measured"),
     ("docs/pretraining.md", "Measured"),
     ("docs/pretraining.md", "What of it helps"),
@@ -163,6 +164,17 @@ def korean_words(rule: str) -> list[float]:
     """Usages of the word, processor seconds and MiB of the extraction, by a rule of words."""
     found = result("korean_words")["rules"][rule]
     return [found["usages"], found["processor_seconds"], found["memory_mib"]]
+
+
+def subword(way: str) -> list[float]:
+    """Span F1 and its deviation, on WNUT-17 and Wikigold, by the last layer and by concat4."""
+    found = result("subword")["f1"]
+    return [
+        value
+        for corpus in ("wnut17", "wikigold")
+        for layers in ("last", "concat4")
+        for value in found[corpus][layers][way]
+    ]
 
 
 def chosen_words(way: str) -> list[float]:
@@ -427,6 +439,13 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         {f"vectors of {name}": chosen_words(name) for name in ("every word", "24 words", "one word")},
     ),
     ("korean_words", {"어절 그대로": korean_words("spaces"), "조사를 떼어": korean_words("korean")}),
+    (
+        "subword",
+        {
+            **{f"`--subword {way}`": subword(way) for way in ("first", "mean", "last")},
+            "first and last side by side": subword("first and last"),
+        },
+    ),
     ("families-esm2", {"ESM-2 35M": family("ESM-2 35M", "families-esm2")}),
     (
         "families-backends",
