@@ -14,6 +14,7 @@ from bertfeat import Extractor
 from bertfeat.corpus import Document
 from bertfeat.server.batching import Batcher, ClosedError, EncoderError, QueueFullError, TextRequest
 from bertfeat.server.wanted import ServedModel
+from bertfeat.tokens import LongTextPolicy
 from tests.support.live_server import hold_encoder
 from tests.support.tiny_models import Tiny
 
@@ -49,7 +50,8 @@ def test_answers_are_those_of_offline_runs_whoever_shares_the_batch(extractor: E
         {"layers": "0", "pooling": "mean", "prompt": "query: "},
         {"layers": "last", "pooling": "word"},
         {"layers": "concat4", "pooling": "token"},
-        {"layers": "last", "pooling": "mean", "truncate": True, "max_length": 8},
+        {"layers": "last", "pooling": "mean", "long": LongTextPolicy.TRUNCATE, "max_length": 8},
+        {"layers": "last", "pooling": "mean", "long": LongTextPolicy.TRUNCATE_LEFT, "max_length": 8},
     ]
 
     def ask(seed: int) -> None:
@@ -57,7 +59,7 @@ def test_answers_are_those_of_offline_runs_whoever_shares_the_batch(extractor: E
         kind, texts = draw.choice(kinds), random_texts(draw)
         wanted = reader.read(**kind)
         features = batcher.submit(documents(texts), wanted).future.result(60)
-        more: dict[str, Any] = {"long": "truncate", "max_length": 8} if "truncate" in kind else {}
+        more = {name: kind[name] for name in ("long", "max_length") if name in kind}
         alone = Extractor(
             extractor.location,
             precision="fp32",
