@@ -32,6 +32,7 @@ ROOMS = (
     "engine",
     "korean",
     "words",
+    "spans",
     "recipe",
     "derivation",
     "corpus",

@@ -75,6 +75,7 @@ from .settings import (
     SettingDifference as SettingDifference,
     describe_column as describe_column,
 )
+from .span_vectors import SpanBatch as SpanBatch, SpanPooling as SpanPooling
 from .tables import NpyWriter as NpyWriter
 from .vector_blocks import StreamBatch as StreamBatch
 from .vector_statistics import (

@@ -114,7 +114,7 @@ class PublicWorld:
 
     @cached_property
     def plain(self) -> bertfeat.FeatureSet:
-        return self._extract("plain.features", self.corpus, "last", "mean", keep=("topic", "year"))
+        return self._extract("plain.features", self.corpus, "last", "mean,token", keep=("topic", "year"))
 
     @cached_property
     def more(self) -> bertfeat.FeatureSet:
@@ -349,6 +349,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "FeatureSet.find_vectors": lambda world: {"name": "last_mean"},
     "FeatureSet.matrix": lambda world: {},
     "FeatureSet.slice": lambda world: {"start": 1, "stop": 3},
+    "FeatureSet.spans": lambda world: {"spans": "sentences"},
     "FeatureSet.stream": lambda world: {},
     "FeatureSet.stream_rows": lambda world: {"rows": [1, 3]},
     "FeatureSet.to_arrow": lambda world: {},
@@ -417,7 +418,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
         "folder": world.new(),
         "options": BuildOptions(type="flat"),
     },
-    "compare_features": lambda world: {"first": world.plain, "second": world.plain},
+    "compare_features": lambda world: {"first": world.more, "second": world.more},
     "compare_precisions": lambda world: {
         "extractors": [world.extractor],
         "exact": world.extractor,
@@ -429,7 +430,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "detect_scheme": lambda world: {"sentences": [["B-PER", "O"]]},
     "draw_change": lambda world: {"report": world.change, "path": world.new(".png")},
     "draw_comparison": lambda world: {
-        "comparison": bertfeat.compare_features(world.plain, world.plain),
+        "comparison": bertfeat.compare_features(world.more, world.more),
         "path": world.new(".png"),
     },
     "draw_curves": lambda world: {"settings": world.tagger.record, "path": world.new(".png")},

@@ -1,0 +1,122 @@
+"""Spans of texts: the rules that cut a text into sentences, paragraphs, or runs of words."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertfeat.errors import UsageError, parameter
+from bertfeat.words import CharSpans, WordRule, is_word, split_words
+
+GRAMMAR = "sentences, paragraphs, words:N, words:N:OVERLAP"
+
+
+@dataclass(frozen=True, slots=True)
+class SpanRule:
+    """A rule that cuts a text into spans, none of which begins or ends with white space.
+
+    ``sentences`` end at ``.``, ``!``, ``?``, ``…`` and their wide forms before white space, and at blank lines; not
+    after a title, an abbreviation before a number, or an initial, nor before a lower-case letter. ``paragraphs`` end at
+    blank lines. ``words:200`` are runs of 200 words with their punctuation, the last one of fewer; of ``words:200:50``
+    neighbors share 50 words.
+    """
+
+    kind: str  # sentences, paragraphs, words
+    size: int = 0  # words of a run
+    overlap: int = 0  # words that neighboring runs share
+
+    def __str__(self) -> str:
+        sizes = [self.size, self.overlap] if self.overlap else [self.size] if self.size else []
+        return ":".join([self.kind, *map(str, sizes)])
+
+    @classmethod
+    def parse(cls, rule: str) -> "SpanRule":
+        """Read a rule as it is written.
+
+        Raises:
+            UsageError: an unknown rule, or a number of words that cannot be.
+        """
+        where = parameter("spans", rule)
+        if rule in ("sentences", "paragraphs"):
+            return cls(rule)
+        match = re.fullmatch(r"words:([0-9]{1,9})(?::([0-9]{1,9}))?", rule, re.ASCII)
+        if match is None:
+            raise UsageError("these spans are unknown", where=where, remedy=f"there are: {GRAMMAR}")
+        size, overlap = int(match[1]), int(match[2] or 0)
+        if not 0 <= overlap < size:
+            raise UsageError("a span needs a word at least, and more than it shares with the next", where=where)
+        return cls("words", size, overlap)
+
+    def split(self, text: str, words: WordRule = WordRule.SPACES) -> CharSpans:
+        """The spans of a text, in order; a blank text has none. ``words`` is the rule by which words are counted."""
+        if self.kind == "words":
+            found = _runs_of_words(text, split_words(text, words), self.size, self.overlap)
+        else:
+            found = _paragraphs(text) if self.kind == "paragraphs" else _sentences(text)
+        spans = np.array(list(found), np.int32).reshape(-1, 2)
+        return CharSpans(spans[:, 0], spans[:, 1])
+
+
+_BLANK_LINES = re.compile(r"\n\s*\n|\r\s*\r|\u2029")
+_SENTENCE_END = re.compile(
+    r"""(?: [.!?…]+ [)\]}"'”’»]* (?=\s)  |  [。！？｡]+ [)\]}"'”’»」』）】]* )""", re.VERBOSE
+)  # fmt: skip
+_OPENING = "([{\"'“‘«„「『（【"
+_INITIAL = re.compile(r"(?:^|[\s(\[.-])[A-ZÀ-ÖØ-Þ]\.$")  # J. of J. Smith, and the last letter of U.S.
+_TITLES = frozenset(
+    "mr mrs ms dr prof rev hon st mt gen col capt lt sgt messrs mme mlle vs cf viz ca vgl bzw e.g i.e".split()  # noqa: SIM905
+)
+_BEFORE_NUMBERS = frozenset(
+    "no nos nr p pp vol vols fig figs ch sec eq art jan feb mar apr jun jul aug sep sept oct nov dec".split()  # noqa: SIM905
+)
+
+
+def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
+    breaks = [match.span() for match in _BLANK_LINES.finditer(text)]
+    edges = [0, *(edge for span in breaks for edge in span), len(text)]
+    for start, end in zip(edges[::2], edges[1::2], strict=True):
+        yield from _stripped(text, start, end)
+
+
+def _sentences(text: str) -> Iterator[tuple[int, int]]:
+    for start, last in _paragraphs(text):
+        for match in _SENTENCE_END.finditer(text, start, last):
+            if _ends_sentence(text, start, match, last):
+                yield from _stripped(text, start, match.end())
+                start = match.end()
+        yield from _stripped(text, start, last)
+
+
+def _ends_sentence(text: str, start: int, match: re.Match[str], last: int) -> bool:
+    """Whether the sentence from ``start`` ends at a mark.
+
+    It does not after an abbreviation, before a lower-case letter, nor where it has no letter yet, as in ``1.``
+    """
+    following = text[match.end() : min(match.end() + 40, last)].lstrip().lstrip(_OPENING)
+    if following[:1].islower() or not any(map(str.isalpha, text[start : match.start()])):
+        return False
+    if match[0] != ".":
+        return True
+    before = text[max(0, match.start() - 20) : match.end()]
+    if _INITIAL.search(before):
+        return False
+    word = re.split(r"[\s(\[“\"'‘/-]", before[:-1])[-1]
+    return word.lower() not in (_BEFORE_NUMBERS if following[:1].isdigit() else _TITLES)
+
+
+def _runs_of_words(text: str, words: CharSpans, size: int, overlap: int) -> Iterator[tuple[int, int]]:
+    begins = [
+        start for start, end in zip(words.start.tolist(), words.end.tolist(), strict=True) if is_word(text[start:end])
+    ]
+    for at in range(0, max(1, len(begins) - overlap), size - overlap):
+        start = begins[at] if at else 0  # punctuation before the first word is of the first run
+        yield from _stripped(text, start, begins[at + size] if at + size < len(begins) else len(text))
+
+
+def _stripped(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The range without white space at its ends; nothing if nothing is left."""
+    inner = text[start:end]
+    begin = start + len(inner) - len(inner.lstrip())
+    if begin < end:
+        yield begin, start + len(inner.rstrip())

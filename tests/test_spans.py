@@ -1,0 +1,98 @@
+"""The rules that cut texts into sentences, paragraphs and runs of words."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from bertfeat.errors import UsageError
+from bertfeat.spans import SpanRule
+from tests.support.slow_features import slow_words
+
+
+def cut(rule: str, text: str) -> list[str]:
+    spans = SpanRule.parse(rule).split(text)
+    return [text[start:end] for start, end in zip(spans.start.tolist(), spans.end.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["He went to the bank.", "It was closed!", "Was it Sunday?", "Perhaps…", "Nobody knew."],
+        ["Mr. Smith met Dr. Jones at St. Mary's, cf. No. 5 and pp. 7 to 9.", "They talked."],
+        ["J. R. R. Tolkien was born on Jan. 3.", "He wrote."],
+        ["The U.S. economy grew by 3.5 percent, i.e. more than before.", "Prices rose."],
+        ['"Are you there?" she said.', '"I am!" he cried, and left.', "(He did.)", "Then nothing."],
+        ["He said no.", "She said nothing, etc.", "The end."],
+        ["1. Boil the water.", "2. Add the tea."],
+        ["Wait... what?!", "Yes."],
+        ["No mark at the end"],
+        ["은행에 갔다.", "문이 닫혀 있었다!", "왜 그랬을까?", "아무도 몰랐다."],
+        ["彼は銀行に行った。", "閉まっていた！", "「なぜ？」", "誰も知らない。"],
+        ["Er wohnt in der Nr. 7, vgl. S. 12, usw. und so fort.", "Sie auch."],
+    ],
+)
+def test_sentences(sentences: list[str]) -> None:
+    space = "" if "。" in sentences[0] else " "
+    assert cut("sentences", space.join(sentences)) == sentences
+    assert cut("sentences", "\n \n".join(sentences)) == sentences
+    assert cut("sentences", f"  {space.join(sentences)}\n") == sentences
+
+
+def test_a_line_break_is_no_end_and_a_blank_line_is() -> None:
+    text = "The first sentence\ngoes on here. And the second\n\nhas no mark.\r\n\r\nThird\n \t\nFourth"
+    first, *others = cut("sentences", text)
+    assert first == "The first sentence\ngoes on here."
+    assert others == ["And the second", "has no mark.", "Third", "Fourth"]
+    paragraphs = ["The first sentence\ngoes on here. And the second", "has no mark.", "Third", "Fourth"]
+    assert cut("paragraphs", text) == paragraphs
+
+
+@pytest.mark.parametrize(
+    ("rule", "runs"),
+    [
+        ("words:4", ['"One, two (three) four', "five six seven eight", "nine!"]),
+        ("words:4:1", ['"One, two (three) four', "four five six seven", "seven eight nine!"]),
+        ("words:9", ['"One, two (three) four five six seven eight nine!']),
+        ("words:8:7", ['"One, two (three) four five six seven eight', "two (three) four five six seven eight nine!"]),
+    ],
+)
+def test_runs_of_words(rule: str, runs: list[str]) -> None:
+    assert cut(rule, '"One, two (three) four five six seven eight nine!') == runs
+    assert str(SpanRule.parse(rule)) == rule
+
+
+@given(st.text(alphabet="ab Z.!?…。\"')(\n\r1é나", max_size=60), st.integers(1, 6), st.integers(0, 5))
+def test_what_every_rule_keeps(text: str, size: int, overlap: int) -> None:
+    for rule in ("sentences", "paragraphs", f"words:{size}"):
+        spans = SpanRule.parse(rule).split(text)
+        pieces = [text[start:end] for start, end in zip(spans.start.tolist(), spans.end.tolist(), strict=True)]
+        assert "".join("".join(pieces).split()) == "".join(text.split())  # every character, once and in order
+        assert all(piece and piece == piece.strip() for piece in pieces)
+        assert (spans.start[1:] >= spans.end[:-1]).all()
+    if overlap < size:
+        words = [span for span in slow_words(text) if any(map(str.isalnum, text[slice(*span)]))]
+        spans = SpanRule("words", size, overlap).split(text)
+        held = [
+            [span for span in words if start <= span[0] < end]
+            for start, end in zip(spans.start.tolist(), spans.end.tolist(), strict=True)
+        ]
+        step = size - overlap
+        runs = [words[at : at + size] for at in range(0, max(1, len(words) - overlap), step)]
+        assert held == (runs if text.strip() else [])
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ("sentence", "spans='sentence': these spans are unknown; there are: sentences, paragraphs, words:N"),
+        ("words", "these spans are unknown"),
+        ("words:", "these spans are unknown"),
+        ("words:-3", "these spans are unknown"),
+        ("words:٣", "these spans are unknown"),
+        ("words:0", "a span needs a word at least, and more than it shares with the next"),
+        ("words:5:5", "a span needs a word at least, and more than it shares with the next"),
+    ],
+)
+def test_wrong_rules(rule: str, problem: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        SpanRule.parse(rule)
+    assert problem in str(raised.value)
