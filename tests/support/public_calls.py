@@ -418,7 +418,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
         "folder": world.new(),
         "options": BuildOptions(type="flat"),
     },
-    "compare_features": lambda world: {"first": world.more, "second": world.more},
+    "compare_features": lambda world: {"first": world.words, "second": world.words},
     "compare_precisions": lambda world: {
         "extractors": [world.extractor],
         "exact": world.extractor,
@@ -430,7 +430,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "detect_scheme": lambda world: {"sentences": [["B-PER", "O"]]},
     "draw_change": lambda world: {"report": world.change, "path": world.new(".png")},
     "draw_comparison": lambda world: {
-        "comparison": bertfeat.compare_features(world.more, world.more),
+        "comparison": bertfeat.compare_features(world.words, world.words),
         "path": world.new(".png"),
     },
     "draw_curves": lambda world: {"settings": world.tagger.record, "path": world.new(".png")},
