@@ -145,7 +145,7 @@ def test_runs_at_toy_size(name: str, toy_runs: "subprocess.Popen[str]", data: Pa
     shutil.copytree(ROOT / "benchmarks", copied, ignore=shutil.ignore_patterns("results", "__pycache__"))
     (copied / "results").mkdir()
     shutil.copytree(ROOT / "docs", copied.parent / "docs")
-    for beside in ("tests", "bertfeat", "cli"):
+    for beside in ("tests", "bertfeat", "cli", "examples"):
         (copied.parent / beside).symlink_to(ROOT / beside)
     work = tmp_path / "work"
     work.mkdir()

@@ -55,6 +55,7 @@ BASES = {
             quoted="the old mill",
         ),
         _base("usages", "usages docs.features bank --column last_word", "docs.features model word.index"),
+        _base("collocates", "collocates docs.features bank", "docs.features"),
         _base("evaluate", "evaluate flat.index --beir beir --model model", "flat.index beir model"),
         _base(
             "tag train",

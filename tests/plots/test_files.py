@@ -18,9 +18,6 @@ from bertfeat.plots import draw_map, write_map_page
 from tests.support.index_toy import clustered, vector_set
 from tests.support.plots_toy import Page, plotted, svg_texts
 
-DRAW = "import sys; from bertfeat.features import FeatureSet; from bertfeat.plots import draw_map; "
-DRAW += "draw_map(FeatureSet(sys.argv[1]), sys.argv[2], color='lang')"
-
 
 @pytest.fixture(scope="module")
 def features(tmp_path_factory: pytest.TempPathFactory) -> FeatureSet:
@@ -108,11 +105,11 @@ def test_nothing_is_computed_for_a_file_that_cannot_be_written(features: Feature
 @pytest.mark.parametrize("form", ["png", "pdf", "svg", "html"])
 def test_equal_input_gives_equal_bytes(features: FeatureSet, tmp_path: Path, form: str) -> None:
     (tmp_path / "matplotlibrc").write_text("axes.facecolor: red\nfont.size: 30\nsavefig.dpi: 30\ntext.usetex: True\n")
-    draw_map(features, tmp_path / f"here.{form}", color="lang")
-    time.sleep(1.1)  # a date would have another second
-    environment = os.environ | {"MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "7"}
-    command = [sys.executable, "-c", DRAW, str(features.folder), str(tmp_path / f"there.{form}")]
-    subprocess.run(command, check=True, env=environment)
+    for name, settings in (("here", {}), ("there", {"MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "7"})):
+        environment = os.environ | settings | {"XDG_CACHE_HOME": str(tmp_path / name)}  # no layout is kept
+        arguments = [str(features.folder), "-o", str(tmp_path / f"{name}.{form}"), "--color", "lang"]
+        command = [sys.executable, "-c", "from bertfeat.cli import main; main()", "plot", "map", *arguments]
+        subprocess.run(command, check=True, env=environment)  # another second, which a date would have
     here = (tmp_path / f"here.{form}").read_bytes()
     assert here == (tmp_path / f"there.{form}").read_bytes()
     assert b"CreationDate" not in here

@@ -87,7 +87,7 @@ def test_flipped_bytes_of_arrow_files_are_no_crash(
             assert index.pieces is not None
             index.pieces.take(numbers).to_pylist()
             index.documents.take(index.document_numbers(numbers)).to_pylist()
-            index.search(np.ones((1, 32), np.float32), 3, where="year > 1900 and text is not null")
+            index.search(np.ones((1, index.settings.width), np.float32), 3, where="year > 1900 and text is not null")
         except BertfeatError as error:
             told.append(str(error))
     assert len(told) > len(sound) // 4

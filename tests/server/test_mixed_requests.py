@@ -50,7 +50,7 @@ WRONG: list[tuple[str, Any, int]] = [
     ("/search", {"query": "a", "rerank_depth": 3}, 422),
     ("/search", {"query": "a", "rerank": "maxsim", "rerank_column": "layer1_word"}, 422),
     ("/search", {"vector": [0.5]}, 422),
-    ("/usages", {"word": "bank"}, 422),
+    ("/usages", {"word": "bank", "k": -1}, 422),
     ("/usages", {"word": "bank", "features": "other"}, 404),
     ("/tag", {"texts": []}, 400),
     ("/v1/embeddings", {"input": "a", "model": "other"}, 404),

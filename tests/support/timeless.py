@@ -7,7 +7,7 @@ def timeless_table(text: str) -> str:
     """A Table 7 in Markdown without its column of seconds, and without ratios of them."""
     lines, at = [], None
     for line in text.splitlines():
-        cells = line.split(" | ")
+        cells = line.removesuffix(" |").split(" | ")
         if "seconds" in cells:
             at = cells.index("seconds")
         if at is not None and line.startswith("| ") and len(cells) > at:
