@@ -72,6 +72,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "serve_models": (*_ENCODING, "server"),
     "shapes": _ENCODING,
     "storing": _STORING,
+    "spans": ("extraction", "features"),
     "subword": ("tokens", "extraction"),
     "table7": _LEARNING,
     "tagger_flair": _LEARNING,

@@ -18,6 +18,7 @@ TABLES = (
     ("docs/layers.md", "Task by layer"),
     ("docs/tagging.md", "Measured"),
     ("docs/tagging.md", "Which subword"),
+    ("docs/spans.md", "Measured"),
     ("docs/learning.md", "Measured"),
     ("docs/pretraining.md", "Measured"),
     ("docs/pretraining.md", "What of it helps"),
@@ -41,6 +42,7 @@ TABLES = (
 )
 """The pages, and their sections, whose tables quote results."""
 CORPORA = ("sentences", "paragraphs", "mix")
+SPANS = ("paragraphs", "sentences")
 
 
 def result(name: str) -> Any:
@@ -164,6 +166,12 @@ def korean_words(rule: str) -> list[float]:
     """Usages of the word, processor seconds and MiB of the extraction, by a rule of words."""
     found = result("korean_words")["rules"][rule]
     return [found["usages"], found["processor_seconds"], found["memory_mib"]]
+
+
+def late_spans(unit: str, layers: str) -> list[float]:
+    """The mean reciprocal rank of spans that are pooled late and alone, and the ends of the difference's interval."""
+    found = result("spans")["found"][unit][layers]
+    return [found["late"]["mrr"][0], found["alone"]["mrr"][0], *found["late - alone"]["mrr"]]
 
 
 def subword(way: str) -> list[float]:
@@ -439,6 +447,10 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         {f"vectors of {name}": chosen_words(name) for name in ("every word", "24 words", "one word")},
     ),
     ("korean_words", {"어절 그대로": korean_words("spaces"), "조사를 떼어": korean_words("korean")}),
+    (
+        "spans",
+        {f"{unit}, by `{layers}`": late_spans(unit, layers) for unit in SPANS for layers in ("last", "sum4")},
+    ),
     (
         "subword",
         {
