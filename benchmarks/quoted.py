@@ -169,9 +169,10 @@ def korean_words(rule: str) -> list[float]:
 
 
 def late_spans(unit: str, layers: str) -> list[float]:
-    """The mean reciprocal rank of spans that are pooled late and alone, and the ends of the difference's interval."""
+    """The mean reciprocal rank of spans that are pooled late and alone, what the former lose, and its interval."""
     found = result("spans")["found"][unit][layers]
-    return [found["late"]["mrr"][0], found["alone"]["mrr"][0], *found["late - alone"]["mrr"]]
+    gain, low, high = found["late - alone"]["mrr"]
+    return [found["late"]["mrr"][0], found["alone"]["mrr"][0], -gain, -high, -low]
 
 
 def subword(way: str) -> list[float]:
