@@ -21,6 +21,7 @@ from _machine import machine
 from numpy.typing import NDArray
 
 from bertfeat import Extractor, FeatureSet
+from bertfeat.features import unit_vectors
 
 RESULT = Path(__file__).parent / "results" / "spans.json"
 UNITS = ("paragraphs", "sentences")
@@ -111,8 +112,7 @@ def ranks_of(
     questions: NDArray[np.float32], vectors: NDArray[np.float32], right: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The rank of the right span for each question, from 1 on; of equal cosines the right one is last."""
-    units = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in (questions, vectors)]
-    cosines = units[0] @ units[1].T
+    cosines = unit_vectors(questions) @ unit_vectors(vectors).T
     ranks: NDArray[np.int64] = (cosines >= cosines[np.arange(len(right)), right][:, None]).sum(axis=1)
     return ranks
 

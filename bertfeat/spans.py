@@ -60,8 +60,9 @@ class SpanRule:
 
 _BLANK_LINES = re.compile(r"\n\s*\n|\r\s*\r|\u2029")
 _SENTENCE_END = re.compile(
-    r"""(?: [.!?…]+ [)\]}"'”’»]* (?=\s)  |  [。！？｡]+ [)\]}"'”’»」』）】]* )""", re.VERBOSE
+    r"""(?: (?<![.!?…])[.!?…]+ [)\]}"'”’»]* (?=\s)  |  [。！？｡]+ [)\]}"'”’»」』）】]* )""", re.VERBOSE
 )  # fmt: skip
+_LETTER = re.compile(r"[^\W\d_]")
 _OPENING = "([{\"'“‘«„「『（【"
 _INITIAL = re.compile(r"(?:^|[\s(\[.-])[A-ZÀ-ÖØ-Þ]\.$")  # J. of J. Smith, and the last letter of U.S.
 _TITLES = frozenset(
@@ -81,20 +82,19 @@ def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
 
 def _sentences(text: str) -> Iterator[tuple[int, int]]:
     for start, last in _paragraphs(text):
+        letter = _LETTER.search(text, start, last)  # a sentence has one: the mark in "1." ends none
         for match in _SENTENCE_END.finditer(text, start, last):
-            if _ends_sentence(text, start, match, last):
+            if letter and letter.start() < match.start() and _ends_sentence(text, match, last):
                 yield from _stripped(text, start, match.end())
                 start = match.end()
+                letter = _LETTER.search(text, start, last)
         yield from _stripped(text, start, last)
 
 
-def _ends_sentence(text: str, start: int, match: re.Match[str], last: int) -> bool:
-    """Whether the sentence from ``start`` ends at a mark.
-
-    It does not after an abbreviation, before a lower-case letter, nor where it has no letter yet, as in ``1.``
-    """
+def _ends_sentence(text: str, match: re.Match[str], last: int) -> bool:
+    """Whether a sentence ends at a mark: not after an abbreviation or an initial, nor before a lower-case letter."""
     following = text[match.end() : min(match.end() + 40, last)].lstrip().lstrip(_OPENING)
-    if following[:1].islower() or not any(map(str.isalpha, text[start : match.start()])):
+    if following[:1].islower():
         return False
     if match[0] != ".":
         return True

@@ -128,7 +128,7 @@ def command(
     """
     from bertfeat.io import Address, ResultKind, result_kind
 
-    is_run = not isinstance(source, Address) and source.is_file()
+    is_run = not isinstance(source, Address) and source.exists() and not source.is_dir()
     if result_kind(source) is ResultKind.FEATURES:
         _refuse_options(("exact", "run", *RERANK_NAMES), "for an index; a feature set is searched exactly")
         _evaluate_features(source, beir, judging, rows, console)
@@ -201,10 +201,10 @@ def _print_scores(scores: "RetrievalScores", console: Console) -> None:
         )
     if scores.without_hits:
         console.warn(
-            f"{scores.without_hits:,} of {scores.queries:,} judged queries have no hits in the run, and score 0"
+            f"the run has no hits for {scores.without_hits:,} of {scores.queries:,} judged queries, which score 0"
         )
     if scores.not_judged:
-        console.warn(f"{scores.not_judged:,} of the run's queries are not judged, and not scored")
+        console.warn(f"not judged, and so not scored: {scores.not_judged:,} of the queries in the run")
     if scores.seem_documents:
         console.warn(_own_ids_advice(scores.own_first, scores.queries))
     if scores.own_ids == "keep":

@@ -108,7 +108,7 @@ class FeatureOptions:
     ] = None
     long: Annotated[
         LongTextPolicy,
-        Option("Texts longer than the model's positions: overlapping windows, cut off at an end, or failed rows."),
+        Option("Texts longer than the model's positions: windows, cut off at the end or beginning, or failed rows."),
     ] = LongTextPolicy.WINDOW
     max_length: Annotated[int | None, Option("Most tokens of one sequence.", default="the model's positions")] = None
     dtype: Annotated[

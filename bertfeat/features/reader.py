@@ -223,7 +223,7 @@ class FeatureSet:
         """Sentences, paragraphs or runs of words with their vectors, pooled from those of their tokens or words.
 
         ``spans`` is ``sentences``, ``paragraphs``, ``words:200`` or, with 50 words that neighbors share,
-        ``words:200:50`` (:class:`bertfeat.spans.SpanRule`). ``column`` and ``pooling`` name vectors of tokens or words;
+        ``words:200:50`` (docs/spans.md). ``column`` and ``pooling`` name vectors of tokens or words;
         tokens come first where both are stored. ``pool`` takes their mean, their maximum, or the first one. Every
         document's first text is read, in row order, at most ``batch_rows`` documents and a row group at a time.
 
@@ -231,6 +231,7 @@ class FeatureSet:
             UsageError: the spans are unknown.
             NotDerivableError: there are no such vectors of tokens or words.
             FeatureSetError: the set holds no texts.
+            MissingLibraryError: words of Korean texts are counted, and what found them is not installed.
         """
         rule = SpanRule.parse(spans)
         if "text" not in self.names:
@@ -258,7 +259,8 @@ class FeatureSet:
                 where=self.folder,
                 remedy=f"extract with {parameter('pooling', str(Pooling.TOKEN))}",
             )
-        if pooling is None and column not in {known.name for known in pieces}:
+        names_pooling = column is not None and column.rpartition("_")[2] in list(Pooling)
+        if pooling is None and not names_pooling:
             pieces = [known for known in pieces if known.pooling is Pooling.TOKEN] or pieces
         return find_column(pieces, self.header.model.num_layers, column, pooling, task="search")
 

@@ -211,7 +211,7 @@ def _fit_neighbors(text: _Text, capacity: int) -> tuple[int, int]:
 
 
 _CUT_PROMPT = (
-    f"it is too long, and of its beginning, which would be cut off, its prompt is a part; use "
+    f"it is too long, and to cut off its beginning would cut off its prompt; use "
     f"{shell_spelling('long', 'window')} or {shell_spelling('long', 'truncate')}"
 )
 _LEAST_ROOM = 16  # pieces of a pair's second text that a window must have room for

@@ -85,6 +85,8 @@ def test_derived_layers_and_words(bert: Tiny, extract: Maker) -> None:
         inside = pieces.aligned & (pieces.start >= start) & (pieces.end <= end)
         expected = words[row].matrix("sum=1..2", "word")[inside].mean(axis=0)
         np.testing.assert_allclose(vector, expected, rtol=0, atol=1e-5)
+    named = next(iter(features.spans("words:4", "sum=1..2_word")))
+    np.testing.assert_array_equal(named.matrix, next(iter(features.spans("words:4", "sum=1..2", "word"))).matrix)
     tokens = next(iter(features.spans("words:4", "sum=1..2")))  # tokens come first
     assert (tokens.pieces >= next(iter(features.spans("words:4", "sum=1..2", "word"))).pieces).all()
 

@@ -98,6 +98,17 @@ def test_hits_that_bear_the_querys_own_id(
     assert scores.scores["map"] == pytest.approx(np.mean(average), abs=1e-5)
 
 
+def test_a_run_has_a_thousand_hits_of_a_query_whoever_is_left_out(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(3).standard_normal((1200, 8), np.float32)
+    vector_set(tmp_path / "toy.features", vectors)
+    build_index(tmp_path / "toy.features", tmp_path / "toy.index", options=BuildOptions(type="flat", evaluate=False))
+    folder = beir_folder(tmp_path / "own", {"7": {"8": 1}, "0": {"1": 1}})  # no document has the id 0
+    index = Index(tmp_path / "toy.index", encoder=Stand(vectors))
+    evaluate_beir(index, folder, own_ids="drop", run=tmp_path / "own.run")
+    queries = [line.split()[0] for line in (tmp_path / "own.run").read_text().splitlines()]
+    assert (queries.count("7"), queries.count("0")) == (1000, 1000)
+
+
 @pytest.mark.parametrize("kind", ["IVF16,Flat", "HNSW4", "flat"])
 @pytest.mark.parametrize("own_ids", ["keep", "drop"])
 def test_a_metric_is_of_the_search_for_as_many_hits_as_it_reads(kind: str, own_ids: str, tmp_path: Path) -> None:

@@ -118,9 +118,25 @@ def test_wrong_metrics(name: str, problem: str) -> None:
     assert problem in str(raised.value)
 
 
-def test_equal_scores_are_ordered_as_trec_eval_orders_them(tmp_path: Path, beir: Path) -> None:
-    (tmp_path / "ties.run").write_text("q1 Q0 a 1 0.5 t\nq1 Q0 x 2 0.5 t\n")  # x comes first
-    assert evaluate_run(tmp_path / "ties.run", beir, metrics=["mrr"]).scores["mrr"] == pytest.approx(0.5 / 3, abs=1e-5)
+@pytest.mark.parametrize("higher", ["0.5", "0.500000000001"])  # which float32 does not tell from 0.5
+def test_equal_scores_are_ordered_as_trec_eval_orders_them(higher: str, tmp_path: Path, beir: Path) -> None:
+    (tmp_path / "ties.run").write_text(f"q1 Q0 a 1 {higher} t\nq1 Q0 x 2 0.5 t\n")  # x comes first
+    names = ["mrr", "mrr@5", "mrr@1", "judged@1", "judged@2"]
+    scores = evaluate_run(tmp_path / "ties.run", beir, metrics=names).scores
+    assert list(scores.values()) == pytest.approx([0.5 / 3, 0.5 / 3, 0, 0, 0.5 / 3], abs=1e-5)
+
+
+def test_a_query_that_found_itself_alone_has_no_hits(tmp_path: Path) -> None:
+    folder = beir_folder(tmp_path / "own", {"q": {"q": 1, "a": 1}, "p": {"a": 1}})
+    (tmp_path / "own.run").write_text("q Q0 q 1 1 t\np Q0 a 1 1 t\n")
+    scores = evaluate_run(tmp_path / "own.run", folder, metrics=["judged_at_5", "P@1"], own_ids="drop")
+    assert (scores.scores, scores.without_hits) == ({"judged_at_5": 0.5, "precision_at_1": 0.5}, 1)
+
+
+def test_spaces_of_other_kinds_are_parts_of_ids(tmp_path: Path) -> None:
+    folder = beir_folder(tmp_path / "own", {"q\u3000": {"a\u00a0b": 1}})
+    (tmp_path / "own.run").write_text("q\u3000\tQ0  a\u00a0b 1 1 t \n")
+    assert evaluate_run(tmp_path / "own.run", folder, metrics=["P@1"]).scores == {"precision_at_1": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -196,8 +212,8 @@ def test_the_command_tells_of_queries_without_hits_and_without_judgments(beir: P
     write(tmp_path / "toy.run", {**RUN, "q9": ["a"]})
     result = command(tmp_path / "toy.run", "--beir", beir, "--metrics", "P@1")
     assert result.stdout.splitlines()[:2] == ["P@1      0.0000", "queries  3"]
-    assert "1 of 3 judged queries have no hits in the run, and score 0" in result.stderr
-    assert "1 of the run's queries are not judged, and not scored" in result.stderr
+    assert "the run has no hits for 1 of 3 judged queries, which score 0" in result.stderr
+    assert "not judged, and so not scored: 1 of the queries in the run" in result.stderr
     wrong = command(tmp_path / "toy.run", "--beir", beir, "--metrics", "P@x")
     assert (wrong.exit_code, wrong.stderr.count("--metrics P@x: the number of hits")) == (2, 1), wrong.stderr
 
@@ -210,8 +226,8 @@ def test_an_id_with_spaces_fits_into_no_run(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "toy.run").write_text("an older run\n")
     (folder / "queries.jsonl").write_text('{"_id": "a query", "text": "3"}\n')
     (folder / "qrels" / "test.tsv").write_text("a query\t4\t1\n")
-    with pytest.raises(UsageError, match="the id 'a query' has spaces, which separate the values of a run"):
+    with pytest.raises(UsageError, match="run: the id 'a query' is empty or has spaces, and spaces separate"):
         evaluate_beir(index, folder, run=tmp_path / "toy.run")
     assert (tmp_path / "toy.run").read_text() == "an older run\n"
     with pytest.raises(Exception, match="is a folder"):
-        evaluate_beir(index, folder, run=tmp_path)
+        evaluate_beir(index, beir_folder(tmp_path / "sound", {"3": {"4": 1}}), run=tmp_path)

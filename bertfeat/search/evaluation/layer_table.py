@@ -325,7 +325,7 @@ class _Scan:
 
     def _retrieved(self, search: _StreamedSearch) -> RetrievedDocuments:
         scores, numbers = search.found
-        retrieved, names = RetrievedDocuments(self.drop), list(self.data.queries)
+        retrieved, names = RetrievedDocuments(self.drop, DEPTH), list(self.data.queries)
         for start in range(0, len(names), _QUERIES_AT_ONCE):
             part = slice(start, start + _QUERIES_AT_ONCE)
             ids = self.ids.take(pa.array(numbers[part].ravel())).to_pylist()

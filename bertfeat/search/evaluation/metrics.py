@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import UsageError, needed_library, parameter
 from bertfeat.search.evaluation.beir import BeirFolder
+from bertfeat.search.evaluation.runs import order_hits
 
 DEPTH = 1000  # most hits per query, as in trec_eval and BEIR
 
@@ -52,12 +53,12 @@ class RetrievalMetric:
 
     @classmethod
     def parse(cls, name: str) -> "RetrievalMetric":
-        """Read a name such as ``nDCG@10``, ``P@5`` or ``MAP``, in any case; ir_measures' names do as well.
+        """Read a name such as ``nDCG@10``, ``P@5`` or ``MAP``, in any case, a name of ir_measures, or a :attr:`key`.
 
         Raises:
             UsageError: an unknown metric, or a cutoff that is missing, not wanted, or not from 1 to 1,000.
         """
-        word, at, cutoff = name.strip().partition("@")
+        word, at, cutoff = name.strip().replace("_at_", "@").partition("@")
         family = _BY_NAME.get(word.lower())
         where = parameter("metrics", name)
         if family is None:
@@ -99,7 +100,8 @@ def score_queries(
     """The score of each judged query by each metric, as trec_eval computes them: ``[Q, metrics]``.
 
     ``retrieved`` has the documents found for each query and their scores, larger for nearer ones; a query without any
-    scores 0.
+    scores 0. Every metric reads them in one order, :func:`order_hits`; of equal scores ir_measures would take now the
+    first id, now the last.
     """
     import ir_measures
 
@@ -109,6 +111,11 @@ def score_queries(
         measure = getattr(ir_measures, metric.measure)  # its own parser of "nDCG@10" fails from Python 3.14 on
         measures[measure if metric.cutoff is None else measure @ metric.cutoff] = at
     scores = np.zeros((len(places), len(metrics)))
-    for found in ir_measures.iter_calc(list(measures), data.judgments, retrieved):
+    ordered = {
+        query: {id_: float(-rank) for rank, id_ in enumerate(order_hits(hits))}
+        for query, hits in retrieved.items()
+        if hits
+    }
+    for found in ir_measures.iter_calc(list(measures), data.judgments, ordered):
         scores[places[found.query_id], measures[found.measure]] = found.value
     return scores

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from bertfeat.errors import CorpusError, UsageError
 from bertfeat.io import Address, output_file
 from bertfeat.search.evaluation.beir import read_beir, unknown_documents
 from bertfeat.search.evaluation.metrics import DEPTH, RetrievalMetric, as_metrics, check_scorer, score_queries
-from bertfeat.search.evaluation.runs import read_run, write_run
+from bertfeat.search.evaluation.runs import check_run_ids, read_run, write_run
 from bertfeat.search.index import Index
 from bertfeat.search.options import MaxSim, check_rerank
 
@@ -106,8 +107,13 @@ def evaluate_beir(
     data = read_beir(folder, split)
     if not isinstance(index, Index):
         index = Index(index, model=model, device=device)
-    batches = (batch.column("id") for batch in index.vectors.documents.batches(["id"]))
+    documents = index.vectors.documents
+    batches = (batch.column("id") for batch in documents.batches(["id"]))
     unknown = unknown_documents(data, batches, f"{folder}/qrels/{split}.tsv", "index")
+    if run is not None:
+        check_run_ids(data.queries)
+        for batch in documents.batches(["id"]):
+            check_run_ids(batch.column("id").to_pylist())
     depths = {metric: metric.depth if index.settings.per_document else DEPTH for metric in wanted}
     searches = sorted({*depths.values(), *([] if run is None else [DEPTH])})
     with ExitStack() as stack:
@@ -175,7 +181,7 @@ def evaluate_run(
         dropped=retrieved.dropped,
         own_first=retrieved.own_first,
         scanned={},
-        without_hits=len(data.queries) - len(retrieved.scores),
+        without_hits=len(data.queries) - sum(map(bool, retrieved.scores.values())),
         not_judged=len(found.keys() - data.queries.keys()),
     )
 
@@ -190,6 +196,7 @@ class RetrievedDocuments:
     """The documents that were found for queries, ready to be scored."""
 
     drop: bool  # leave out hits with their query's own id
+    most: int | None = None  # hits of a query that count; None: all
     scores: dict[str, dict[str, float]] = field(default_factory=dict)  # query id → document id → larger is nearer
     dropped: int = 0
     own_first: int = 0  # queries whose first hit has their own id
@@ -205,7 +212,7 @@ class RetrievedDocuments:
             self.own_first += next(iter(hits), None) == name
             if self.drop:
                 self.dropped += hits.pop(name, None) is not None
-            self.scores[name] = hits
+            self.scores[name] = dict(islice(hits.items(), self.most))
 
 
 def _retrieve(
@@ -216,7 +223,7 @@ def _retrieve(
     With ``drop``, hits that have their query's id are left out, and one more hit is asked for.
     """
     names, scanned = list(queries), dict.fromkeys(depths, 0)
-    retrieved = {depth: RetrievedDocuments(drop) for depth in depths}
+    retrieved = {depth: RetrievedDocuments(drop, depth) for depth in depths}
     reranker = None if options is None else index.reranker(options)
     for start in range(0, len(names), _BATCH):
         batch = names[start : start + _BATCH]

@@ -4,10 +4,13 @@ A line is ``query Q0 document rank score name``, with spaces or tabs between.
 """
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bertfeat.errors import CorpusError, UsageError
+import numpy as np
+
+from bertfeat.errors import CorpusError, UsageError, parameter
 from bertfeat.io import open_regular, shorten
 from bertfeat.search.queries import decoded_lines
 
@@ -15,20 +18,29 @@ Run = dict[str, dict[str, float]]
 """Query → document → score, larger for nearer ones; the nearest first."""
 
 _NAME = "bertfeat"
+_BETWEEN = re.compile("[ \t]+")
+
+
+def check_run_ids(ids: Iterable[str]) -> None:
+    """Check that ids fit into a run.
+
+    Raises:
+        UsageError: one is empty, or has spaces, which separate the values of a line.
+    """
+    for id_ in ids:
+        if not id_ or re.search(r"[ \t\r\n]", id_):
+            raise UsageError(
+                f"the id {shorten(id_)!r} is empty or has spaces, and spaces separate the values of a run",
+                where=parameter("run"),
+                remedy=f"leave {parameter('run')} out, or extract with other ids",
+            )
 
 
 def write_run(path: Path, found: Mapping[str, Mapping[str, float]]) -> None:
-    """Write the documents found for each query, in the order in which trec_eval reads them.
-
-    Raises:
-        UsageError: an id has spaces, which separate the values of a line.
-    """
+    """Write the documents found for each query, in the order of :func:`order_hits`."""
     with path.open("w", encoding="utf-8") as file:
         for query, hits in found.items():
-            for rank, (document, score) in enumerate(_ordered(hits).items(), 1):
-                for id_ in (query, document):
-                    if len(id_.split()) != 1:
-                        raise UsageError(f"the id {shorten(id_)!r} has spaces, which separate the values of a run")
+            for rank, (document, score) in enumerate(order_hits(hits).items(), 1):
                 file.write(f"{query} Q0 {document} {rank} {score!r} {_NAME}\n")
 
 
@@ -42,7 +54,7 @@ def read_run(path: str | Path) -> Run:
     try:
         with open_regular(Path(path)) as file:
             for line in decoded_lines(file, str(path)):
-                where, values = f"{path}, line {line.number}", line.text.split()
+                where, values = f"{path}, line {line.number}", _BETWEEN.split(line.text.strip(" \t"))
                 score = _as_score(values[4]) if len(values) == 6 else None
                 if score is None:
                     raise CorpusError(
@@ -57,12 +69,14 @@ def read_run(path: str | Path) -> Run:
         raise CorpusError(f"{path} cannot be read: {error.strerror or error}") from error
     if not found:
         raise CorpusError("there are no hits in it", where=path)
-    return {query: _ordered(hits) for query, hits in found.items()}
+    return {query: order_hits(hits) for query, hits in found.items()}
 
 
-def _ordered(hits: Mapping[str, float]) -> dict[str, float]:
-    """The hits by score, and equal scores by id, the last first: trec_eval's order."""
-    return dict(sorted(hits.items(), key=lambda hit: (hit[1], hit[0]), reverse=True))
+def order_hits(hits: Mapping[str, float]) -> dict[str, float]:
+    """The hits by score in float32, and equal scores by id, the last first: trec_eval's order."""
+    with np.errstate(over="ignore"):
+        scores = np.fromiter(hits.values(), np.float64, len(hits)).astype(np.float32).tolist()
+    return {id_: hits[id_] for _, id_ in sorted(zip(scores, hits, strict=True), reverse=True)}
 
 
 def _as_score(text: str) -> float | None:
