@@ -33,6 +33,10 @@ class Derivation:
         """Names of the stored columns that are read."""
         return tuple(dict.fromkeys(term.column for term in self.terms))
 
+    def inputs(self, stored: Iterable[FeatureColumn]) -> tuple[FeatureColumn, ...]:
+        """The columns among ``stored`` that are read, in their order."""
+        return tuple(column for column in stored if column.name in self.columns)
+
     @property
     def computes(self) -> bool:
         """Whether values are computed, not only copied from what is stored."""

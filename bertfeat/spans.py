@@ -17,17 +17,27 @@ class SpanRule:
     """A rule that cuts a text into spans, none of which begins or ends with white space.
 
     ``sentences`` end at ``.``, ``!``, ``?``, ``…`` and their wide forms before white space, and at blank lines; not
-    after a title, an abbreviation before a number, or an initial, nor before a lower-case letter. ``paragraphs`` end at
-    blank lines. ``words:200`` are runs of 200 words with their punctuation, the last one of fewer; of ``words:200:50``
-    neighbors share 50 words.
+    after a title, an abbreviation before a number, or an initial, nor, in a paragraph that has capitals, before a
+    lower-case letter. ``paragraphs`` end at blank lines. ``words:200`` are runs of 200 words with their punctuation,
+    the last one of fewer; of ``words:200:50`` neighbors share 50 words.
+
+    Raises:
+        UsageError: an unknown kind, or a number of words that cannot be.
     """
 
     kind: str  # sentences, paragraphs, words
     size: int = 0  # words of a run
     overlap: int = 0  # words that neighboring runs share
 
+    def __post_init__(self) -> None:
+        if self.kind not in ("sentences", "paragraphs", "words"):
+            raise _unknown(self.kind)
+        if self.kind == "words" and not 0 <= self.overlap < self.size:
+            problem = "a span needs a word at least, and more than it shares with the next"
+            raise UsageError(problem, where=parameter("spans", str(self)))
+
     def __str__(self) -> str:
-        sizes = [self.size, self.overlap] if self.overlap else [self.size] if self.size else []
+        sizes = [self.size, self.overlap] if self.overlap else [self.size] if self.kind == "words" else []
         return ":".join([self.kind, *map(str, sizes)])
 
     @classmethod
@@ -37,16 +47,10 @@ class SpanRule:
         Raises:
             UsageError: an unknown rule, or a number of words that cannot be.
         """
-        where = parameter("spans", rule)
-        if rule in ("sentences", "paragraphs"):
-            return cls(rule)
-        match = re.fullmatch(r"words:([0-9]{1,9})(?::([0-9]{1,9}))?", rule, re.ASCII)
+        match = re.fullmatch(r"(sentences|paragraphs)|words:([0-9]{1,9})(?::([0-9]{1,9}))?", rule)
         if match is None:
-            raise UsageError("these spans are unknown", where=where, remedy=f"there are: {GRAMMAR}")
-        size, overlap = int(match[1]), int(match[2] or 0)
-        if not 0 <= overlap < size:
-            raise UsageError("a span needs a word at least, and more than it shares with the next", where=where)
-        return cls("words", size, overlap)
+            raise _unknown(rule)
+        return cls(match[1] or "words", int(match[2] or 0), int(match[3] or 0))
 
     def split(self, text: str, words: WordRule = WordRule.SPACES) -> CharSpans:
         """The spans of a text, in order; a blank text has none. ``words`` is the rule by which words are counted."""
@@ -56,6 +60,15 @@ class SpanRule:
             found = _paragraphs(text) if self.kind == "paragraphs" else _sentences(text)
         spans = np.array(list(found), np.int32).reshape(-1, 2)
         return CharSpans(spans[:, 0], spans[:, 1])
+
+
+def as_span_rule(spans: str | None) -> SpanRule | None:
+    """The rule as it is written, read; None for no spans."""
+    return None if spans is None else SpanRule.parse(spans)
+
+
+def _unknown(rule: str) -> UsageError:
+    return UsageError("these spans are unknown", where=parameter("spans", rule), remedy=f"there are: {GRAMMAR}")
 
 
 _BLANK_LINES = re.compile(r"\n\s*\n|\r\s*\r|\u2029")
@@ -82,19 +95,20 @@ def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
 
 def _sentences(text: str) -> Iterator[tuple[int, int]]:
     for start, last in _paragraphs(text):
+        has_capitals = not text[start:last].islower()
         letter = _LETTER.search(text, start, last)  # a sentence has one: the mark in "1." ends none
         for match in _SENTENCE_END.finditer(text, start, last):
-            if letter and letter.start() < match.start() and _ends_sentence(text, match, last):
+            if letter and letter.start() < match.start() and _ends_sentence(text, match, last, has_capitals):
                 yield from _stripped(text, start, match.end())
                 start = match.end()
                 letter = _LETTER.search(text, start, last)
         yield from _stripped(text, start, last)
 
 
-def _ends_sentence(text: str, match: re.Match[str], last: int) -> bool:
+def _ends_sentence(text: str, match: re.Match[str], last: int, has_capitals: bool) -> bool:
     """Whether a sentence ends at a mark: not after an abbreviation or an initial, nor before a lower-case letter."""
     following = text[match.end() : min(match.end() + 40, last)].lstrip().lstrip(_OPENING)
-    if following[:1].islower():
+    if has_capitals and following[:1].islower():
         return False
     if match[0] != ".":
         return True

@@ -83,6 +83,7 @@ def command(
     bertfeat index corpus.features --queries questions.txt
     bertfeat index corpus.features --with-tokens last_token
     bertfeat index corpus.features --column concat4_mean --transform half-whiten
+    bertfeat index books.features --spans sentences
     bertfeat index s3://bucket/corpus.features -o s3://bucket/corpus.index --workers 4
     bertfeat index more.features -o corpus.index --append
     bertfeat index -o corpus.index --remove ids.txt
@@ -163,7 +164,19 @@ def _read_questions(file: BinaryIO) -> list[str]:
 
 # fields of the settings that the result has as JSON
 _JSON_FIELDS = (
-    *("count", "documents", "metric", "type", "factory", "reason", "model", "zero_vectors", "skipped", "transform"),
+    *(
+        "spans",
+        "count",
+        "documents",
+        "metric",
+        "type",
+        "factory",
+        "reason",
+        "model",
+        "zero_vectors",
+        "skipped",
+        "transform",
+    ),
     *("effort", "evaluation", "query_prompt", "sources", "tokens", "seconds", "versions"),
 )
 
@@ -180,10 +193,10 @@ def _print_index(settings: "IndexSettings", folder: "Location", console: Console
     recall = "not measured" if evaluation is None else f"{recall_line(settings)} ({evaluation.queries:,} held out)"
     rows = [
         ("index", folder),
-        ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.column.name}, {settings.metric}"),
+        ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.contents}, {settings.metric}"),
         ("transform", transform_line(settings)),
         ("documents", f"{settings.documents:,}"),
-        ("skipped", f"{settings.skipped:,} special tokens and words without a vector" if settings.skipped else None),
+        ("skipped", _skipped(settings) if settings.skipped else None),
         ("tokens", tokens_line(settings)),
         ("type", settings.factory),
         ("why", settings.reason),
@@ -271,6 +284,12 @@ def _too_little_recall(evaluation: "RecallReport", factory: str) -> str:
         return f"{told}; tune on more queries, or with a higher --target-recall"
     codes = "quantization loses more of these than of questions: " if has_codes else ""
     return f"{told}; {codes}--queries FILE tells what is found for questions"
+
+
+def _skipped(settings: "IndexSettings") -> str:
+    """Describe what has no vector of its own."""
+    what = "spans that were cut off" if settings.spans else "special tokens and words without a vector"
+    return f"{settings.skipped:,} {what}"
 
 
 def _search_speed(settings: "IndexSettings") -> str | None:

@@ -235,7 +235,7 @@ def _describe_index(folder: "Location") -> _Description:
     removed = f", of which {settings.tombstones:,} are removed" if settings.tombstones else ""
     rows = [
         ("index", folder),
-        ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.column.name}{removed}"),
+        ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.contents}{removed}"),
         ("documents", f"{settings.documents:,}{'' if settings.has_text else ', without texts'}"),
         ("tokens", tokens_line(settings)),
         ("metric", settings.metric),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 show_option = listed_option("--show", metavar="COL[,COL]", help="Kept columns beside each hit, or all.")
 
 _ID_WIDTH = 20  # columns of an id at most
+_CONTEXT = 80  # columns on each side of a token, word or span where lines are not cut
 _ENOUGH = 16  # characters of a text that are looked at, for each column of the line
 _WIDEST = 20  # columns of a value at most where lines are cut
 _PADDED = 40  # columns that values are padded to at most where lines are not cut
@@ -60,7 +61,10 @@ def hit_lines(hits: Sequence["Hit"], width: int | None, show: Sequence[str] = ()
 
 
 def hit_text(hit: "Hit", width: int | None = None) -> str:
-    """The text of a hit on one line; in an index of tokens or words, the hit is between stars and never left out."""
+    """The text of a hit on one line; a token, word or span that is the hit is between stars, with what is around it.
+
+    With a width the whole is cut to it; without one, only what is around the hit.
+    """
     texts = [hit.text or ""] if hit.pair is None else [hit.text or "", hit.pair]
     before, word, after = "", "", ""
     for number, text in enumerate(texts):
@@ -70,10 +74,12 @@ def hit_text(hit: "Hit", width: int | None = None) -> str:
             before, word, after = before + after + joint + text[:start], f"*{text[start:end]}*", text[end:]
         else:
             after += joint + text
-    if width is None:
-        return single_line(before + word + after).strip()
-    enough = _ENOUGH * width
+    if width is None and not word:
+        return single_line(after).strip()
+    enough = _ENOUGH * (_CONTEXT if width is None else width)
     left, right = single_line(before[-enough:]).lstrip(), single_line(after[:enough]).rstrip()
+    if width is None:
+        return cut_start(left, _CONTEXT) + single_line(word) + cut_end(right, _CONTEXT)
     word = cut_end(single_line(word), width)
     room = width - cell_width(word)
     right_width = min(cell_width(right), max(room // 2, room - cell_width(left)))

@@ -1,4 +1,4 @@
-"""``bertfeat search``: the documents, tokens or words nearest to a query."""
+"""``bertfeat search``: the documents, tokens, words or spans nearest to a query."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -91,8 +91,9 @@ def command(
     """Search an index by text, embedded as its documents were.
 
     In an index of tokens or words, mark the word of the query that is searched for with stars. On a terminal lines are
-    cut to its width, elsewhere they are whole. --json prints a line a query, with all kept columns unless --show names
-    some: {"query": …, "hits": [{"rank": 1, "id": …, "score": …, "text": …, "values": {…}}, …]}
+    cut to its width, elsewhere they are whole; around a word or a span is a little of its text. --json prints a line a
+    query, with all kept columns unless --show names some:
+    {"query": …, "hits": [{"rank": 1, "id": …, "score": …, "text": …, "values": {…}}, …]}
 
     \b
     bertfeat search corpus.index "where does the river flow into the sea?"

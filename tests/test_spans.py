@@ -37,6 +37,15 @@ def test_sentences(sentences: list[str]) -> None:
     assert cut("sentences", f"  {space.join(sentences)}\n") == sentences
 
 
+def test_a_paragraph_without_capitals_has_sentences_too() -> None:
+    lower = "the flow was steady . the pressure, e.g. in fig. 3, fell."
+    assert cut("sentences", f"{lower}\n\nThe rest. of it\n\n") == [
+        "the flow was steady .",
+        "the pressure, e.g. in fig. 3, fell.",
+        "The rest. of it",
+    ]
+
+
 def test_a_line_break_is_no_end_and_a_blank_line_is() -> None:
     text = "The first sentence\ngoes on here. And the second\n\nhas no mark.\r\n\r\nThird\n \t\nFourth"
     first, *others = cut("sentences", text)
@@ -89,6 +98,7 @@ def test_what_every_rule_keeps(text: str, size: int, overlap: int) -> None:
         ("words:-3", "these spans are unknown"),
         ("words:٣", "these spans are unknown"),
         ("words:0", "a span needs a word at least, and more than it shares with the next"),
+        ("sentences:3", "these spans are unknown"),
         ("words:5:5", "a span needs a word at least, and more than it shares with the next"),
     ],
 )

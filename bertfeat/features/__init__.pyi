@@ -75,7 +75,13 @@ from .settings import (
     SettingDifference as SettingDifference,
     describe_column as describe_column,
 )
-from .span_vectors import SpanBatch as SpanBatch, SpanPooling as SpanPooling
+from .span_vectors import (
+    SpanBatch as SpanBatch,
+    SpanPooling as SpanPooling,
+    SpanPositions as SpanPositions,
+    find_span_column as find_span_column,
+    find_spans as find_spans,
+)
 from .tables import NpyWriter as NpyWriter
 from .vector_blocks import StreamBatch as StreamBatch
 from .vector_statistics import (

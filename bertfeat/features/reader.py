@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertfeat.arguments import checked, require_at_least, resolve_range
 from bertfeat.corpus import Failure, KeptColumn
 from bertfeat.display import format_size, html_facts, html_table
-from bertfeat.errors import FeatureSetError, NotDerivableError, did_you_mean, parameter
+from bertfeat.errors import FeatureSetError, NotDerivableError, did_you_mean
 from bertfeat.features.columns import ReadableColumn, column_names, find_column
 from bertfeat.features.document import DocumentFeatures, batch_documents
 from bertfeat.features.manifest import (
@@ -32,16 +32,15 @@ from bertfeat.features.record_batches import (
     VectorBatch,
     join_batches,
     position_columns,
-    read_positions,
     stored_matrices,
     vector_batch,
 )
-from bertfeat.features.span_vectors import SpanBatch, SpanPooling, pool_spans, span_batch
+from bertfeat.features.span_vectors import SpanBatch, SpanPooling, find_span_column, find_spans, span_batch
 from bertfeat.features.tables import NpyWriter, arrow_reader, pandas_frame, polars_frame
 from bertfeat.features.vector_blocks import count_blocks
 from bertfeat.features.vector_stream import StreamOptions, StreamSettings, VectorStream
 from bertfeat.io import Address, Location, as_location, output_file, physical_memory, pickle_by_folder
-from bertfeat.recipe import FeatureColumn, Pooling, TaskName
+from bertfeat.recipe import FeatureColumn, TaskName
 from bertfeat.spans import SpanRule
 
 if TYPE_CHECKING:
@@ -183,7 +182,7 @@ class FeatureSet:
             NotDerivableError: see :meth:`find`.
         """
         feature = self.find(column, pooling, weights=weights)
-        stored = [known for known in self.columns if known.name in feature.derivation.columns]
+        stored = feature.derivation.inputs(self.columns)
         names = ["row", "id", *feature.derivation.columns]
         for batch in self.stream(names, batch_rows=batch_rows, start=start, stop=stop):
             yield vector_batch(batch, feature, stored)
@@ -205,9 +204,8 @@ class FeatureSet:
         """
         checked = StreamSettings(**settings)
         feature = self.find(column, pooling, weights=weights)
-        stored = tuple(known for known in self.columns if known.name in feature.derivation.columns)
         blocks = self._count_blocks(feature.pooling, checked.unaligned)
-        return VectorStream(self._parts, feature, stored, blocks, checked)
+        return VectorStream(self._parts, feature, feature.derivation.inputs(self.columns), blocks, checked)
 
     def spans(
         self,
@@ -233,36 +231,13 @@ class FeatureSet:
             FeatureSetError: the set holds no texts.
             MissingLibraryError: words of Korean texts are counted, and what found them is not installed.
         """
-        rule = SpanRule.parse(spans)
-        if "text" not in self.names:
-            remedy = f"extract it without {parameter('keep_text', False)}"
-            raise FeatureSetError("the set holds no texts, which are cut into spans", where=self.folder, remedy=remedy)
-        feature = self._find_pieces(column, pooling)
-        stored = [known for known in self.columns if known.name in feature.derivation.columns]
-        kind = feature.pooling.unit.value
+        rule, kept = SpanRule.parse(spans), self.header.settings
+        feature = find_span_column(self.header, self.names, self.folder, column, pooling)
+        stored, kind = feature.derivation.inputs(self.columns), feature.pooling.unit.value
         names = ["row", "id", "text", *position_columns(kind, self.names), *feature.derivation.columns]
         for batch in self.stream(names, batch_rows=batch_rows, start=start, stop=stop):
-            texts = batch.column("text").to_pylist()
-            found = [rule.split(text, self.header.settings.word_rule) for text in texts]
-            matrix = feature.derivation.apply(stored_matrices(batch, stored))
-            yield span_batch(batch, texts, found, *pool_spans(matrix, read_positions(batch, kind), found, pool))
-
-    def _find_pieces(self, column: str | None, pooling: str | None) -> ReadableColumn:
-        """The column of vectors of tokens or words; of tokens, where both are stored and neither is named."""
-        some = bool(self.header.settings.only)
-        whole = (Pooling.TOKEN,) if some else (Pooling.TOKEN, Pooling.WORD)
-        pieces = [known for known in self.columns if known.pooling in whole]
-        if not pieces:
-            there = "vectors of some words only" if some else "no vectors of tokens or words"
-            raise NotDerivableError(
-                f"there are {there}, and spans are pooled from those of all tokens or words",
-                where=self.folder,
-                remedy=f"extract with {parameter('pooling', str(Pooling.TOKEN))}",
-            )
-        names_pooling = column is not None and column.rpartition("_")[2] in list(Pooling)
-        if pooling is None and not names_pooling:
-            pieces = [known for known in pieces if known.pooling is Pooling.TOKEN] or pieces
-        return find_column(pieces, self.header.model.num_layers, column, pooling, task="search")
+            found = find_spans(batch, rule, kind, kept.word_rule)
+            yield span_batch(batch, found, found.pool(feature.derivation.apply(stored_matrices(batch, stored)), pool))
 
     def matrix(
         self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None

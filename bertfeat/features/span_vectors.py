@@ -3,10 +3,10 @@
 A token knows its whole text, since the model read that; so does a span that is pooled from tokens, unlike one that is
 embedded alone (Günther et al. 2024, arXiv:2409.04701).
 
-Shapes: D documents of a batch, N their tokens or words, S spans, W width of a vector.
+Shapes: N tokens or words of some documents, S spans, W width of a vector.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,8 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.display import displayed
-from bertfeat.features.record_batches import PiecePositions, RecordBatch, number_pieces, piece_owners
-from bertfeat.words import CharSpans, align_words
+from bertfeat.errors import FeatureSetError, NotDerivableError, parameter
+from bertfeat.features.columns import ReadableColumn, find_column
+from bertfeat.features.part import PartHeader
+from bertfeat.features.record_batches import PiecePositions, RecordBatch, read_positions
+from bertfeat.io import Location
+from bertfeat.recipe import Pooling
+from bertfeat.spans import SpanRule
+from bertfeat.words import CharSpans, WordRule, align_words
 
 SpanPooling = Literal["mean", "max", "first"]
 """The way in which the vectors of a span's tokens or words become one."""
@@ -39,57 +45,111 @@ class SpanBatch:
         return len(self.rows)
 
 
-def span_batch(
-    batch: RecordBatch,
-    texts: Sequence[str],
-    spans: Sequence[CharSpans],
-    matrix: NDArray[np.float32],
-    pieces: NDArray[np.int64],
-) -> SpanBatch:
-    """The spans of the documents of a record batch, with what :func:`pool_spans` gives for them."""
-    offsets = np.concatenate([[0], np.cumsum([len(each) for each in spans], dtype=np.int64)])
-    owners = piece_owners(offsets)
-    ids = batch.column("id").to_pylist()
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpanPositions(PiecePositions):
+    """The positions of the spans of some documents, and the tokens or words of each.
+
+    Their vectors are the P ones that lie in the first text and have a vector of their own; one that reaches over two
+    spans belongs to both. ``aligned`` says whether a span has any.
+    """
+
+    counted: NDArray[np.int64]  # [P] the numbers of these tokens or words among all
+    first: NDArray[np.int64]  # [S] where those of each span begin among them
+    stop: NDArray[np.int64]  # [S]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The number of tokens or words of each span, ``[S]``."""
+        return self.stop - self.first
+
+    def pool(self, matrix: NDArray[np.float32], pooling: SpanPooling = "mean") -> NDArray[np.float32]:
+        """The vectors of the spans, ``[S, W]``, from those of all tokens or words, ``[N, W]``; zero where it has none.
+
+        Shape: ``matrix [N, W]``.
+        """
+        result = np.zeros((len(self.first), matrix.shape[1]), np.float32)
+        filled = np.flatnonzero(self.sizes)
+        if len(filled):
+            rows = matrix if len(self.counted) == len(matrix) else matrix[self.counted]
+            result[filled] = _REDUCTIONS[pooling](rows, self.first[filled], self.stop[filled])
+        return result
+
+
+def find_spans(batch: RecordBatch, rule: SpanRule, kind: str, words: WordRule) -> SpanPositions:
+    """Cut the texts of a record batch into spans, and find the tokens or words (``kind``) of each.
+
+    The batch holds the texts and :func:`position_columns`; ``words`` is the rule by which words are counted.
+    """
+    pieces = read_positions(batch, kind)
+    spans = [rule.split(text, words) for text in batch.column("text").to_pylist()]
     start, end = (
         np.concatenate([np.empty(0, np.int32), *(getattr(each, name) for each in spans)]) for name in ("start", "end")
     )
-    places = zip(owners.tolist(), start.tolist(), end.tolist(), strict=True)
+    counted = np.flatnonzero(pieces.usable if pieces.segment is None else pieces.usable & (pieces.segment == 0))
+    own = np.searchsorted(counted, pieces.offsets)  # where each document's counted pieces begin
+    ranges = [
+        np.add(align_words(each, CharSpans(pieces.start[counted[a:b]], pieces.end[counted[a:b]])), a)
+        for each, a, b in zip(spans, own[:-1].tolist(), own[1:].tolist(), strict=True)
+    ]
+    first, stop = np.concatenate([np.empty((2, 0), np.int64), *ranges], axis=1)
+    offsets = np.concatenate([[0], np.cumsum([len(each) for each in spans], dtype=np.int64)])
+    return SpanPositions(
+        offsets=offsets,
+        start=start,
+        end=end,
+        segment=None,
+        aligned=stop > first,
+        counted=counted,
+        first=first,
+        stop=stop,
+    )
+
+
+def span_batch(batch: RecordBatch, spans: SpanPositions, matrix: NDArray[np.float32]) -> SpanBatch:
+    """The spans of a record batch with their vectors, ``[S, W]``."""
+    owners = spans.owners
+    ids, texts = batch.column("id").to_pylist(), batch.column("text").to_pylist()
+    places = zip(owners.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True)
     return SpanBatch(
         rows=batch.column("row").to_numpy()[owners],
         ids=[ids[owner] for owner in owners.tolist()],
-        positions=number_pieces(offsets),
-        start=start,
-        end=end,
-        strings=[texts[owner][a:b] for owner, a, b in places],
-        pieces=pieces,
+        positions=spans.numbers,
+        start=spans.start,
+        end=spans.end,
+        strings=[texts[owner][start:end] for owner, start, end in places],
+        pieces=spans.sizes,
         matrix=matrix,
     )
 
 
-def pool_spans(
-    matrix: NDArray[np.float32], pieces: PiecePositions, spans: Sequence[CharSpans], pooling: SpanPooling
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Pool the tokens or words that have a character in a span: vectors ``[S, W]``, and the number of pieces ``[S]``.
+def find_span_column(
+    header: PartHeader, names: Collection[str], where: Location, column: str | None, pooling: str | None = None
+) -> ReadableColumn:
+    """The column of vectors of tokens or words that spans are pooled from, in a set with columns of those ``names``.
 
-    Pieces of no width, of a pair's second text and without a vector of their own do not count. A piece that reaches
-    over two spans belongs to both.
+    Of tokens, where both are stored and neither is named. ``where`` is the folder, for errors.
 
-    Shape: ``matrix [N, W]``, and spans of the first text of each of the D documents.
+    Raises:
+        NotDerivableError: there are no such vectors of tokens or words.
+        FeatureSetError: the set holds no texts.
     """
-    counted = pieces.usable if pieces.segment is None else pieces.usable & (pieces.segment == 0)
-    at = np.flatnonzero(counted)
-    own = np.searchsorted(at, pieces.offsets)  # where each document's counted pieces begin
-    ranges = [
-        np.add(align_words(each, CharSpans(pieces.start[at[a:b]], pieces.end[at[a:b]])), a)
-        for each, a, b in zip(spans, own[:-1].tolist(), own[1:].tolist(), strict=True)
-    ]
-    first, stop = np.concatenate([np.empty((2, 0), np.int64), *ranges], axis=1)
-    counts, result = stop - first, np.zeros((len(first), matrix.shape[1]), np.float32)
-    filled = np.flatnonzero(counts)
-    if len(filled):
-        rows = matrix if len(at) == len(matrix) else matrix[at]
-        result[filled] = _REDUCTIONS[pooling](rows, first[filled], stop[filled])
-    return result, counts
+    if "text" not in names:
+        remedy = f"extract it without {parameter('keep_text', False)}"
+        raise FeatureSetError("the set holds no texts, which are cut into spans", where=where, remedy=remedy)
+    some = bool(header.settings.only)
+    whole = (Pooling.TOKEN,) if some else (Pooling.TOKEN, Pooling.WORD)
+    pieces = [known for known in header.columns if known.pooling in whole]
+    if not pieces:
+        there = "vectors of some words only" if some else "no vectors of tokens or words"
+        raise NotDerivableError(
+            f"there are {there}, and spans are pooled from those of all tokens or words",
+            where=where,
+            remedy=f"extract with {parameter('pooling', str(Pooling.TOKEN))}",
+        )
+    names_pooling = column is not None and column.rpartition("_")[2] in list(Pooling)
+    if pooling is None and not names_pooling:
+        pieces = [known for known in pieces if known.pooling is Pooling.TOKEN] or pieces
+    return find_column(pieces, header.model.num_layers, column, pooling, task="search")
 
 
 def _mean(rows: NDArray[np.float32], first: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -44,7 +44,7 @@ def export_batches(
     read = list(
         dict.fromkeys(["row", "id", *names, *(name for column in columns for name in column.derivation.columns)])
     )
-    stored = [[known for known in features.columns if known.name in column.derivation.columns] for column in columns]
+    stored = [column.derivation.inputs(features.columns) for column in columns]
     for records in features.stream(read):
         vectors = (vector_batch(records, column, inputs) for column, inputs in zip(columns, stored, strict=True))
         yield ExportBatch(records, tuple(vectors))

@@ -241,7 +241,7 @@ class _SetReader:
         self.derivation = derivation
         self._features = features
         self._digest = parts_digest(features) if isinstance(features, FeatureSet) else ""
-        self._stored = [column for column in features.columns if column.name in derivation.columns]
+        self._stored = derivation.inputs(features.columns)
         self.dtype = derived_dtype(derivation, self._stored)
 
     def read(self, start: int, stop: int, into: NDArray[np.floating]) -> None:

@@ -1,4 +1,4 @@
-"""The stores of an index's documents, and of its tokens or words: memory-mapped Arrow files, whose rows have numbers.
+"""The stores of an index's documents, and of its tokens, words or spans: memory-mapped Arrow files of numbered rows.
 
 Every record batch but the last has the same number of rows, so a row is found without searching. Each column of a batch
 is validated when it is first read (offsets and numbers in range, valid UTF-8, no unexpected nulls), so that a damaged
@@ -24,7 +24,7 @@ from bertfeat.search.vectors.vector_blocks import VectorBlock
 _BATCH_ROWS = 4096  # of every record batch but the last
 SOURCE = "_source"  # name of the column with the number of the feature set that a document is from
 _DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError)  # errors of pyarrow for damaged bytes
-# tokens or words; the fields are explained in PieceColumns
+# tokens, words or spans; the fields are explained in PieceColumns
 PIECES_SCHEMA = pa.schema(
     [
         ("document", pa.int64()),
@@ -78,7 +78,7 @@ class ArrowStoreWriter:
 
 
 class IndexStoresWriter:
-    """Writes the stores of an index: the documents and, where its vectors are of tokens or words, these too."""
+    """Writes the stores of an index: the documents and, where its vectors are of tokens, words or spans, these too."""
 
     def __init__(self, folder: Path, documents: pa.Schema, *, per_document: bool) -> None:
         self.documents = 0
@@ -98,7 +98,7 @@ class IndexStoresWriter:
                 self._pieces.__exit__(kind, error, trace)
 
     def write(self, block: VectorBlock) -> None:
-        """Append a block's documents, and its tokens or words."""
+        """Append a block's documents, and its tokens, words or spans."""
         for table in block.documents:
             self._documents.write(table)
             self.documents += len(table)

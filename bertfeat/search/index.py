@@ -40,9 +40,9 @@ _OWN_COLUMNS = ("row", "id", "text", "pair", SOURCE)
 
 @dataclass(frozen=True, slots=True)
 class HitPiece:
-    """The token or word that a hit is."""
+    """The token, word or span that a hit is."""
 
-    number: int  # which token or word of the document
+    number: int  # which token, word or span of the document
     start: int  # character offsets in the text
     end: int
     in_pair: bool  # in the second text of a pair
@@ -53,7 +53,7 @@ class HitPiece:
 @checked_methods
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A document, or a token or word of it, that is near a query."""
+    """A document, or a token, word or span of it, that is near a query."""
 
     rank: int  # from 1
     score: float  # cosine or inner product, larger is nearer; or Euclidean distance, smaller is nearer; or see MaxSim
@@ -63,7 +63,7 @@ class Hit:
     pair: str | None  # the second text, if the document is a pair
     values: Mapping[str, Value]  # of the kept columns
     source: str  # the feature set it is from
-    piece: HitPiece | None  # in an index of tokens or words
+    piece: HitPiece | None  # in an index of tokens, words or spans
     number: int  # of the vector in the index
     first_score: float | None = None  # by vector, where ``score`` is by tokens too
     maxsim: float | None = None  # by tokens, where the hit was scored again
@@ -71,8 +71,8 @@ class Hit:
     def cells(self) -> Cells:
         """The row of a table that shows the hit."""
         scores = {"rank": self.rank, "score": self.score, "first_score": self.first_score, "maxsim": self.maxsim}
-        word = None if self.piece is None else self.piece.string
-        return {**scores, "word": word, "text": self.text, "pair": self.pair, "id": self.id, "values": self.values}
+        string = None if self.piece is None else self.piece.string
+        return {**scores, "string": string, "text": self.text, "pair": self.pair, "id": self.id, "values": self.values}
 
     def to_json(self) -> dict[str, object]:
         """The hit as JSON values; fields without a value are left out."""
@@ -147,7 +147,7 @@ class Index:
         return len(self.vectors)
 
     def __repr__(self) -> str:
-        return f"Index({str(self.folder)!r}: {len(self):,} vectors of {self.settings.column.name})"
+        return f"Index({str(self.folder)!r}: {len(self):,} vectors of {self.settings.contents})"
 
     def _repr_html_(self) -> str:
         return html_facts("Index", {"folder": str(self.folder), **self.settings.cells(), "kept": self.kept})
@@ -186,7 +186,7 @@ class Index:
         rerank: MaxSim | str | None = None,
         score_threshold: float | None = None,
     ) -> Answer:
-        """The ``k`` nearest documents (or tokens, or words) of a query.
+        """The ``k`` nearest documents (or tokens, words, spans) of a query.
 
         In an index of tokens or words, a query marks the word that is searched for: ``He sat on the *bank*.``
         ``where`` is a condition on kept columns, such as ``"year > 1900 and author like 'D%'"``; ``exact`` compares
@@ -270,13 +270,13 @@ class Index:
             return SearchScope(self.settings.documents, len(self))
         documents = index.documents
         met = np.ones(len(documents), bool) if where is None else find_matching_rows(documents, where, but=[SOURCE])
-        if index.removed is not None:
-            met[index.owners[index.removed]] = False
+        if (removed := index.removed_documents) is not None:
+            met &= ~removed
         return SearchScope(int(met.sum()), int(met[index.owners].sum()))
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of queries, ``[n, width]``, as :meth:`search` uses them."""
-        return embed_queries(self.encoder, self.settings.column, texts)
+        return embed_queries(self.encoder, self.settings.query_column, texts)
 
     def reconstruct(self, numbers: NDArray[np.integer]) -> NDArray[np.float32]:
         """The vectors of hits by their ``number``, as the index stores them (normalized under cosine)."""
@@ -340,7 +340,7 @@ class Index:
 
 
 def _hit_pieces(positions: pa.Table, texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[HitPiece]:
-    """The tokens or words of hits, from rows of the store of pieces."""
+    """The tokens, words or spans of hits, from rows of the store of pieces."""
     pieces = []
     for position, text, pair in zip(positions.to_pylist(), texts, pairs, strict=True):
         start, end, in_pair = position["start"], position["end"], position["segment"] == 1
@@ -351,12 +351,8 @@ def _hit_pieces(positions: pa.Table, texts: Sequence[str | None], pairs: Sequenc
 
 
 def living_values(index: Index, name: str) -> Iterator[pa.Array]:
-    """A column of the documents, block by block; in an index of documents without those that were removed.
-
-    In an index of tokens or words, the removed documents are included.
-    """
-    removed = index.vectors.removed if index.settings.per_document else None
-    start = 0
+    """A column of the documents, without those that were removed, block by block."""
+    removed, start = index.vectors.removed_documents, 0
     for batch in index.vectors.documents.batches([name]):
         values = batch.column(0)
         yield values if removed is None else values.filter(pa.array(~removed[start : start + len(values)]))

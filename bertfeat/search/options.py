@@ -1,12 +1,15 @@
 """The options of an index build, and of scoring search hits again by their tokens."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from bertfeat.arguments import checked
 from bertfeat.errors import UsageError
 from bertfeat.options import Option, check_bounds
 from bertfeat.search.vectors.metric import Metric, Whitening, as_whitening, preparing_metric
+
+if TYPE_CHECKING:
+    from bertfeat.spans import SpanRule
 
 TokenDtype = Literal["int8", "float16"]
 """The type in which token vectors are kept."""
@@ -20,6 +23,15 @@ RERANK_DEPTH = 50
 class BuildOptions:
     """The options of an index build."""
 
+    spans: Annotated[
+        str | None,
+        Option(
+            "sentences, paragraphs or words:200[:50] of the texts, pooled from tokens.",
+            default="whole documents, tokens or words",
+            metavar="RULE",
+            basic=True,
+        ),
+    ] = None
     type: Annotated[
         str,
         Option("auto, flat (exact), hnsw, ivf, ivfpq, sq8, or a FAISS factory string.", metavar="TYPE", basic=True),
@@ -71,6 +83,8 @@ class BuildOptions:
     def __post_init__(self) -> None:
         check_bounds(self)
         object.__setattr__(self, "transform", as_whitening(self.transform))
+        if self.spans is not None:
+            object.__setattr__(self, "spans", str(self.span_rule))
 
     @property
     def preparation(self) -> Metric:
@@ -81,6 +95,13 @@ class BuildOptions:
     def whitening(self) -> Whitening | None:
         """The transform as a :class:`Whitening`, also where it was given by name; None for none."""
         return as_whitening(self.transform)
+
+    @property
+    def span_rule(self) -> "SpanRule | None":
+        """The rule that cuts texts into spans; None where vectors are not of spans."""
+        from bertfeat.spans import as_span_rule  # NumPy, which help does without
+
+        return as_span_rule(self.spans)
 
 
 @checked

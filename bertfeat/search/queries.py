@@ -232,7 +232,7 @@ def open_query_encoder(
     """
     try:
         return open_column_encoder(
-            settings.model, settings.extraction, [settings.column], settings.query_prompt, model, device
+            settings.model, settings.extraction, [settings.query_column], settings.query_prompt, model, device
         )
     except FeatureSetError as error:
         raise IndexFolderError(error.problem, where=folder, remedy=f"{error.remedy}, or {REBUILD}") from error

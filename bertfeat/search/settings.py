@@ -5,14 +5,14 @@ The record is ``.bertfeat/index.json``; the files are in a subfolder, ``version-
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
 from bertfeat.display import Cells, displayed
-from bertfeat.errors import IndexFolderError
+from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.features import FeatureSettings, ModelIdentity
 from bertfeat.io import (
     STATE_FOLDER,
@@ -27,9 +27,10 @@ from bertfeat.io import (
     replace_file,
     write_json,
 )
-from bertfeat.recipe import FeatureColumn, parse_recipes
+from bertfeat.recipe import FeatureColumn, Pooling, parse_recipes
 from bertfeat.search.options import TokenDtype
 from bertfeat.search.vectors.metric import Metric, Whitening, preparing_metric
+from bertfeat.spans import SpanRule, as_span_rule
 
 FORMAT_VERSION = 1
 
@@ -38,7 +39,7 @@ VERSION_NAME = re.compile(r"version-([1-9]\d{0,15})")
 FAISS_NAME = "index.faiss"
 LISTS_NAME = "index.lists"  # only where inverted lists do not fit in memory
 DOCUMENTS_NAME = "documents.arrow"
-PIECES_NAME = "pieces.arrow"  # only in an index of tokens or words
+PIECES_NAME = "pieces.arrow"  # only in an index of tokens, words or spans
 REMOVED_NAME = "removed.npy"  # only where there are tombstones
 TOKENS_NAME = "tokens.npy"  # this and the next three only where token vectors are kept
 TOKEN_OFFSETS_NAME = "token_offsets.npy"
@@ -130,7 +131,7 @@ class IndexSettings:
     """Settings and provenance of an index."""
 
     format_version: Count
-    column: FeatureColumn  # recipe, pooling, width
+    column: FeatureColumn  # recipe, pooling, width; of spans, what they are pooled from
     metric: Metric
     type: str  # as asked for
     factory: str  # FAISS's description
@@ -142,7 +143,7 @@ class IndexSettings:
     count: Count  # vectors in index.faiss
     documents: Count
     zero_vectors: Count
-    skipped: Count  # tokens and words without a vector of their own
+    skipped: Count  # tokens, words and spans without a vector of their own
     tombstones: Count  # vectors that are in index.faiss but removed
     has_text: bool
     effort: SearchParameter | None  # None: this type has no such parameter
@@ -154,11 +155,12 @@ class IndexSettings:
     updates: Count = 0  # appends and removals since it was built
     tokens: StoredTokens | None = None
     transform: Whitening | None = None  # that index.faiss applies to vectors, with its width
+    spans: str | None = None  # the rule that cuts texts, where each vector is of a span
 
     def cells(self) -> Cells:
         """The facts about the index that a line or a table shows."""
         found = None if self.evaluation is None else self.evaluation.recall
-        kind = {"column": self.column.name, "model": self.model.name, "type": self.factory, "metric": str(self.metric)}
+        kind = {"column": self.contents, "model": self.model.name, "type": self.factory, "metric": str(self.metric)}
         return {**kind, "documents": self.documents, "vectors": self.count - self.tombstones, "recall at": found}
 
     @property
@@ -178,14 +180,39 @@ class IndexSettings:
 
     @property
     def per_document(self) -> bool:
-        """Whether there is one vector per document; else there is one per token or word."""
-        return self.column.pooling.per_document
+        """Whether there is one vector per document; else there is one per token, word or span."""
+        return self.spans is None and self.column.pooling.per_document
+
+    @property
+    def span_rule(self) -> SpanRule | None:
+        """The rule that cuts texts into spans; None where vectors are not of spans."""
+        return as_span_rule(self.spans)
+
+    @property
+    def contents(self) -> str:
+        """The vectors of the index in words: ``last_mean``, or ``sentences of last_token``."""
+        return self.column.name if self.spans is None else f"{self.spans} of {self.column.name}"
+
+    @property
+    def unit(self) -> str:
+        """The thing that has one vector: document, token, word or span."""
+        return "span" if self.spans is not None else self.column.pooling.unit.value
+
+    @property
+    def query_column(self) -> FeatureColumn:
+        """The column in which queries are embedded."""
+        return query_column(self.column, self.span_rule)
 
     @property
     def changed_since_evaluation(self) -> bool:
         """Whether documents were added or removed after recall was measured, at the last build."""
         measured = self.evaluation
         return measured is not None and (self.updates > 0 or measured.vectors != self.count or self.tombstones > 0)
+
+
+def query_column(column: FeatureColumn, spans: SpanRule | None) -> FeatureColumn:
+    """The column in which queries are embedded: that of the index; for spans of it, the mean over the whole query."""
+    return column if spans is None else replace(column, pooling=Pooling.MEAN)
 
 
 INDEX_FORMAT = JsonFormat(IndexSettings, FORMAT_VERSION, error=IndexFolderError, remedy=COPY_OR_REBUILD)
@@ -252,6 +279,8 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
     elif (_TOKEN_FILES | _STRING_FILES) & set(settings.files):
         return "it lists vectors of tokens, and says that there are none"
     kept = [settings.column, *([settings.tokens.column] if settings.tokens else [])]
+    if problem := _wrong_spans(settings):
+        return problem
     num_layers = settings.model.num_layers
     if foreign_layers := [each.name for each in kept if each.recipe.layers[-1] > num_layers]:
         return f"{foreign_layers[0]} has layers that a model with {num_layers} does not have"
@@ -268,3 +297,15 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
     if settings.per_document and settings.documents != settings.count:
         return f"{settings.count:,} vectors of {settings.documents:,} documents"
     return None
+
+
+def _wrong_spans(settings: IndexSettings) -> str | None:
+    """What is wrong with the spans of an index; None if nothing is."""
+    if settings.spans is None:
+        return None
+    if settings.column.pooling.per_document:
+        return f"spans of {settings.column.name}, which has one vector per document"
+    try:
+        return None if str(SpanRule.parse(settings.spans)) == settings.spans else f"spans {settings.spans!r}"
+    except UsageError as error:
+        return str(error)

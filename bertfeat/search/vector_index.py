@@ -1,6 +1,6 @@
 """Search in an index by vectors: exact or approximate, with conditions, and always with as many hits as can be had.
 
-Shapes: Q queries, K hits, W values in a vector.
+Shapes: D documents, Q queries, K hits, W values in a vector.
 """
 
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ class VectorIndex:
         self.documents: ArrowStore = opened.documents
         """The rows, ids, texts and kept columns of the documents."""
         self.pieces: ArrowStore | None = opened.pieces
-        """The token or word of each vector; None where there is one vector per document."""
+        """The token, word or span of each vector; None where there is one vector per document."""
         self.removed: NDArray[np.bool_] | None = opened.removed
         """The mask of the vectors that are tombstones, if any."""
         self.tokens: KeptTokens | None = opened.tokens
@@ -102,6 +102,15 @@ class VectorIndex:
         if self.pieces is None:
             return np.arange(self.settings.count)
         return self.pieces.numbers("document")
+
+    @property
+    def removed_documents(self) -> NDArray[np.bool_] | None:
+        """The mask of the documents whose vectors are tombstones, ``[D]``; None where none are."""
+        if self.removed is None:
+            return None
+        removed = np.zeros(len(self.documents), bool)
+        removed[self.owners[self.removed]] = True
+        return removed
 
     def search(
         self,
@@ -209,7 +218,7 @@ class VectorIndex:
         if vectors.ndim != 2 or vectors.shape[1] != self.settings.width:
             shape = " × ".join(map(str, vectors.shape))
             raise UsageError(
-                f"{self.folder} holds vectors of {self.settings.width} values ({self.settings.column.name} of "
+                f"{self.folder} holds vectors of {self.settings.width} values ({self.settings.contents} of "
                 f"{self.settings.model.name}), but the queries are {shape}; they must be n × {self.settings.width}"
             )
         if vectors.dtype.kind not in "fiu":

@@ -142,7 +142,7 @@ class MapWords:
 
 
 def _texts_of_points(index: Index, numbers: NDArray[np.int64]) -> Iterator[str]:
-    """The texts of documents, pairs with both of theirs; in an index of words or tokens, these."""
+    """The texts of documents, pairs with both of theirs; in an index of tokens, words or spans, these."""
     documents, pieces = index.vectors.documents, index.vectors.pieces
     for start in range(0, len(numbers), _TEXTS_AT_ONCE):
         some = numbers[start : start + _TEXTS_AT_ONCE]

@@ -174,7 +174,7 @@ class _PageData:
             shown = {key: _cut(document[key]) for key in ("id", "row", "text", "pair") if document.get(key) is not None}
             place = dict(zip("xy", places[at], strict=True)) if places else {}
             found.append({"number": number, **shown, "values": {key: document[key] for key in index.kept}, **place})
-        if index.vectors.pieces is not None:  # the word or token of each vector
+        if index.vectors.pieces is not None:  # the token, word or span of each vector
             for each, piece in zip(found, index.vectors.pieces.take(numbers).to_pylist(), strict=True):
                 each |= {"start": piece["start"], "end": piece["end"], "in_pair": piece["segment"] == 1}
         return found
@@ -194,8 +194,9 @@ class _PageData:
 
     def _numbers_of_rows(self, rows: list[int]) -> NDArray[np.int64]:
         """The numbers of the documents of corpus rows, at most 200; with several sets, a row may have several."""
-        if not self.index.settings.per_document:
-            raise Problem(Kind.WRONG_VALUE, "this index has words, which have no rows of their own", "rows")
+        settings = self.index.settings
+        if not settings.per_document:
+            raise Problem(Kind.WRONG_VALUE, f"this index has {settings.unit}s, which have no rows of their own", "rows")
         return np.flatnonzero(np.isin(self._rows, rows))[:_MOST_DOCUMENTS]
 
 
@@ -250,8 +251,9 @@ def _index_state(index: Index, facets: Sequence[Facet] | None) -> dict[str, obje
         "name": index.vectors.folder.name,
         "documents": settings.documents,
         "vectors": len(index),
-        "unit": settings.column.pooling.unit.value,
-        "column": settings.column.name,
+        "unit": settings.unit,
+        "marks_words": not settings.query_column.pooling.per_document,  # queries mark the word that is searched for
+        "column": settings.contents,
         "metric": settings.metric.value,
         "type": settings.type,
         "factory": settings.factory,

@@ -147,6 +147,6 @@ def _combine(
     if not picks:
         return np.empty((0, column.width), np.float32)
     numbers = [number for pick in picks for number in pick.numbers]
-    stored = [stored for stored in features.columns if stored.name in column.derivation.columns]
-    matrices = {name: matrix[numbers] for name, matrix in stored_matrices(batch, stored).items()}
+    stored = stored_matrices(batch, column.derivation.inputs(features.columns))
+    matrices = {name: matrix[numbers] for name, matrix in stored.items()}
     return combine_vectors(column.derivation.apply(matrices), picks)

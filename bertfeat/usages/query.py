@@ -209,7 +209,7 @@ def open_word_encoder(
     """
     from bertfeat.extraction import Extractor  # here, because it imports torch, which takes seconds
 
-    stored = next(stored for stored in features.columns if stored.name in column.derivation.columns)
+    stored = column.derivation.inputs(features.columns)[0]
     computed = stored if stored.basis else FeatureColumn(column.recipe, column.pooling, column.width, stored.dtype)
     header = features.header
     return Extractor.from_record(

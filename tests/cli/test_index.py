@@ -40,6 +40,23 @@ def test_an_index_is_built_and_told(features: Path) -> None:
     assert Path("toy.index/version-1/index.faiss").exists()
 
 
+def test_an_index_of_spans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("The river rose. Nobody saw it. The bank, which had stood there for years, was gone.\n")
+    assert run("extract", "a.txt", "--pooling", "token").exit_code == 0
+    result = run("index", "a.features", "--spans", "sentences")
+    assert "3 of 384 values, sentences of last_token, cosine" in result.stdout
+    assert "sentences of last_token" in run("info", "a.index").stdout
+    (line,) = run("search", "a.index", "a flood", "-k", "1").stdout.splitlines()
+    assert (
+        line.split("  ")[-1] == "*The river rose.* Nobody saw it. The bank, which had stood there for years, was gone."
+    )
+    wrong = run("index", "a.features", "--spans", "words:2:2")
+    assert (wrong.exit_code, "--spans words:2:2: a span needs a word at least" in wrong.stderr) == (2, True)
+    told = json.loads(run("index", "a.features", "--spans", "words:4:1", "--json").stdout)
+    assert (told["spans"], told["count"], told["documents"]) == ("words:4:1", 5, 1)
+
+
 def test_the_same_as_json(features: Path) -> None:
     told = json.loads(run("index", features, "--type", "ivf", "--json").stdout)
     assert (told["folder"], told["count"], told["factory"]) == ("toy.index", 100, "IVF2,Flat")

@@ -73,7 +73,7 @@ def test_of_a_word_that_is_far_along_the_context_is_shown() -> None:
     assert line.count("…") == 2
     assert cell_width(line) == 60
     (whole,) = hit_lines([found], None)
-    assert whole.endswith("x the *bank* of the river" + " y" * 500)
+    assert whole.split("  1  ")[1] == "… " + "x " * 37 + "the *bank* of the river" + " y" * 33 + "…"
     (near,) = hit_lines([hit("the bank " + "y " * 500, piece=HitPiece(1, 4, 8, False, "bank"))], 60)
     assert "1  the *bank* y y" in near
 

@@ -14,8 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 _STREAM = "streams of vectors are for Python"
 _FIGURE = "a figure of the caller's own"
-_SPANS = "an argument of FeatureSet.spans"
-NOT_IN_THE_SHELL = {"shards": _STREAM, "start": _STREAM, "axes": _FIGURE, "path": _FIGURE, "spans": _SPANS}
+NOT_IN_THE_SHELL = {"shards": _STREAM, "start": _STREAM, "axes": _FIGURE, "path": _FIGURE}
 """Parameters that messages name and no command sets, and why."""
 
 

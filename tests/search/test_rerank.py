@@ -280,10 +280,10 @@ def test_what_there_is_not(make: Make) -> None:
 def test_an_index_of_words_is_refused(tmp_path: Path, stand: Stand) -> None:
     toy_set(tmp_path / "toy.features", *toy_parts())
     build_index(tmp_path / "toy.features", tmp_path / "toy.index", "concat4_word", options=BuildOptions(evaluate=False))
-    with pytest.raises(UsageError, match="holds concat4_word, and only whole documents are scored again"):
+    with pytest.raises(UsageError, match="holds concat4_word, and only documents and spans are scored again"):
         Index(tmp_path / "toy.index", encoder=stand).search("*bank*", rerank="maxsim")
     options = BuildOptions(with_tokens="concat4_token")
-    with pytest.raises(UsageError, match="concat4_word is of tokens or words itself"):
+    with pytest.raises(UsageError, match="concat4_word is of tokens or words, so no others"):
         build_index(tmp_path / "toy.features", tmp_path / "other.index", "concat4_word", options=options)
 
 

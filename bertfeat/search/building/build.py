@@ -27,7 +27,15 @@ from bertfeat.search.evaluation import recall
 from bertfeat.search.evaluation.recall import RecallQueries, disturbed_queries, given_queries
 from bertfeat.search.options import BuildOptions
 from bertfeat.search.queries import QueryEncoder, check_same_model, embed_queries, open_column_encoder, query_texts
-from bertfeat.search.settings import FAISS_NAME, FORMAT_VERSION, REBUILD, IndexSettings, RecallReport, SearchParameter
+from bertfeat.search.settings import (
+    FAISS_NAME,
+    FORMAT_VERSION,
+    REBUILD,
+    IndexSettings,
+    RecallReport,
+    SearchParameter,
+    query_column,
+)
 from bertfeat.search.vectors.faiss_import import faiss
 from bertfeat.search.vectors.faiss_index import (
     copy_to_gpu,
@@ -73,7 +81,8 @@ def build_index(
     """Build an index over one column of one or several feature sets; at the end it replaces an older index.
 
     Without a ``column``, the last layer is indexed, stored or derived, where exactly one pooling has it; else the only
-    column.
+    column. With ``spans`` among the options it names vectors of tokens or words, and each vector is the mean of those
+    in a sentence, a paragraph or a run of words (:meth:`bertfeat.FeatureSet.spans`).
 
     The index is tuned to the target recall, and its recall is measured, on ``queries``: texts such as users ask, which
     the model of the sets embeds (``model`` says where it is now, ``encoder`` replaces it). At most 1,000 are used, one
@@ -98,11 +107,10 @@ def build_index(
     if workers is not None:
         workers.check([features.folder for features in sets])
     with hold_index_folder(folder, new=True) as held, telling(progress) as tell:
-        source = FeatureSource(sets, column, keep_text=options.keep_text)
+        source = FeatureSource(sets, column, options.span_rule, keep_text=options.keep_text)
         if not source.count:
-            raise UsageError(
-                f"there are no vectors of {source.column.name} in it, so nothing to index", where=sets[0].folder
-            )
+            problem = f"there are no vectors of {source.column.name} in it, so nothing to index"
+            raise UsageError(problem, where=sets[0].folder)
         clock = _StepClock(tell)
         given = None if queries is None else _queries_to_tune_on(queries, source, options, model, encoder, clock)
         whitener = _fit_to_source(source, options.whitening, clock)
@@ -207,7 +215,7 @@ def _queries_to_tune_on(
         raise UsageError("there are no queries to tune on", where=parameter("queries"))
     texts = [texts[number] for number in sample_numbers(len(texts), QUERIES)]
     header, found = source.sets[0].header, source.column
-    column = FeatureColumn(found.recipe, found.pooling, found.width, "float32")
+    column = query_column(FeatureColumn(found.recipe, found.pooling, found.width, "float32"), source.spans)
     with clock.step("queries", len(texts)):
         if encoder is None:
             folder = source.sets[0].folder
@@ -277,4 +285,5 @@ def _new_settings(
         versions={"bertfeat": bertfeat.__version__, "faiss": faiss.__version__, "pyarrow": pa.__version__},
         seconds=report.seconds,
         transform=report.transform,
+        spans=None if source.spans is None else str(source.spans),
     )

@@ -1,6 +1,6 @@
 """Access to the feature sets that an index is built from: its record of them, and their vectors as blocks and shards.
 
-With the vectors come the columns that an index keeps of documents, tokens and words. A shard consists of whole,
+With the vectors come the columns that an index keeps of documents, tokens, words and spans. A shard consists of whole,
 consecutive parts; the shards are the same for any number of processes that add their vectors.
 
 Shapes: n vectors of a batch, D documents whose vectors they are, W values in a vector.
@@ -24,7 +24,11 @@ from bertfeat.features import (
     FeatureSettings,
     ModelIdentity,
     PartHeader,
+    PiecePositions,
     ReadableColumn,
+    SpanPositions,
+    find_span_column,
+    find_spans,
     position_columns,
     read_positions,
     stored_matrices,
@@ -34,6 +38,7 @@ from bertfeat.recipe import FeatureColumn
 from bertfeat.search.document_store import SOURCE, document_schema
 from bertfeat.search.settings import SourceSet
 from bertfeat.search.vectors.vector_blocks import BLOCK_BYTES, BlockBuilder, PieceColumns, VectorBlock, block_rows
+from bertfeat.spans import SpanRule
 
 _READ_ROWS = 8192
 
@@ -108,16 +113,23 @@ class PlannedShard:
 
 
 class FeatureSource:
-    """One column of one or several feature sets."""
+    """One column of one or several feature sets; with ``spans``, the spans of their texts that are pooled from it."""
 
     def __init__(
-        self, sets: Sequence[FeatureSet], column: str | None, *, keep_text: bool, source_numbers: Sequence[int] = ()
+        self,
+        sets: Sequence[FeatureSet],
+        column: str | None,
+        spans: SpanRule | None = None,
+        *,
+        keep_text: bool,
+        source_numbers: Sequence[int] = (),
     ) -> None:
         self.sets = tuple(sets)
-        self.column = _one_column(self.sets, column)
+        self.spans = spans
+        self.column = _one_column(self.sets, column, spans)
         self.width = self.column.width
-        self.skipped = 0  # tokens and words without a vector of their own, known when everything was read
-        self.per_document = self.column.pooling.per_document
+        self.skipped = 0  # tokens, words and spans without a vector of their own, known when everything was read
+        self.per_document = spans is None and self.column.pooling.per_document
         self.schemas = [(features.folder, _document_fields(features, keep_text)) for features in self.sets]
         self.schema = document_schema(self.schemas)
         self.first_document = 0  # number of the first document in the index
@@ -126,7 +138,7 @@ class FeatureSource:
 
     @property
     def count(self) -> int:
-        """The number of vectors; for tokens and words their positions are read to count them."""
+        """The number of vectors; tokens, words and spans are counted by reading their positions, or their texts."""
         return sum(shard.vectors for shard in self.shards)
 
     @cached_property
@@ -153,9 +165,12 @@ class FeatureSource:
         for shard in self.shards if shards is None else shards:
             for batch, number, document in self._read(shard, documents=documents, vectors=True):
                 features = self.sets[number]
-                stored = [column for column in features.columns if column.name in self.column.derivation.columns]
+                stored = self.column.derivation.inputs(features.columns)
                 vectors = self.column.derivation.apply(stored_matrices(batch, stored))
-                usable, pieces = self._pieces(batch, document)
+                positions = self._positions(batch, features)
+                if isinstance(positions, SpanPositions):
+                    vectors = positions.pool(vectors)
+                usable, pieces = self._pieces(positions, document)
                 table = self._document_table(batch, number) if documents else None
                 builder.add(vectors if usable is None else vectors[usable], table, pieces)
                 if builder.count >= size:
@@ -166,11 +181,11 @@ class FeatureSource:
             yield builder.take()
 
     def document_blocks(self) -> Iterator[VectorBlock]:
-        """Yield the documents, tokens and words of :meth:`blocks`, without their vectors."""
+        """Yield the documents, tokens, words and spans of :meth:`blocks`, without their vectors."""
         self.skipped, nothing = 0, np.empty((0, self.width), np.float32)
         for shard in self.shards:
             for batch, number, document in self._read(shard, documents=True, vectors=False):
-                _, pieces = self._pieces(batch, document)
+                _, pieces = self._pieces(self._positions(batch, self.sets[number]), document)
                 yield VectorBlock(nothing, (self._document_table(batch, number),), pieces)
 
     def _read(
@@ -191,11 +206,18 @@ class FeatureSource:
                 yield batch, rows.features, document
                 document += len(batch)
 
-    def _pieces(self, batch: pa.RecordBatch, document: int) -> tuple[NDArray[np.bool_] | None, PieceColumns | None]:
-        """Return a mask of a batch's usable tokens or words, and their columns; its first document is ``document``."""
-        if self.per_document:
+    def _positions(self, batch: pa.RecordBatch, features: FeatureSet) -> PiecePositions | None:
+        """The positions of a batch's tokens, words or spans; None where there is one vector per document."""
+        if self.spans is not None:
+            return find_spans(batch, self.spans, self.column.pooling, features.header.settings.word_rule)
+        return None if self.per_document else read_positions(batch, self.column.pooling)
+
+    def _pieces(
+        self, pieces: PiecePositions | None, document: int
+    ) -> tuple[NDArray[np.bool_] | None, PieceColumns | None]:
+        """Return a mask of the usable pieces of a batch, and their columns; its first document is ``document``."""
+        if pieces is None:
             return None, None
-        pieces = read_positions(batch, self.column.pooling)
         usable = pieces.usable
         self.skipped += len(usable) - int(usable.sum())
         segment = np.zeros(len(usable), np.int8) if pieces.segment is None else pieces.segment
@@ -223,13 +245,15 @@ class FeatureSource:
         for batch in features.stream(["row", *self._position_names(features)], batch_rows=_READ_ROWS):
             while len(batch) and batch.column(0)[0].as_py() >= features.entries[at].last_row:
                 at += 1
-            counts[at] += int(read_positions(batch, self.column.pooling).usable.sum())
+            positions = self._positions(batch, features)
+            counts[at] += 0 if positions is None else int(positions.usable.sum())
         return counts
 
     def _position_names(self, features: FeatureSet) -> list[str]:
         if self.per_document:
             return []
-        return position_columns(self.column.pooling, features.names)
+        texts = [] if self.spans is None else ["text"]
+        return [*position_columns(self.column.pooling, features.names), *texts]
 
 
 def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
@@ -245,18 +269,24 @@ def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
     return pa.schema([("row", pa.int64()), ("id", pa.string()), *texts, *kept])
 
 
-def _one_column(sets: Sequence[FeatureSet], column: str | None) -> ReadableColumn:
+def _one_column(sets: Sequence[FeatureSet], column: str | None, spans: SpanRule | None) -> ReadableColumn:
     """The column to index, as the first set has it; the vectors of the other sets must be comparable with it."""
     if not sets:
         raise UsageError("name at least one feature set")
     first = sets[0]
-    shared = first.find(column, task="search")
+    shared = _column_to_index(first, column, spans)
     for other in sets[1:]:
-        theirs = other.find(shared.name)
+        theirs = _column_to_index(other, shared.name, spans)
         problem = find_incomparability(first.header.model, first.header.settings, shared, other.header, theirs)
         if problem:
             raise IndexFolderError(f"{other.folder} cannot share an index with {first.folder}: {problem}")
     return shared
+
+
+def _column_to_index(features: FeatureSet, column: str | None, spans: SpanRule | None) -> ReadableColumn:
+    if spans is None:
+        return features.find(column, task="search")
+    return find_span_column(features.header, features.names, features.folder, column)
 
 
 def find_incomparability(

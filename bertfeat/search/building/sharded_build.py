@@ -40,6 +40,7 @@ from bertfeat.search.vectors.faiss_import import FaissIndex, Scored, faiss, fais
 from bertfeat.search.vectors.faiss_index import copy_to_cpu, copy_to_gpu, count_faiss_threads, write_faiss_index
 from bertfeat.search.vectors.faiss_transforms import judged_transform
 from bertfeat.search.vectors.metric import Metric
+from bertfeat.spans import SpanRule
 
 _log = logging.getLogger("bertfeat")
 _FETCHED = 16 << 20  # bytes of a file that are fetched at once
@@ -80,6 +81,7 @@ class ShardJob:
     sets: tuple[Location, ...]
     sources: tuple[SourceSet, ...]  # the same sets as they were when the build began
     column: str
+    spans: SpanRule | None  # that cuts the texts
     metric: Metric
     preparation: Metric  # for which vectors are prepared before FAISS gets them
     folder: Location  # of the shards
@@ -117,6 +119,7 @@ def fill_by_workers(workers: Workers, index: FaissIndex, filling: Filling) -> tu
             sets=tuple(features.folder.absolute() for features in source.sets),
             sources=tuple(map(describe_source_set, source.sets)),
             column=source.column.name,
+            spans=source.spans,
             metric=filling.options.metric,
             preparation=filling.options.preparation,
             folder=place,
@@ -208,7 +211,7 @@ class _ShardWorker:
                 raise IndexFolderError(
                     "a worker finds another feature set here than the one that the index is to be built of", where=place
                 )
-        self._source = FeatureSource(sets, job.column, keep_text=False)
+        self._source = FeatureSource(sets, job.column, job.spans, keep_text=False)
         self._index = copy_to_gpu(_read_trained(job.folder), device)
 
     def work(self, tasks: Iterator[PlannedShard], done: Callable[[PlannedShard, _FilledShard], None]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.errors import IndexFolderError, UsageError, parameter
 from bertfeat.features import FeatureSet, FeatureSettings, ModelIdentity, NpyWriter
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.building.feature_source import FeatureSource, find_incomparability
@@ -115,7 +115,10 @@ class KeptTokensWriter:
 def plan_tokens(source: FeatureSource, name: str, dtype: TokenDtype) -> FeatureColumn:
     """Find the token or word column that an index over a source is to keep, and check it in all feature sets."""
     if not source.per_document:
-        raise UsageError(f"{source.column.name} is of tokens or words itself, so no others are kept beside it")
+        what = (
+            "spans are pooled from tokens or words" if source.spans else f"{source.column.name} is of tokens or words"
+        )
+        raise UsageError(f"{what}, so no others are kept beside them", where=parameter("with_tokens", name))
     first = source.sets[0]
     found = find_token_column(first, name, source.column.recipe)
     column = FeatureColumn(found.recipe, found.pooling, found.width, dtype)

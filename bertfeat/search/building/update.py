@@ -70,7 +70,11 @@ def append_features(
         sets = open_feature_sets(features)
         sources, numbers = merge_sources(index.settings.sources, sets)
         source = FeatureSource(
-            sets, index.settings.column.name, keep_text=index.settings.has_text, source_numbers=numbers
+            sets,
+            index.settings.column.name,
+            index.settings.span_rule,
+            keep_text=index.settings.has_text,
+            source_numbers=numbers,
         )
         _check_comparable(index, source)
         if (tokens := index.settings.tokens) is not None:
@@ -242,9 +246,8 @@ def _with_ids(index: VectorIndex, ids: pa.Array) -> NDArray[np.bool_]:
     ids = ids.cast(pa.large_string())
     matches = [pc.is_in(batch.column("id"), value_set=ids).to_numpy(False) for batch in index.documents.batches(["id"])]
     having: NDArray[np.bool_] = np.concatenate(matches) if matches else np.zeros(0, bool)
-    if index.removed is not None:
-        having[index.owners[index.removed]] = False
-    return having
+    removed = index.removed_documents
+    return having if removed is None else having & ~removed
 
 
 def _count_zero_vectors(index: VectorIndex, vectors: NDArray[np.bool_]) -> int:

@@ -150,10 +150,10 @@ class StoredDocumentTokens:
         self._store = store
         self.column: ReadableColumn = find_column([store.stored.column], num_layers, column)
 
-    def read(self, documents: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    def read(self, numbers: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """The number of each of those documents and its vectors ``[n, W]``."""
         name, derivation = self._store.stored.column.name, self.column.derivation
-        for document in documents.tolist():
+        for document in numbers.tolist():
             stored = self._store.document_vectors(document).astype(np.float32)
             yield document, unit_vectors(derivation.apply({name: stored}))
 

@@ -61,8 +61,10 @@ class Reranker:
     """
 
     def __init__(self, index: VectorIndex, options: MaxSim) -> None:
-        if not index.settings.per_document:
-            raise UsageError(f"the index holds {index.settings.column.name}, and only whole documents are scored again")
+        if index.settings.unit not in ("document", "span"):
+            raise UsageError(
+                f"the index holds {index.settings.contents}, and only documents and spans are scored again"
+            )
         self._index, self.options = index, options
         self._tokens: DocumentTokens = (
             FeatureSetTokens(index, options.column)
@@ -93,13 +95,13 @@ class Reranker:
 
     def encode(self, encoder: QueryEncoder, texts: Sequence[str]) -> Sequence[DocumentFeatures]:
         """The vectors of queries and of their tokens, from one pass of the model."""
-        return encoder_of_columns(encoder, (self._index.settings.column, self.column)).features(texts)
+        return encoder_of_columns(encoder, (self._index.settings.query_column, self.column)).features(texts)
 
     def search_encoded(
         self, queries: Sequence[DocumentFeatures], k: int, *, where: str | None = None, exact: bool = False
     ) -> Neighbors:
         """Search as :meth:`search` does, for queries that :meth:`encode` returned."""
-        vectors = np.stack([query.vector(self._index.settings.column.name) for query in queries])
+        vectors = np.stack([query.vector(self._index.settings.query_column.name) for query in queries])
         depth = max(k, self.options.depth or RERANK_DEPTH)
         found = self._index.search(vectors, depth if k > 0 else k, where=where, exact=exact)
         if not found.numbers.shape[1]:
@@ -120,20 +122,20 @@ class Reranker:
         return Neighbors(new[0], new[1], ScoreParts(new[2], new[3]), found.scanned)
 
     def _score(self, numbers: NDArray[np.int64], queries: Sequence[_QueryTokens]) -> NDArray[np.float32]:
-        """Maxsim of each query with each of its documents ``[Q, K]``; every document is read once."""
+        """Maxsim of each query with each of its hits ``[Q, K]``; every document is read once."""
         flat = numbers.ravel()
         scores = np.zeros(len(flat), np.float32)
         order = np.argsort(flat, kind="stable")
-        documents, first = np.unique(flat[order], return_index=True)
-        places = dict(zip(documents.tolist(), np.split(order, first[1:]), strict=True))
-        for document, vectors in self._tokens.read(documents):
-            for place in places[document].tolist():
+        found, first = np.unique(flat[order], return_index=True)
+        places = dict(zip(found.tolist(), np.split(order, first[1:]), strict=True))
+        for number, vectors in self._tokens.read(found):
+            for place in places[number].tolist():
                 query = queries[place // numbers.shape[1]]
                 scores[place] = compute_maxsim(query.vectors, query.weights, vectors)
         if not np.isfinite(scores).all():
             wrong = int(flat[~np.isfinite(scores)][0])
             raise IndexFolderError(
-                f"the tokens of document {wrong:,} have values that are not finite",
+                f"the tokens of {self._index.settings.unit} {wrong:,} have values that are not finite",
                 where=self._index.folder,
                 remedy=REBUILD,
             )

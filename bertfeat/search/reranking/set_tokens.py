@@ -1,4 +1,4 @@
-"""The token or word vectors of an index's documents, read from the feature sets that it was made from.
+"""The token or word vectors of an index's documents or spans, read from the feature sets that it was made from.
 
 Shapes: D documents, N tokens of all of them, n tokens of one document, W values in a vector.
 """
@@ -38,12 +38,12 @@ _READ_ROWS = 8192
 
 
 class DocumentTokens(Protocol):
-    """The token or word vectors of an index's documents."""
+    """The token or word vectors of an index's documents or spans."""
 
     column: ReadableColumn
 
-    def read(self, documents: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The number of each of those documents and its vectors ``[n, W]``, of length 1 or 0, in any order."""
+    def read(self, numbers: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The number of each of those documents or spans and its vectors ``[n, W]``, of length 1 or 0, in any order."""
         ...
 
     def counts(self) -> TokenCounts:
@@ -51,8 +51,27 @@ class DocumentTokens(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _TokensWithVectors:
+    """The tokens or words of a document that have a vector of their own."""
+
+    vectors: NDArray[np.float32]  # [n, W]
+    start: NDArray[np.int32]  # [n] character offsets in the text
+    end: NDArray[np.int32]  # [n]
+    segment: NDArray[np.int8] | None  # [n] 0 first text, 1 pair
+
+    def whole(self) -> NDArray[np.float32]:
+        """The vectors of all, of length 1 or 0."""
+        return unit_vectors(self.vectors)
+
+    def in_span(self, start: int, end: int) -> NDArray[np.float32]:
+        """The vectors of those that have a character in a span of the first text, of length 1 or 0."""
+        inside = (self.start < end) & (self.end > start)
+        return unit_vectors(self.vectors[inside if self.segment is None else inside & (self.segment == 0)])
+
+
 class FeatureSetTokens:
-    """The token or word vectors of documents, read from the feature sets; only the row groups that are needed.
+    """The token or word vectors of documents or spans, read from the feature sets: only the row groups of these.
 
     Refuses a feature set that is gone, has changed since the index was made, or has vectors that cannot be compared.
     """
@@ -72,30 +91,41 @@ class FeatureSetTokens:
         self._columns = found
         self._parts = [OpenParts(features.folder, features.entries) for features in self._sets]
 
-    def read(self, documents: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The number of each of those documents and its vectors ``[n, W]``, a row group at a time."""
+    def read(self, numbers: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The number of each of those documents or spans and its vectors ``[n, W]``, a row group at a time."""
+        if self._index.pieces is None:
+            yield from ((document, tokens.whole()) for document, tokens in self._read_documents(numbers))
+            return
+        places = self._index.pieces.take(numbers)
+        owners, start, end = (places[name].to_numpy() for name in ("document", "start", "end"))
+        for document, tokens in self._read_documents(np.unique(owners)):
+            for at in np.flatnonzero(owners == document).tolist():
+                yield int(numbers[at]), tokens.in_span(int(start[at]), int(end[at]))
+
+    def _read_documents(self, documents: NDArray[np.int64]) -> Iterator[tuple[int, "_TokensWithVectors"]]:
         table = self._index.documents.take(documents)
         rows, sources, ids = table["row"].to_numpy(), table[SOURCE].to_numpy(), table["id"].to_pylist()
         for number in np.unique(sources).tolist():
             own = np.flatnonzero(sources == number)
             order = own[np.argsort(rows[own], kind="stable")].tolist()
-            for at, (name, vectors) in zip(order, self._read_set(number, rows[order]), strict=True):
+            for at, (name, tokens) in zip(order, self._read_set(number, rows[order]), strict=True):
                 if name != ids[at]:
                     raise _other_documents(self._index, number)
-                yield int(documents[at]), vectors
+                yield int(documents[at]), tokens
 
-    def _read_set(self, number: int, rows: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.float32]]]:
-        """The id and the vectors of the document in each of the given rows of a set, which ascend."""
+    def _read_set(self, number: int, rows: NDArray[np.int64]) -> Iterator[tuple[str, "_TokensWithVectors"]]:
+        """The id and the tokens of the document in each of the given rows of a set, which ascend."""
         features, derivation = self._sets[number], self._columns[number].derivation
-        stored = [column for column in features.columns if column.name in derivation.columns]
+        stored = derivation.inputs(features.columns)
         names = ["id", *derivation.columns, *position_columns(self.column.pooling, features.names)]
         for batch in self._parts[number].take(rows, names):
             matrix = derivation.apply(stored_matrices(batch, stored))
             pieces = read_positions(batch, self.column.pooling)
             usable, ends = pieces.usable, pieces.offsets.tolist()
             for at, name in enumerate(batch.column("id").to_pylist()):
-                cut = slice(ends[at], ends[at + 1])
-                yield name, unit_vectors(matrix[cut][usable[cut]])
+                own = ends[at] + np.flatnonzero(usable[ends[at] : ends[at + 1]])
+                segment = None if pieces.segment is None else pieces.segment[own]
+                yield name, _TokensWithVectors(matrix[own], pieces.start[own], pieces.end[own], segment)
 
     def counts(self) -> TokenCounts:
         """Count the documents in which each token occurs; the first call reads all tokens, without their vectors."""
@@ -134,7 +164,7 @@ def stream_tokens(
     """The tokens or words of all documents of a set in row order, a row group at a time."""
     kind, read = column.pooling, column.derivation.columns if vectors else ()
     own = [*([f"{kind}s"] if strings else ()), *read, *position_columns(kind, features.names)]
-    stored = [one for one in features.columns if one.name in read]
+    stored = column.derivation.inputs(features.columns)
     for batch in features.stream(["row", *own], batch_rows=_READ_ROWS):
         yield StreamedTokens(
             batch.column("row").to_numpy(),
@@ -183,8 +213,8 @@ def find_token_column(features: FeatureSet, name: str | None, recipe: Recipe) ->
 def _living_rows(index: VectorIndex) -> list[NDArray[np.int64]]:
     """The rows of the index's documents in each of its feature sets, without removed documents."""
     rows, sources = index.documents.numbers("row"), index.documents.numbers(SOURCE)
-    if index.removed is not None:
-        rows, sources = rows[~index.removed], sources[~index.removed]
+    if (removed := index.removed_documents) is not None:
+        rows, sources = rows[~removed], sources[~removed]
     return [rows[sources == number] for number in range(len(index.settings.sources))]
 
 

@@ -31,10 +31,10 @@ _SEED = 4171
 
 @dataclass(frozen=True, slots=True)
 class PieceColumns:
-    """The token or word of each vector in a block."""
+    """The token, word or span of each vector in a block."""
 
     document: NDArray[np.int64]  # [n] number of its document in the index
-    number: NDArray[np.int32]  # [n] which token or word of the document
+    number: NDArray[np.int32]  # [n] which token, word or span of the document
     start: NDArray[np.int32]  # [n] character offsets in the document's text
     end: NDArray[np.int32]  # [n]
     segment: NDArray[np.int8]  # [n] 0 first text, 1 pair

@@ -59,7 +59,7 @@ function examples({ model, index, features }) {
     ["With the openai library", `from openai import OpenAI\n\nclient = OpenAI(base_url="${root}/v1", api_key="${hasKey() ? "KEY" : "none"}")\n`
       + `answer = client.embeddings.create(model="${name}", input=["A text.", "Another one."])\nvectors = [each.embedding for each in answer.data]`],
   ];
-  if (index) all.push(["Search", post("/search", { query: index.unit === "document" ? "how do bats find their prey" : "He sat on the *bank*.", k: 5 })]);
+  if (index) all.push(["Search", post("/search", { query: index.marks_words ? "He sat on the *bank*." : "how do bats find their prey", k: 5 })]);
   if (features.length) all.push(["Usages of a word", post("/usages", { word: "bank", like: "He sat on the *bank* of the river.", k: 5 })]);
   return all;
 }

@@ -29,7 +29,7 @@ export class SearchView {
   /** What the server said of itself has come, or more of it. */
   learn({ index }) {
     byId("search-form").hidden = byId("facets").hidden = !index;
-    byId("query-hint").hidden = !index || index.unit === "document";
+    byId("query-hint").hidden = !index?.marks_words;
     this.facets.show(index?.facets);
     if (!index) this.message.tell("This server was started without an index, so there is nothing to search.");
     else this.message.tell(`${plural(index.documents, "document")}. Type a query and press Enter.`);
