@@ -36,7 +36,7 @@ class BuildOptions:
         str,
         Option("auto, flat (exact), hnsw, ivf, ivfpq, sq8, or a FAISS factory string.", metavar="TYPE", basic=True),
     ] = "auto"
-    metric: Annotated[Metric, Option("cosine, inner product, or Euclidean distance.", basic=True)] = Metric.COSINE
+    metric: Annotated[Metric, Option("cosine, inner product, or Euclidean distance.")] = Metric.COSINE
     memory: Annotated[
         int | None,
         Option(
