@@ -42,7 +42,11 @@ TABLES = (
 )
 """The pages, and their sections, whose tables quote results."""
 CORPORA = ("sentences", "paragraphs", "mix")
-SPANS = ("paragraphs", "sentences")
+SPANS = {
+    "paragraphs": ("articles", "paragraphs"),
+    "sentences": ("articles", "sentences"),
+    "planted sentences": ("novels", "sentences"),
+}
 
 
 def result(name: str) -> Any:
@@ -168,9 +172,9 @@ def korean_words(rule: str) -> list[float]:
     return [found["usages"], found["processor_seconds"], found["memory_mib"]]
 
 
-def late_spans(unit: str, layers: str) -> list[float]:
+def late_spans(task: str, unit: str, layers: str) -> list[float]:
     """The mean reciprocal rank of spans that are pooled late and alone, what the former lose, and its interval."""
-    found = result("spans")["found"][unit][layers]
+    found = result("spans")["tasks"][task]["found"][unit][layers]
     gain, low, high = found["late - alone"]["mrr"]
     return [found["late"]["mrr"][0], found["alone"]["mrr"][0], -gain, -high, -low]
 
@@ -450,7 +454,11 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
     ("korean_words", {"어절 그대로": korean_words("spaces"), "조사를 떼어": korean_words("korean")}),
     (
         "spans",
-        {f"{unit}, by `{layers}`": late_spans(unit, layers) for unit in SPANS for layers in ("last", "sum4")},
+        {
+            f"{name}, by `{layers}`": late_spans(task, unit, layers)
+            for name, (task, unit) in SPANS.items()
+            for layers in ("last", "sum4")
+        },
     ),
     (
         "subword",

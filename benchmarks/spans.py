@@ -1,18 +1,22 @@
-"""Are passages found better by vectors that were pooled from their tokens in the whole article, or embedded alone?
+"""Are passages found better by vectors that were pooled from their tokens in the whole text, or embedded alone?
 
     python benchmarks/spans.py --data DATA [--work DIR]
 
-DATA holds xquad/xquad.en.json. Its 48 articles, their paragraphs joined by blank lines, are the documents. Each
-question looks for the paragraph, and for the sentence, that has its answer, among those of all articles: by vectors of
-``FeatureSet.spans`` (late), and by vectors of the same texts by themselves (alone). Exact cosine; the mean reciprocal
-rank among ten, and the share of questions whose first hit is right, with bootstrap intervals of 95 % over questions.
+DATA holds xquad/xquad.en.json and novels/dated.csv.gz. In the first task the documents are XQuAD's 48 articles, their
+paragraphs joined by blank lines; each question looks for the paragraph, and for the sentence, that has its answer. In
+the second they are 80 stretches of novels, in each of which three sentences of XQuAD were planted at random; the
+questions of these look for them among all sentences. By vectors of ``FeatureSet.spans`` (late), and by vectors of the
+same texts by themselves (alone). Exact cosine; the mean reciprocal rank among ten, and the share of questions whose
+first hit is right, with bootstrap intervals of 95 % over questions.
 """
 
 import argparse
+import csv
+import gzip
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +26,13 @@ from numpy.typing import NDArray
 
 from bertfeat import Extractor, FeatureSet
 from bertfeat.features import unit_vectors
+from bertfeat.search.evaluation.layer_table import QueryResamples
+from bertfeat.spans import SpanRule
 
 RESULT = Path(__file__).parent / "results" / "spans.json"
-UNITS = ("paragraphs", "sentences")
 LAYERS = ("last", "sum4")
-RESAMPLES = 1000
+STRETCHES, PLANTED = 80, 3  # of novels; sentences in each
+STRETCH = 15_000  # characters at least
 
 
 @dataclass(frozen=True)
@@ -34,8 +40,18 @@ class Question:
     """A question, and where its answer begins."""
 
     text: str
-    article: int
-    answer: int  # character of the article's text
+    document: int
+    answer: int  # character of the document's text
+
+
+@dataclass(frozen=True)
+class Task:
+    """Documents, and questions that look for spans of them."""
+
+    name: str
+    texts: Sequence[str]
+    questions: Sequence[Question]
+    units: Sequence[str]
 
 
 def main() -> None:
@@ -45,17 +61,25 @@ def main() -> None:
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     before = machine()
-    articles, questions = read_articles(options.data / "xquad" / "xquad.en.json")
-    (options.work / "articles.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in articles))
+    articles = read_articles(options.data / "xquad" / "xquad.en.json")
+    tasks = (articles, plant_sentences(read_stretches(options.data / "novels" / "dated.csv.gz"), articles))
+    found = {task.name: measure(task, options.work) for task in tasks}
+    RESULT.write_text(json.dumps({"machine": before, "tasks": found}, indent=1) + "\n")
+
+
+def measure(task: Task, work: Path) -> dict[str, Any]:
+    """The scores of each unit by each choice of layers, and what both ways take: seconds, and bytes of feature sets."""
+    documents = work / f"{task.name}.jsonl"
+    documents.write_text("".join(json.dumps({"text": text}) + "\n" for text in task.texts))
     seconds = dict[str, float]()
-    tokens, seconds["tokens of articles"] = extract(options.work / "articles.jsonl", "token")
-    asked = {layers: Extractor(layers=layers).encode([each.text for each in questions]) for layers in LAYERS}
+    tokens, seconds["tokens"] = extract(documents, "token")
+    asked = {layers: Extractor(layers=layers).encode([each.text for each in task.questions]) for layers in LAYERS}
     found = dict[str, Any]()
-    for unit in UNITS:
+    for unit in task.units:
         spans = [(row, start, end) for row, start, end, _ in read_spans(tokens, unit, LAYERS[0])]
-        right = np.array([place_of(question, spans) for question in questions])
-        file = options.work / f"{unit}.jsonl"
-        file.write_text("".join(json.dumps({"text": articles[row][a:b]}) + "\n" for row, a, b in spans))
+        right = np.array([place_of(question, spans) for question in task.questions])
+        file = work / f"{task.name}-{unit}.jsonl"
+        file.write_text("".join(json.dumps({"text": task.texts[row][a:b]}) + "\n" for row, a, b in spans))
         alone, seconds[f"{unit} alone"] = extract(file, "mean")
         found[unit] = {"spans": len(spans)}
         for layers in LAYERS:
@@ -64,13 +88,13 @@ def main() -> None:
             seconds[f"{unit} late, {layers}"] = round(time.perf_counter() - begin, 2)
             ranks = [ranks_of(asked[layers], vectors, right) for vectors in (late, alone.matrix(layers))]
             found[unit][layers] = compare(*ranks)
-            print(unit, layers, json.dumps(found[unit][layers]), flush=True)
-    sizes = {folder.name: folder_bytes(folder) for folder in options.work.glob("*.features")}
-    about = {"machine": before, "questions": len(questions), "articles": len(articles)}
-    RESULT.write_text(json.dumps({**about, "found": found, "seconds": seconds, "bytes": sizes}, indent=1) + "\n")
+            print(task.name, unit, layers, json.dumps(found[unit][layers]), flush=True)
+    sizes = {folder.name: folder_bytes(folder) for folder in work.glob(f"{task.name}*.features")}
+    about = {"documents": len(task.texts), "questions": len(task.questions)}
+    return {**about, "found": found, "seconds": seconds, "bytes": sizes}
 
 
-def read_articles(path: Path) -> tuple[list[str], list[Question]]:
+def read_articles(path: Path) -> Task:
     """The articles of a file of SQuAD's, and the questions with the places of their answers."""
     articles, questions = list[str](), list[Question]()
     for number, article in enumerate(json.loads(path.read_text("utf-8"))["data"]):
@@ -81,7 +105,42 @@ def read_articles(path: Path) -> tuple[list[str], list[Question]]:
                 questions.append(Question(asked["question"], number, len(text) + asked["answers"][0]["answer_start"]))
             text += paragraph["context"]
         articles.append(text)
-    return articles, questions
+    return Task("articles", articles, questions, ("paragraphs", "sentences"))
+
+
+def read_stretches(path: Path) -> list[str]:
+    """Paragraphs of a novel that follow one another, joined by blank lines; an even sample of all such stretches."""
+    stretches, novel = [""], ""
+    with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
+        for row in csv.DictReader(file):
+            if len(stretches[-1]) > STRETCH or row["title"] != novel:
+                stretches.append("")
+                novel = row["title"]
+            stretches[-1] += ("\n\n" if stretches[-1] else "") + row["text"]
+    whole = [stretch for stretch in stretches if len(stretch) > STRETCH] or stretches[1:]
+    return [whole[at] for at in np.linspace(0, len(whole) - 1, min(STRETCHES, len(whole))).astype(int)]
+
+
+def plant_sentences(stretches: Sequence[str], source: Task) -> Task:
+    """The stretches with sentences that answer questions, each at the end of a sentence that is drawn."""
+    random, questions, texts = np.random.default_rng(3), list[Question](), list[str]()
+    chosen = np.linspace(0, len(source.questions) - 1, PLANTED * len(stretches)).astype(int).reshape(-1, PLANTED)
+    for number, (stretch, own) in enumerate(zip(stretches, chosen.tolist(), strict=True)):
+        ends = np.sort(random.choice(SpanRule("sentences").split(stretch).end, PLANTED, replace=False)).tolist()
+        text, last = "", 0
+        for end, which in zip(ends, own, strict=True):
+            asked = source.questions[which]
+            text += stretch[last:end] + " "
+            questions.append(Question(asked.text, number, len(text)))
+            text, last = text + sentence_of(source.texts[asked.document], asked.answer), end
+        texts.append(text + stretch[last:])
+    return Task("novels", texts, questions, ("sentences",))
+
+
+def sentence_of(text: str, place: int) -> str:
+    spans = SpanRule("sentences").split(text)
+    at = int(np.searchsorted(spans.start, place, side="right")) - 1
+    return text[spans.start[at] : spans.end[at]]
 
 
 def extract(file: Path, pooling: str) -> tuple[FeatureSet, float]:
@@ -104,7 +163,7 @@ def read_spans(features: FeatureSet, unit: str, layers: str) -> Iterator[tuple[i
 def place_of(question: Question, spans: list[tuple[int, int, int]]) -> int:
     """The number of the span in which the answer begins."""
     return next(
-        at for at, (row, start, end) in enumerate(spans) if row == question.article and start <= question.answer < end
+        at for at, (row, start, end) in enumerate(spans) if row == question.document and start <= question.answer < end
     )
 
 
@@ -123,14 +182,11 @@ def compare(late: NDArray[np.int64], alone: NDArray[np.int64]) -> dict[str, dict
     for way, ranks in (("late", late), ("alone", alone)):
         ways[way] = {"mrr": np.where(ranks > 10, 0.0, 1 / ranks), "first": (ranks == 1).astype(np.float64)}
     ways["late - alone"] = {name: ways["late"][name] - ways["alone"][name] for name in ways["late"]}
-    return {way: {name: interval(values) for name, values in each.items()} for way, each in ways.items()}
-
-
-def interval(values: NDArray[np.float64]) -> list[float]:
-    """The mean, and the ends of its bootstrap interval of 95 %."""
-    draws = np.random.default_rng(1).integers(len(values), size=(RESAMPLES, len(values)))
-    low, high = np.percentile(values[draws].mean(axis=1), (2.5, 97.5))
-    return [round(float(value), 4) for value in (values.mean(), low, high)]
+    resamples = QueryResamples(len(late), seed=1)
+    return {
+        way: {name: list(astuple(resamples.interval(values))) for name, values in each.items()}
+        for way, each in ways.items()
+    }
 
 
 if __name__ == "__main__":

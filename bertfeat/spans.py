@@ -1,7 +1,8 @@
-"""Spans of texts: the rules that cut a text into sentences, paragraphs, or runs of words."""
+"""Spans of texts: the rules that cut a text into sentences, paragraphs, runs of words, or where a column says."""
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,34 +10,41 @@ import numpy as np
 from bertfeat.errors import UsageError, parameter
 from bertfeat.words import CharSpans, WordRule, is_word, split_words
 
-GRAMMAR = "sentences, paragraphs, words:N, words:N:OVERLAP"
+GRAMMAR = "sentences, paragraphs, words:N, words:N:OVERLAP, column:NAME"
 
 
 @dataclass(frozen=True, slots=True)
 class SpanRule:
-    """A rule that cuts a text into spans, none of which begins or ends with white space.
+    """A rule that cuts a text into spans.
 
     ``sentences`` end at ``.``, ``!``, ``?``, ``…`` and their wide forms before white space, and at blank lines; not
     after a title, an abbreviation before a number, or an initial, nor, in a paragraph that has capitals, before a
     lower-case letter. ``paragraphs`` end at blank lines. ``words:200`` are runs of 200 words with their punctuation,
-    the last one of fewer; of ``words:200:50`` neighbors share 50 words.
+    the last one of fewer; of ``words:200:50`` neighbors share 50 words. None of these begins or ends with white space.
+    ``column:entities`` are the spans that a kept column ``entities`` of the corpus lists for each text, in JSON:
+    ``[[0, 5], [9, 14, "PER"]]`` or ``[{"start": 0, "end": 5}]``, in characters, in any order; they may overlap.
 
     Raises:
         UsageError: an unknown kind, or a number of words that cannot be.
     """
 
-    kind: str  # sentences, paragraphs, words
+    kind: str  # sentences, paragraphs, words, column
     size: int = 0  # words of a run
     overlap: int = 0  # words that neighboring runs share
+    column: str = ""  # the name of the kept column
 
     def __post_init__(self) -> None:
-        if self.kind not in ("sentences", "paragraphs", "words"):
-            raise _unknown(self.kind)
+        named = self.kind in ("sentences", "paragraphs", "words") or (self.kind == "column" and self.column)
+        foreign = (self.kind != "words" and (self.size or self.overlap)) or (self.kind != "column" and self.column)
+        if not named or foreign:
+            raise _unknown(str(self))
         if self.kind == "words" and not 0 <= self.overlap < self.size:
             problem = "a span needs a word at least, and more than it shares with the next"
             raise UsageError(problem, where=parameter("spans", str(self)))
 
     def __str__(self) -> str:
+        if self.kind == "column":
+            return f"column:{self.column}"
         sizes = [self.size, self.overlap] if self.overlap else [self.size] if self.kind == "words" else []
         return ":".join([self.kind, *map(str, sizes)])
 
@@ -47,14 +55,25 @@ class SpanRule:
         Raises:
             UsageError: an unknown rule, or a number of words that cannot be.
         """
+        if rule.startswith("column:"):
+            return cls("column", column=rule.removeprefix("column:"))
         match = re.fullmatch(r"(sentences|paragraphs)|words:([0-9]{1,9})(?::([0-9]{1,9}))?", rule)
         if match is None:
             raise _unknown(rule)
         return cls(match[1] or "words", int(match[2] or 0), int(match[3] or 0))
 
-    def split(self, text: str, words: WordRule = WordRule.SPACES) -> CharSpans:
-        """The spans of a text, in order; a blank text has none. ``words`` is the rule by which words are counted."""
-        if self.kind == "words":
+    def split(self, text: str, words: WordRule = WordRule.SPACES, listed: str | None = None) -> CharSpans:
+        """The spans of a text, in order; a blank text has none.
+
+        ``words`` is the rule by which words are counted, ``listed`` the value of the kept column; a text without one
+        has no spans.
+
+        Raises:
+            ValueError: ``listed`` is no list of spans, or one of them is empty or lies outside the text.
+        """
+        if self.kind == "column":
+            found: Iterable[tuple[int, int]] = sorted(_listed_spans(text, listed))
+        elif self.kind == "words":
             found = _runs_of_words(text, split_words(text, words), self.size, self.overlap)
         else:
             found = _paragraphs(text) if self.kind == "paragraphs" else _sentences(text)
@@ -67,8 +86,42 @@ def as_span_rule(spans: str | None) -> SpanRule | None:
     return None if spans is None else SpanRule.parse(spans)
 
 
+def describe_vectors(column: str, spans: SpanRule | None) -> str:
+    """The vectors of a column, or of spans of it, in words: ``last_mean``, or ``sentences of last_token``."""
+    return column if spans is None else f"{spans} of {column}"
+
+
 def _unknown(rule: str) -> UsageError:
     return UsageError("these spans are unknown", where=parameter("spans", rule), remedy=f"there are: {GRAMMAR}")
+
+
+def _listed_spans(text: str, listed: str | None) -> Iterator[tuple[int, int]]:
+    try:
+        places = [] if not (listed or "").strip() else json.loads(listed or "")
+        pairs = [_ends_of(place) for place in places] if isinstance(places, list) else None
+    except (ValueError, TypeError, KeyError, IndexError):
+        pairs = None
+    if pairs is None:
+        raise ValueError('it is no list of spans, such as [[0, 5], [9, 14, "PER"]] or [{"start": 0, "end": 5}]')
+    for start, end in pairs:
+        if not 0 <= start <= end <= len(text):
+            counted = "; characters are counted, not bytes" if end <= len(text.encode("utf-8", "replace")) else ""
+            raise ValueError(f"the span [{start}, {end}) is outside the text of {len(text):,} characters{counted}")
+        if start == end:
+            raise ValueError(f"the span [{start}, {end}) is empty")
+        yield start, end
+
+
+def _ends_of(place: object) -> tuple[int, int]:
+    """The offsets of a span: the first two of a list, or ``start`` and ``end`` of an object (doccano adds _offset)."""
+    if isinstance(place, dict):
+        ends = [place.get(name, place.get(f"{name}_offset")) for name in ("start", "end")]
+    else:
+        ends = list(place)[:2] if isinstance(place, list) else []
+    start, end = ends
+    if type(start) is not int or type(end) is not int:
+        raise ValueError(place)
+    return start, end
 
 
 _BLANK_LINES = re.compile(r"\n\s*\n|\r\s*\r|\u2029")
@@ -78,8 +131,9 @@ _SENTENCE_END = re.compile(
 _LETTER = re.compile(r"[^\W\d_]")
 _OPENING = "([{\"'“‘«„「『（【"
 _INITIAL = re.compile(r"(?:^|[\s(\[.-])[A-ZÀ-ÖØ-Þ]\.$")  # J. of J. Smith, and the last letter of U.S.
+_LOWER_INITIAL = re.compile(r"(?:^|[\s(\[.-])[^\W\d_]\.$")  # the same in a paragraph without capitals
 _TITLES = frozenset(
-    "mr mrs ms dr prof rev hon st mt gen col capt lt sgt messrs mme mlle vs cf viz ca vgl bzw e.g i.e".split()  # noqa: SIM905
+    "al mr mrs ms dr prof rev hon st mt gen col capt lt sgt messrs mme mlle vs cf viz ca vgl bzw e.g i.e".split()  # noqa: SIM905
 )
 _BEFORE_NUMBERS = frozenset(
     "no nos nr p pp vol vols fig figs ch sec eq art jan feb mar apr jun jul aug sep sept oct nov dec".split()  # noqa: SIM905
@@ -108,12 +162,12 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
 def _ends_sentence(text: str, match: re.Match[str], last: int, has_capitals: bool) -> bool:
     """Whether a sentence ends at a mark: not after an abbreviation or an initial, nor before a lower-case letter."""
     following = text[match.end() : min(match.end() + 40, last)].lstrip().lstrip(_OPENING)
-    if has_capitals and following[:1].islower():
+    if following[:1].islower() and (has_capitals or match[0].startswith(("..", "…"))):
         return False
     if match[0] != ".":
         return True
     before = text[max(0, match.start() - 20) : match.end()]
-    if _INITIAL.search(before):
+    if (_INITIAL if has_capitals else _LOWER_INITIAL).search(before):
         return False
     word = re.split(r"[\s(\[“\"'‘/-]", before[:-1])[-1]
     return word.lower() not in (_BEFORE_NUMBERS if following[:1].isdigit() else _TITLES)

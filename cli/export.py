@@ -13,6 +13,7 @@ from .bundles import options_on_command_line
 from .console import Console, escape_controls, progress_display, two_columns
 from .option_types import LOCATION
 from .options import default_output, output_options
+from .result_lines import NO_VECTOR
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
@@ -44,6 +45,12 @@ DATABASES = {"lance": ("index", "evaluate"), "qdrant": ("url", "collection", "ev
     metavar="COLUMN",
     help="A column such as concat4_mean, or a derived one such as sum4; needed where there are several.",
 )
+@option(
+    "--spans",
+    metavar="RULE",
+    help="sentences, paragraphs, words:200[:50] or column:NAME, pooled from tokens; npy, csv, lance, qdrant.",
+    show_default="whole documents, tokens or words",
+)
 @option("--url", metavar="URL", help="Qdrant's server, such as http://localhost:6333; its key in QDRANT_API_KEY.")
 @option("--collection", metavar="NAME", help="The collection in Qdrant.", show_default="corpus for corpus.features")
 @option("--overwrite", is_flag=True, help="Replace a file, dataset or collection that is there already.")
@@ -67,6 +74,7 @@ def command(
     to: str,
     output: "Location | None",
     column: str | None,
+    spans: str | None,
     url: str | None,
     collection: str | None,
     overwrite: bool,
@@ -84,6 +92,7 @@ def command(
     \b
     bertfeat export corpus.features --to npy --column concat4_mean
     bertfeat export corpus.features --to csv --column sum4 -o vectors.csv
+    bertfeat export corpus.features --to csv --spans sentences
     bertfeat export corpus.features --to lance -o s3://bucket/corpus.lance
     bertfeat export corpus.features --to qdrant --url http://localhost:6333
     """
@@ -92,7 +101,7 @@ def command(
         from bertfeat.features import export_features
 
         target = output or default_output([folder], FILE_ENDINGS[to])
-        written = export_features(folder, to, str(target), column=column, overwrite=overwrite)
+        written = export_features(folder, to, str(target), column=column, spans=spans, overwrite=overwrite)
         files = [f"{escape_controls(str(path))}  {format_size(path.stat().st_size)}" for path in written.files]
         console.result(written, [f"{written.documents:,} documents, {written.vectors:,} vectors", *files])
     elif to == "lance":
@@ -101,7 +110,14 @@ def command(
         dataset = output or default_output([folder], ".lance")
         with progress_display(console) as progress:
             report = export_to_lance(
-                folder, dataset, column, index=index, evaluate=evaluate, overwrite=overwrite, progress=progress
+                folder,
+                dataset,
+                column,
+                spans=spans,
+                index=index,
+                evaluate=evaluate,
+                overwrite=overwrite,
+                progress=progress,
             )
         _print_database(report, console)
     else:
@@ -111,6 +127,7 @@ def command(
             report = export_to_qdrant(
                 folder,
                 column,
+                spans=spans,
                 url=url,
                 folder=output,
                 collection=collection,
@@ -150,7 +167,7 @@ def _print_database(report: "DatabaseReport", console: Console) -> None:
         ("collection", report.collection),
         ("vectors", f"{report.vectors:,} of {report.column}, cosine"),
         ("documents", f"{report.documents:,}"),
-        ("skipped", f"{report.skipped:,} special tokens and words without a vector" if report.skipped else None),
+        ("skipped", f"{report.skipped:,} {NO_VECTOR}" if report.skipped else None),
         ("index", report.index),
         ("recall", recall),
     ]

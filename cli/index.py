@@ -13,6 +13,7 @@ from .bundles import leave_out, on_command_line, option_names, options_on_comman
 from .console import Console, progress_display, two_columns
 from .option_types import LOCATION
 from .options import default_output, output_options, recorded_model_option
+from .result_lines import NO_VECTOR
 from .workers import WaysToWork
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     "--column",
     metavar="NAME",
     show_default="the last layer, where one pooling has it, else the only one",
-    help="Which column, stored or derived, such as sum4_mean.",
+    help="Which column, stored or derived, such as sum4_mean; of tokens or words for --spans.",
 )
 @option("--append", is_flag=True, help="Add to an existing index; documents with an id that it has are replaced.")
 @option("--remove", type=click.File("rb"), metavar="FILE", help="Remove documents: an id a line; - is stdin.")
@@ -196,7 +197,7 @@ def _print_index(settings: "IndexSettings", folder: "Location", console: Console
         ("vectors", f"{settings.count:,} of {settings.width:,} values, {settings.contents}, {settings.metric}"),
         ("transform", transform_line(settings)),
         ("documents", f"{settings.documents:,}"),
-        ("skipped", _skipped(settings) if settings.skipped else None),
+        ("skipped", f"{settings.skipped:,} {NO_VECTOR}" if settings.skipped else None),
         ("tokens", tokens_line(settings)),
         ("type", settings.factory),
         ("why", settings.reason),
@@ -284,12 +285,6 @@ def _too_little_recall(evaluation: "RecallReport", factory: str) -> str:
         return f"{told}; tune on more queries, or with a higher --target-recall"
     codes = "quantization loses more of these than of questions: " if has_codes else ""
     return f"{told}; {codes}--queries FILE tells what is found for questions"
-
-
-def _skipped(settings: "IndexSettings") -> str:
-    """Describe what has no vector of its own."""
-    what = "spans that were cut off" if settings.spans else "special tokens and words without a vector"
-    return f"{settings.skipped:,} {what}"
 
 
 def _search_speed(settings: "IndexSettings") -> str | None:

@@ -58,6 +58,12 @@ def command() -> None:
     help="Which document column, stored or derived.",
 )
 @option(
+    "--spans",
+    metavar="RULE",
+    show_default="whole documents",
+    help="Points are sentences, paragraphs, words:200[:50] or column:NAME, pooled from tokens.",
+)
+@option(
     "--color", metavar="COL", help="A kept column, row or id that gives the colors; COL:string: its numbers are names."
 )
 @option(
@@ -87,6 +93,7 @@ def draw(
     output: Path | None,
     page: Path | None,
     column: str | None,
+    spans: str | None,
     color: str | None,
     method: str | None,
     clusters: int | None,
@@ -95,11 +102,14 @@ def draw(
     height: float | None,
     console: Console,
 ) -> None:
-    """Draw the documents of a feature set as points in the plane, near ones near one another, clusters named.
+    """Draw the documents of a feature set, or their spans, as points in the plane, near ones near one another.
+
+    Clusters of points are named by the words of their texts.
 
     \b
     bertfeat plot map corpus.features --color year
     bertfeat plot map corpus.features --color author -o map.html
+    bertfeat plot map books.features --spans sentences --color author -o map.html
     bertfeat plot map corpus.features --column concat4_mean --method tsne -o map.pdf --width 3.5
     """
     from bertfeat.features import FeatureSet
@@ -124,11 +134,19 @@ def draw(
     if is_page and (width is not None or height is not None):
         raise UsageError("a page fits itself to its window", remedy="--width and --height are for png, pdf and svg")
     opened = FeatureSet(features)
-    likely = method or best_method(min(points, len(opened)))
-    if likely != "pca" and min(points, len(opened)) > _SOON:
+    most = points if spans else min(points, len(opened))
+    likely = method or best_method(most)
+    if likely != "pca" and most > _SOON:
         console.say(f"{METHOD_NAMES[likely]} takes a minute or more, once for the same vectors")
     made = map_documents(
-        opened, column=column, color=color, method=method, clusters=clusters, points=points, with_texts=is_page
+        opened,
+        spans=spans,
+        column=column,
+        clusters=clusters,
+        color=color,
+        method=method,
+        points=points,
+        with_texts=is_page,
     )
     if is_page:
         write_page(made, path)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 show_option = listed_option("--show", metavar="COL[,COL]", help="Kept columns beside each hit, or all.")
 
+NO_VECTOR = "special tokens, and words and spans without a vector"
+"""The name of what an index or a database leaves out."""
+
 _ID_WIDTH = 20  # columns of an id at most
 _CONTEXT = 80  # columns on each side of a token, word or span where lines are not cut
 _ENOUGH = 16  # characters of a text that are looked at, for each column of the line
@@ -46,7 +49,7 @@ def columns_to_show(show: Sequence[str], kept: Sequence[str]) -> tuple[str, ...]
 
 
 def hit_lines(hits: Sequence["Hit"], width: int | None, show: Sequence[str] = ()) -> list[str]:
-    """Format each hit as one line; without a ``width`` nothing is cut."""
+    """Format each hit as one line; without a ``width`` only what is around a token, word or span is cut."""
     scores = [f"{hit.score:7.4f}" for hit in hits]
     ids = [single_line(hit.id) if width is None else cut_start(single_line(hit.id), _ID_WIDTH) for hit in hits]
     widest, wide = max(map(len, scores), default=0), max(map(cell_width, ids), default=0)
@@ -71,7 +74,8 @@ def hit_text(hit: "Hit", width: int | None = None) -> str:
         joint = " ||| " if number else ""
         if hit.piece is not None and hit.piece.in_pair == bool(number):
             start, end = hit.piece.start, hit.piece.end
-            before, word, after = before + after + joint + text[:start], f"*{text[start:end]}*", text[end:]
+            word = f"*{text[start:end]}*" if text else f"characters {start} to {end}"
+            before, after = before + after + joint + text[:start], text[end:]
         else:
             after += joint + text
     if width is None and not word:

@@ -1,5 +1,7 @@
 """The rules that cut texts into sentences, paragraphs and runs of words."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -38,10 +40,11 @@ def test_sentences(sentences: list[str]) -> None:
 
 
 def test_a_paragraph_without_capitals_has_sentences_too() -> None:
-    lower = "the flow was steady . the pressure, e.g. in fig. 3, fell."
+    second = "the pressure, e.g. in fig. 3, fell ... and smith et al. saw it at 3 p.m. in the u.s. air."
+    lower = f"the flow was steady . {second}"
     assert cut("sentences", f"{lower}\n\nThe rest. of it\n\n") == [
         "the flow was steady .",
-        "the pressure, e.g. in fig. 3, fell.",
+        second,
         "The rest. of it",
     ]
 
@@ -89,6 +92,50 @@ def test_what_every_rule_keeps(text: str, size: int, overlap: int) -> None:
         assert held == (runs if text.strip() else [])
 
 
+TEXT = "Ann met Bo in Ulm, naïve as ever."
+LISTED = [(0, 3), (8, 10), (8, 17), (14, 17)]
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "[[14, 17], [0, 3], [8, 17], [8, 10]]",
+        '[[0, 3, "PER"], [14, 17, "LOC", 0.9], [8, 10, "PER"], [8, 17, null]]',
+        '[{"start": 14, "end": 17, "label": "LOC"}, {"start": 0, "end": 3}, [8, 10], {"end": 17, "start": 8}]',
+        '[{"start_offset": 14, "end_offset": 17}, {"start_offset": 0, "end_offset": 3}, [8, 10], [8, 17]]',
+    ],
+)
+def test_listed_spans_are_taken_in_order(listed: str) -> None:
+    rule = SpanRule.parse("column:entities")
+    spans = rule.split(TEXT, listed=listed)
+    assert list(zip(spans.start.tolist(), spans.end.tolist(), strict=True)) == LISTED
+    assert (str(rule), rule.column) == ("column:entities", "entities")
+
+
+@pytest.mark.parametrize("listed", [None, "", "  ", "[]"])
+def test_nothing_listed_is_no_span(listed: str | None) -> None:
+    assert len(SpanRule.parse("column:entities").split(TEXT, listed=listed)) == 0
+
+
+@pytest.mark.parametrize(
+    ("listed", "problem"),
+    [
+        ("[[0, 34]]", r"the span \[0, 34\) is outside the text of 33 characters; characters are counted, not bytes"),
+        ("[[0, 35]]", r"the span \[0, 35\) is outside the text of 33 characters$"),
+        ("[[-1, 3]]", r"the span \[-1, 3\) is outside"),
+        ("[[9, 3]]", r"the span \[9, 3\) is outside"),
+        ("[[3, 3]]", r"the span \[3, 3\) is empty"),
+        *((bad, "it is no list of spans, such as") for bad in (
+            "PER", "3", "{}", '{"start": 0, "end": 3}', "[0, 3]", "[[0]]", "[[]]", "[null]", '["a"]', "[[0, 3.0]]",
+            "[[true, 3]]", '[["0", "3"]]', '[{"start": 0}]', '[{"begin": 0, "end": 3}]', "[[0, 3]", "[[0, 1e400]]",
+        )),
+    ],
+)  # fmt: skip
+def test_what_is_no_list_of_spans(listed: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        SpanRule.parse("column:entities").split(TEXT, listed=listed)
+
+
 @pytest.mark.parametrize(
     ("rule", "problem"),
     [
@@ -99,6 +146,8 @@ def test_what_every_rule_keeps(text: str, size: int, overlap: int) -> None:
         ("words:٣", "these spans are unknown"),
         ("words:0", "a span needs a word at least, and more than it shares with the next"),
         ("sentences:3", "these spans are unknown"),
+        ("column:", "these spans are unknown"),
+        ("column", "these spans are unknown"),
         ("words:5:5", "a span needs a word at least, and more than it shares with the next"),
     ],
 )
@@ -106,3 +155,9 @@ def test_wrong_rules(rule: str, problem: str) -> None:
     with pytest.raises(UsageError) as raised:
         SpanRule.parse(rule)
     assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize("wrong", [("sentences", 0, 3), ("paragraphs", 3), ("column", 0, 0, ""), ("words", 3, 0, "x")])
+def test_rules_that_cannot_be_written_cannot_be(wrong: tuple[Any, ...]) -> None:
+    with pytest.raises(UsageError, match="these spans are unknown"):
+        SpanRule(*wrong)

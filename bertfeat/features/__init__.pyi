@@ -79,8 +79,7 @@ from .span_vectors import (
     SpanBatch as SpanBatch,
     SpanPooling as SpanPooling,
     SpanPositions as SpanPositions,
-    find_span_column as find_span_column,
-    find_spans as find_spans,
+    SpanReader as SpanReader,
 )
 from .tables import NpyWriter as NpyWriter
 from .vector_blocks import StreamBatch as StreamBatch

@@ -1,11 +1,11 @@
 """Exports of feature sets to portable formats: npy with ids, JSON lines, the JSON lines of Google's BERT, CSV."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TextIO
+from typing import TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from bertfeat.display import displayed
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError, parameter
 from bertfeat.features.columns import ReadableColumn, column_names, find_column
 from bertfeat.features.reader import FeatureSet
+from bertfeat.features.span_vectors import SpanBatch, SpanReader
 from bertfeat.features.tables import ExportBatch, NpyWriter, export_batches
 from bertfeat.io import (
     Address,
@@ -29,6 +30,7 @@ from bertfeat.io import (
     unfinished_outputs,
 )
 from bertfeat.recipe import Operation, Pooling
+from bertfeat.spans import SpanRule
 
 
 @displayed
@@ -43,7 +45,13 @@ class ExportReport:
 
 @checked
 def export_features(
-    folder: str | Path | Address, to: str, out: str | Path, *, column: str | None = None, overwrite: bool = False
+    folder: str | Path | Address,
+    to: str,
+    out: str | Path,
+    *,
+    column: str | None = None,
+    spans: str | None = None,
+    overwrite: bool = False,
 ) -> ExportReport:
     """Write a feature set, or one column of it, in a portable format, streamed and whole or not at all.
 
@@ -55,16 +63,21 @@ def export_features(
     - ``csv``: one line per vector: id, for tokens and words their number, string and character offsets, then the values
 
     ``column`` is a name or a recipe, derived where it is not stored. ``npy`` and ``csv`` need it where several columns
-    are stored.
+    are stored. With ``spans`` they hold the vectors of spans, pooled from a column of tokens or words as
+    :meth:`FeatureSet.spans` does.
 
     Raises:
-        UsageError: there is no such format; or ``out`` is no local file.
+        UsageError: there is no such format, it does not go with spans, or these are unknown; or ``out`` is no local
+            file.
         NotDerivableError: the stored columns do not contain the column, or it does not fit the format.
         FeatureSetError: ``folder`` is no feature set; or a file to be written exists, without ``overwrite``.
         StorageError: a file to be written is a folder, or cannot be written.
     """
     if to not in _WRITERS:
         raise UsageError(f"cannot export to {to!r}", remedy=f"there are: {', '.join(_WRITERS)}")
+    if spans is not None and to not in ("npy", "csv"):
+        problem = f"{to} has an object a document, and spans have a vector each"
+        raise UsageError(problem, where=parameter("spans", spans), remedy="npy and csv have them, and databases")
     out = _local_file(out)
     if to == "npy" and (isinstance(output_target(out), int) or is_special(out)):
         raise UsageError("npy is written into two files", where=out, remedy="name a regular file")
@@ -79,7 +92,8 @@ def export_features(
             )
     with ExitStack() as stack:
         temporaries = [stack.enter_context(output_file(path)) for path in files]
-        vectors = _WRITERS[to](features, column, *temporaries)
+        given = () if spans is None else (spans,)
+        vectors = _WRITERS[to](features, column, *temporaries, *given)
     return ExportReport(files, len(features), vectors)
 
 
@@ -96,59 +110,73 @@ def _was_killed(out: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _VectorOwners:
-    """The owners of a column's vectors: row and id, and for tokens and words number, string and character offsets."""
+class _OwnedVectors:
+    """The vectors of a column, or of spans of it, batch by batch, each with the table of their owners.
 
-    schema: pa.Schema
-    position_columns: tuple[str, ...]  # the columns of the set that hold strings and offsets
+    An owner has row and id, and that of a token, word or span its number, string and character offsets.
+    """
 
-    @classmethod
-    def of(cls, features: FeatureSet, exported: ReadableColumn) -> Self:
-        """The owners of the vectors of ``exported``."""
-        kind = exported.pooling
-        fields = [("row", pa.int64()), ("id", pa.string())]
+    owners: pa.Schema
+    width: int
+    batches: Iterator[tuple[pa.Table, NDArray[np.float32]]]
+
+
+def _owned_vectors(features: FeatureSet, column: str | None, spans: str | None) -> _OwnedVectors:
+    if spans is not None:
+        feature = SpanReader(features, SpanRule.parse(spans), column).column
+        schema = pa.schema([*_DOCUMENT_FIELDS, _POSITION_FIELD, *_PLACE_FIELDS])
+        return _OwnedVectors(schema, feature.width, _span_tables(features.spans(spans, column), schema))
+    feature = features.find(column)
+    kind, fields, places = feature.pooling, list(_DOCUMENT_FIELDS), dict[str, str]()
+    if not kind.per_document:
         known = {"string": f"{kind}s", "start": f"{kind}_start", "end": f"{kind}_end"}
         places = {name: column for name, column in known.items() if column in features.names}
-        if not kind.per_document:
-            fields.append(("position", pa.int64()))
-            fields.extend((name, pa.string() if name == "string" else pa.int32()) for name in places)
-        return cls(pa.schema(fields), tuple(places.values()))
+        fields += [_POSITION_FIELD, *(field for field in _PLACE_FIELDS if field.name in places)]
+    batches = export_batches(features, [feature], tuple(places.values()))
+    return _OwnedVectors(
+        pa.schema(fields), feature.width, _vector_tables(batches, pa.schema(fields), tuple(places.values()))
+    )
 
-    def table(self, batch: ExportBatch) -> pa.Table:
-        """One line for each vector of the batch's first exported column."""
+
+_DOCUMENT_FIELDS = (pa.field("row", pa.int64()), pa.field("id", pa.string()))
+_POSITION_FIELD = pa.field("position", pa.int64())
+_PLACE_FIELDS = (pa.field("string", pa.string()), pa.field("start", pa.int32()), pa.field("end", pa.int32()))
+
+
+def _vector_tables(
+    batches: Iterable[ExportBatch], schema: pa.Schema, places: Sequence[str]
+) -> Iterator[tuple[pa.Table, NDArray[np.float32]]]:
+    for batch in batches:
         vectors = batch.vectors[0]
-        arrays = [
-            vectors.rows,
-            vectors.ids,
-            vectors.positions,
-            *(batch.records[name].flatten() for name in self.position_columns),
-        ]
-        return pa.table(arrays[: len(self.schema)], schema=self.schema)
+        arrays = [vectors.rows, vectors.ids, vectors.positions, *(batch.records[name].flatten() for name in places)]
+        yield pa.table(arrays[: len(schema)], schema=schema), vectors.matrix
 
 
-def _write_npy(features: FeatureSet, column: str | None, out: Path, ids: Path) -> int:
-    feature = features.find(column)
-    owners = _VectorOwners.of(features, feature)
-    count = 0
-    with NpyWriter(out, feature.width) as vectors, _open_text(ids) as file:
-        for batch in export_batches(features, [feature], owners.position_columns):
-            vectors.write(batch.vectors[0].matrix)
-            file.writelines(json.dumps(owner, ensure_ascii=False) + "\n" for owner in owners.table(batch).to_pylist())
-            count += len(batch.vectors[0])
+def _span_tables(batches: Iterable[SpanBatch], schema: pa.Schema) -> Iterator[tuple[pa.Table, NDArray[np.float32]]]:
+    for batch in batches:
+        arrays = [batch.rows, batch.ids, batch.positions, batch.strings, batch.start, batch.end]
+        yield pa.table(arrays, schema=schema), batch.matrix
+
+
+def _write_npy(features: FeatureSet, column: str | None, out: Path, ids: Path, spans: str | None = None) -> int:
+    owned, count = _owned_vectors(features, column, spans), 0
+    with NpyWriter(out, owned.width) as vectors, _open_text(ids) as file:
+        for owners, matrix in owned.batches:
+            vectors.write(matrix)
+            file.writelines(json.dumps(owner, ensure_ascii=False) + "\n" for owner in owners.to_pylist())
+            count += len(matrix)
     return count
 
 
-def _write_csv(features: FeatureSet, column: str | None, out: Path) -> int:
-    feature = features.find(column)
-    owners = _VectorOwners.of(features, feature)
-    values = [pa.field(f"v{at}", pa.float32()) for at in range(feature.width)]
-    schema = pa.schema([*list(owners.schema)[1:], *values])  # without the row
-    count = 0
+def _write_csv(features: FeatureSet, column: str | None, out: Path, spans: str | None = None) -> int:
+    owned, count = _owned_vectors(features, column, spans), 0
+    values = [pa.field(f"v{at}", pa.float32()) for at in range(owned.width)]
+    schema = pa.schema([*list(owned.owners)[1:], *values])  # without the row
     with out.open("wb") as file, pyarrow.csv.CSVWriter(file, schema) as writer:
-        for batch in export_batches(features, [feature], owners.position_columns):
-            matrix = np.ascontiguousarray(batch.vectors[0].matrix.T)
-            writer.write_table(pa.table([*owners.table(batch).columns[1:], *map(pa.array, matrix)], schema=schema))
-            count += len(batch.vectors[0])
+        for owners, matrix in owned.batches:
+            columns = map(pa.array, np.ascontiguousarray(matrix.T))
+            writer.write_table(pa.table([*owners.columns[1:], *columns], schema=schema))
+            count += len(matrix)
     return count
 
 

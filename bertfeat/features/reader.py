@@ -31,11 +31,10 @@ from bertfeat.features.parts import PartEntry
 from bertfeat.features.record_batches import (
     VectorBatch,
     join_batches,
-    position_columns,
     stored_matrices,
     vector_batch,
 )
-from bertfeat.features.span_vectors import SpanBatch, SpanPooling, find_span_column, find_spans, span_batch
+from bertfeat.features.span_vectors import SpanBatch, SpanPooling, SpanReader, span_batch
 from bertfeat.features.tables import NpyWriter, arrow_reader, pandas_frame, polars_frame
 from bertfeat.features.vector_blocks import count_blocks
 from bertfeat.features.vector_stream import StreamOptions, StreamSettings, VectorStream
@@ -221,23 +220,24 @@ class FeatureSet:
         """Sentences, paragraphs or runs of words with their vectors, pooled from those of their tokens or words.
 
         ``spans`` is ``sentences``, ``paragraphs``, ``words:200`` or, with 50 words that neighbors share,
-        ``words:200:50`` (docs/spans.md). ``column`` and ``pooling`` name vectors of tokens or words;
-        tokens come first where both are stored. ``pool`` takes their mean, their maximum, or the first one. Every
-        document's first text is read, in row order, at most ``batch_rows`` documents and a row group at a time.
+        ``words:200:50``; or ``column:entities``, the places that a kept column lists (docs/spans.md). ``column`` and
+        ``pooling`` name vectors of tokens or words; tokens come first where both are stored. ``pool`` takes their mean,
+        their maximum, or the first one. Every document's first text is read, in row order, at most ``batch_rows``
+        documents and a row group at a time.
 
         Raises:
             UsageError: the spans are unknown.
             NotDerivableError: there are no such vectors of tokens or words.
-            FeatureSetError: the set holds no texts.
+            FeatureSetError: the set holds no texts; or the kept column is missing, or lists spans outside a text.
             MissingLibraryError: words of Korean texts are counted, and what found them is not installed.
         """
-        rule, kept = SpanRule.parse(spans), self.header.settings
-        feature = find_span_column(self.header, self.names, self.folder, column, pooling)
-        stored, kind = feature.derivation.inputs(self.columns), feature.pooling.unit.value
-        names = ["row", "id", "text", *position_columns(kind, self.names), *feature.derivation.columns]
+        reader = SpanReader(self, SpanRule.parse(spans), column, pooling)
+        derivation = reader.column.derivation
+        stored = derivation.inputs(self.columns)
+        names = ["id", *reader.names, *derivation.columns]
         for batch in self.stream(names, batch_rows=batch_rows, start=start, stop=stop):
-            found = find_spans(batch, rule, kind, kept.word_rule)
-            yield span_batch(batch, found, found.pool(feature.derivation.apply(stored_matrices(batch, stored)), pool))
+            found = reader.find(batch)
+            yield span_batch(batch, found, found.pool(derivation.apply(stored_matrices(batch, stored)), pool))
 
     def matrix(
         self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None

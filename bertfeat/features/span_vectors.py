@@ -6,22 +6,24 @@ embedded alone (Günther et al. 2024, arXiv:2409.04701).
 Shapes: N tokens or words of some documents, S spans, W width of a vector.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.corpus import KeptColumn
 from bertfeat.display import displayed
-from bertfeat.errors import FeatureSetError, NotDerivableError, parameter
+from bertfeat.errors import FeatureSetError, NotDerivableError, did_you_mean, parameter
 from bertfeat.features.columns import ReadableColumn, find_column
-from bertfeat.features.part import PartHeader
-from bertfeat.features.record_batches import PiecePositions, RecordBatch, read_positions
-from bertfeat.io import Location
+from bertfeat.features.record_batches import PiecePositions, RecordBatch, position_columns, read_positions
 from bertfeat.recipe import Pooling
 from bertfeat.spans import SpanRule
-from bertfeat.words import CharSpans, WordRule, align_words
+from bertfeat.words import CharSpans, align_words
+
+if TYPE_CHECKING:
+    from bertfeat.features.reader import FeatureSet
 
 SpanPooling = Literal["mean", "max", "first"]
 """The way in which the vectors of a span's tokens or words become one."""
@@ -75,34 +77,101 @@ class SpanPositions(PiecePositions):
         return result
 
 
-def find_spans(batch: RecordBatch, rule: SpanRule, kind: str, words: WordRule) -> SpanPositions:
-    """Cut the texts of a record batch into spans, and find the tokens or words (``kind``) of each.
+class SpanReader:
+    """Cuts the texts of a feature set into spans, and finds the tokens or words that their vectors are pooled from.
 
-    The batch holds the texts and :func:`position_columns`; ``words`` is the rule by which words are counted.
+    Of tokens, where both are stored and ``column`` and ``pooling`` name neither.
+
+    Raises:
+        NotDerivableError: there are no such vectors of tokens or words.
+        FeatureSetError: the set holds no texts, or not the kept column that lists the spans.
     """
-    pieces = read_positions(batch, kind)
-    spans = [rule.split(text, words) for text in batch.column("text").to_pylist()]
-    start, end = (
-        np.concatenate([np.empty(0, np.int32), *(getattr(each, name) for each in spans)]) for name in ("start", "end")
-    )
-    counted = np.flatnonzero(pieces.usable if pieces.segment is None else pieces.usable & (pieces.segment == 0))
-    own = np.searchsorted(counted, pieces.offsets)  # where each document's counted pieces begin
-    ranges = [
-        np.add(align_words(each, CharSpans(pieces.start[counted[a:b]], pieces.end[counted[a:b]])), a)
-        for each, a, b in zip(spans, own[:-1].tolist(), own[1:].tolist(), strict=True)
-    ]
-    first, stop = np.concatenate([np.empty((2, 0), np.int64), *ranges], axis=1)
-    offsets = np.concatenate([[0], np.cumsum([len(each) for each in spans], dtype=np.int64)])
-    return SpanPositions(
-        offsets=offsets,
-        start=start,
-        end=end,
-        segment=None,
-        aligned=stop > first,
-        counted=counted,
-        first=first,
-        stop=stop,
-    )
+
+    def __init__(
+        self, features: "FeatureSet", rule: SpanRule, column: str | None = None, pooling: str | None = None
+    ) -> None:
+        self._rule, self._words, self._folder = rule, features.header.settings.word_rule, features.folder
+        _check_cuttable(features, rule)
+        self.column = _find_pieces(features, column, pooling)
+        """The column of tokens or words."""
+        listed = [rule.column] if rule.column else []
+        self.names = ("row", "text", *listed, *position_columns(self.column.pooling, features.names))
+        """The columns of a record batch that :meth:`find` reads."""
+
+    def find(self, batch: RecordBatch) -> SpanPositions:
+        """The spans of a record batch, with the tokens or words of each.
+
+        Raises:
+            FeatureSetError: the kept column lists no spans, or such as are empty or outside the text.
+            MissingLibraryError: words of Korean texts are counted, and what found them is not installed.
+        """
+        pieces, spans = read_positions(batch, self.column.pooling), self._split_texts(batch)
+        start, end = (
+            np.concatenate([np.empty(0, np.int32), *(getattr(each, name) for each in spans)])
+            for name in ("start", "end")
+        )
+        counted = np.flatnonzero(pieces.usable if pieces.segment is None else pieces.usable & (pieces.segment == 0))
+        own = np.searchsorted(counted, pieces.offsets)  # where each document's counted pieces begin
+        ranges = [
+            np.add(align_words(each, CharSpans(pieces.start[counted[a:b]], pieces.end[counted[a:b]])), a)
+            for each, a, b in zip(spans, own[:-1].tolist(), own[1:].tolist(), strict=True)
+        ]
+        first, stop = np.concatenate([np.empty((2, 0), np.int64), *ranges], axis=1)
+        offsets = np.concatenate([[0], np.cumsum([len(each) for each in spans], dtype=np.int64)])
+        return SpanPositions(
+            offsets=offsets,
+            start=start,
+            end=end,
+            segment=None,
+            aligned=stop > first,
+            counted=counted,
+            first=first,
+            stop=stop,
+        )
+
+    def _split_texts(self, batch: RecordBatch) -> list[CharSpans]:
+        texts = batch.column("text").to_pylist()
+        listed = batch.column(self._rule.column).to_pylist() if self._rule.column else [None] * len(texts)
+        found = []
+        for at, (text, cell) in enumerate(zip(texts, listed, strict=True)):
+            try:
+                found.append(self._rule.split(text, self._words, cell))
+            except ValueError as error:
+                where = f"{self._folder}, row {batch.column('row')[at]}, column {self._rule.column}"
+                remedy = "correct the corpus, and extract again"
+                raise FeatureSetError(str(error), where=where, remedy=remedy) from error
+        return found
+
+
+def _check_cuttable(features: "FeatureSet", rule: SpanRule) -> None:
+    """Check that a set has the texts that a rule cuts, and the column that lists spans."""
+    if "text" not in features.names:
+        remedy = f"extract it without {parameter('keep_text', False)}"
+        raise FeatureSetError("the set holds no texts, which are cut into spans", where=features.folder, remedy=remedy)
+    if rule.column and KeptColumn(rule.column, "string") not in features.kept:
+        kept = [column.name for column in features.kept if column.type == "string"]
+        raise FeatureSetError(
+            f"no column {rule.column!r} of texts was kept, which would list the spans",
+            where=features.folder,
+            remedy=f"{did_you_mean(rule.column, kept)}extract with {parameter('keep', (rule.column,))}",
+        )
+
+
+def _find_pieces(features: "FeatureSet", column: str | None, pooling: str | None) -> ReadableColumn:
+    some = bool(features.header.settings.only)
+    whole = (Pooling.TOKEN,) if some else (Pooling.TOKEN, Pooling.WORD)
+    pieces = [known for known in features.columns if known.pooling in whole]
+    if not pieces:
+        there = "vectors of some words only" if some else "no vectors of tokens or words"
+        raise NotDerivableError(
+            f"there are {there}, and spans are pooled from those of all tokens or words",
+            where=features.folder,
+            remedy=f"extract with {parameter('pooling', str(Pooling.TOKEN))}",
+        )
+    names_pooling = column is not None and column.rpartition("_")[2] in list(Pooling)
+    if pooling is None and not names_pooling:
+        pieces = [known for known in pieces if known.pooling is Pooling.TOKEN] or pieces
+    return find_column(pieces, features.header.model.num_layers, column, pooling, task="search")
 
 
 def span_batch(batch: RecordBatch, spans: SpanPositions, matrix: NDArray[np.float32]) -> SpanBatch:
@@ -120,36 +189,6 @@ def span_batch(batch: RecordBatch, spans: SpanPositions, matrix: NDArray[np.floa
         pieces=spans.sizes,
         matrix=matrix,
     )
-
-
-def find_span_column(
-    header: PartHeader, names: Collection[str], where: Location, column: str | None, pooling: str | None = None
-) -> ReadableColumn:
-    """The column of vectors of tokens or words that spans are pooled from, in a set with columns of those ``names``.
-
-    Of tokens, where both are stored and neither is named. ``where`` is the folder, for errors.
-
-    Raises:
-        NotDerivableError: there are no such vectors of tokens or words.
-        FeatureSetError: the set holds no texts.
-    """
-    if "text" not in names:
-        remedy = f"extract it without {parameter('keep_text', False)}"
-        raise FeatureSetError("the set holds no texts, which are cut into spans", where=where, remedy=remedy)
-    some = bool(header.settings.only)
-    whole = (Pooling.TOKEN,) if some else (Pooling.TOKEN, Pooling.WORD)
-    pieces = [known for known in header.columns if known.pooling in whole]
-    if not pieces:
-        there = "vectors of some words only" if some else "no vectors of tokens or words"
-        raise NotDerivableError(
-            f"there are {there}, and spans are pooled from those of all tokens or words",
-            where=where,
-            remedy=f"extract with {parameter('pooling', str(Pooling.TOKEN))}",
-        )
-    names_pooling = column is not None and column.rpartition("_")[2] in list(Pooling)
-    if pooling is None and not names_pooling:
-        pieces = [known for known in pieces if known.pooling is Pooling.TOKEN] or pieces
-    return find_column(pieces, header.model.num_layers, column, pooling, task="search")
 
 
 def _mean(rows: NDArray[np.float32], first: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.float32]:

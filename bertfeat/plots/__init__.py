@@ -16,6 +16,7 @@ from bertfeat.plots.map import MOST_POINTS, draw_map, map_documents, write_map_p
 from bertfeat.plots.map_content import DocumentMap
 from bertfeat.plots.map_page import PAGE, write_page
 from bertfeat.plots.map_picture import draw_points
+from bertfeat.plots.map_sample import evenly
 
 __all__ = [
     "FORMS",
@@ -43,6 +44,7 @@ __all__ = [
     "draw_retrieval",
     "draw_senses",
     "draw_table7",
+    "evenly",
     "find_clusters",
     "form_of",
     "lay_out_apart",

@@ -38,10 +38,9 @@ TEXTS = ("text", "pair")
 _SCRIPT_SIGNS = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
-def page_fields(features: FeatureSet) -> tuple[str, ...]:
-    """The columns that a page shows for each document: its texts, unless left out, its id, and kept columns."""
-    texts = (name for name in TEXTS if name in features.names)
-    return (*texts, "id", *(kept.name for kept in features.kept))
+def page_values(features: FeatureSet) -> tuple[str, ...]:
+    """The columns that a page shows beside the texts of each document or span: its id, and kept columns."""
+    return ("id", *(kept.name for kept in features.kept))
 
 
 def write_page(content: DocumentMap, path: Path) -> None:

@@ -167,18 +167,20 @@ class ArrowStore:
         parts = [batch.column(0).to_numpy() for batch in self.batches([name])]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
-    def take(self, rows: NDArray[np.integer]) -> pa.Table:
-        """The rows of those numbers, in the order given."""
+    def take(self, rows: NDArray[np.integer], names: Sequence[str] | None = None) -> pa.Table:
+        """The rows of those numbers, in the order given, with the columns of those names (default: all)."""
+        names = self._names if names is None else names
         wrong = rows[(rows < 0) | (rows >= self._count)]
         if len(wrong):
             raise self._damaged(f"row {wrong[0]:,} is asked for, and it has {self._count:,}")
         unique, places = np.unique(rows, return_inverse=True)
         batch_of = unique // _BATCH_ROWS
         parts = [
-            self._batch(int(number), self._names).take(_row_numbers(unique[batch_of == number] % _BATCH_ROWS))
+            self._batch(int(number), names).take(_row_numbers(unique[batch_of == number] % _BATCH_ROWS))
             for number in np.unique(batch_of)
         ]
-        return pa.Table.from_batches(parts, self.schema).take(_row_numbers(places))
+        schema = pa.schema([self.schema.field(name) for name in names])
+        return pa.Table.from_batches(parts, schema).take(_row_numbers(places))
 
     def _batch(self, number: int, names: Sequence[str]) -> pa.RecordBatch:
         try:

@@ -22,6 +22,7 @@ from bertfeat.search.queries import (
     QueryEncoder,
     check_same_model,
     embed_queries,
+    encoder_of_columns,
     open_query_encoder,
     query_texts,
     query_vectors,
@@ -141,7 +142,7 @@ class Index:
         self._given = {} if encoder is None else {"encoder": encoder}
         if encoder is not None:
             check_same_model(self.vectors.folder, self.settings.model, encoder, IndexFolderError, rebuild=REBUILD)
-            self.encoder = encoder
+            self.encoder = encoder_of_columns(encoder, [self.settings.query_column])
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -310,9 +311,10 @@ class Index:
         store = self.vectors.pieces
         positions = None if store is None else store.take(numbers)
         owners = numbers if positions is None else positions["document"].to_numpy()
-        table = self.vectors.documents.take(owners)
+        documents, places = np.unique(owners, return_inverse=True)  # a long text of many hits is read once
+        table, at = self.vectors.documents.take(documents), places.tolist()
         # column by column, which is several times faster than row by row
-        columns = {name: table[name].to_pylist() for name in table.column_names}
+        columns = {name: list(map(table[name].to_pylist().__getitem__, at)) for name in table.column_names}
         nothing = [None] * len(numbers)
         texts, pairs = columns.get("text", nothing), columns.get("pair", nothing)
         kept = {name: values for name, values in columns.items() if name not in _OWN_COLUMNS}

@@ -26,7 +26,7 @@ class BuildOptions:
     spans: Annotated[
         str | None,
         Option(
-            "sentences, paragraphs or words:200[:50] of the texts, pooled from tokens.",
+            "sentences, paragraphs, words:200[:50] or column:NAME, pooled from tokens.",
             default="whole documents, tokens or words",
             metavar="RULE",
             basic=True,

@@ -30,7 +30,7 @@ from bertfeat.io import (
 from bertfeat.recipe import FeatureColumn, Pooling, parse_recipes
 from bertfeat.search.options import TokenDtype
 from bertfeat.search.vectors.metric import Metric, Whitening, preparing_metric
-from bertfeat.spans import SpanRule, as_span_rule
+from bertfeat.spans import SpanRule, as_span_rule, describe_vectors
 
 FORMAT_VERSION = 1
 
@@ -191,7 +191,7 @@ class IndexSettings:
     @property
     def contents(self) -> str:
         """The vectors of the index in words: ``last_mean``, or ``sentences of last_token``."""
-        return self.column.name if self.spans is None else f"{self.spans} of {self.column.name}"
+        return describe_vectors(self.column.name, self.span_rule)
 
     @property
     def unit(self) -> str:

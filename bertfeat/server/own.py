@@ -153,7 +153,7 @@ def own_routes(service: Service, errors: Documented) -> APIRouter:
             headers = origin_headers(wanted) | truncation_headers(computed)
             return _features_response(accepted_form(request), texts, computed, wanted, headers)
 
-    @router.post("/search", summary="The nearest documents, tokens or words of the index")
+    @router.post("/search", summary="The nearest documents, tokens, words or spans of the index")
     async def search(body: SearchBody, request: Request) -> Response:
         with service.metrics.request("search"):
             index = service.index

@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import MissingLibraryError
 from bertfeat.features import PrincipalComponents, find_principal_components
-from bertfeat.plots import MOST_TEXTS, Clustering, LabelWords, beginning, best_method, find_clusters, lay_out_apart
+from bertfeat.plots import (
+    MOST_TEXTS,
+    Clustering,
+    LabelWords,
+    beginning,
+    best_method,
+    evenly,
+    find_clusters,
+    lay_out_apart,
+)
 from bertfeat.search import Index
 from bertfeat.server.background import Background
 from bertfeat.server.page_facets import MOST_NAMES, ColorEntry, PointColors
@@ -76,7 +85,7 @@ def read_points(index: Index) -> MapPoints:
     living = np.arange(count) if removed is None else np.flatnonzero(~removed)
     numbers = evenly(living, _MOST_POINTS)
     width = index.settings.stored_width
-    sample = evenly(numbers, _SAMPLE_BYTES // (4 * width))
+    sample = evenly(numbers, max(1, _SAMPLE_BYTES // (4 * width)))
     vectors = index.reconstruct(sample) if len(sample) else np.empty((0, width), np.float32)
     components = find_principal_components(vectors, max(2, min(_COMPONENTS, width)))
     reduced = np.empty((len(numbers), len(components.shares)), np.float32)
@@ -198,9 +207,3 @@ def _made_by(made: Mapping[str, Background[_T]], method: str) -> Background[_T]:
     if method not in made:
         raise Problem(Kind.WRONG_VALUE, f"the map is laid out by {', '.join(made)}, not by {method!r}", "layout")
     return made[method]
-
-
-def evenly(numbers: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Choose at most ``most`` of the numbers (one, if ``most`` is 0), evenly spread."""
-    most = max(1, most)
-    return numbers if len(numbers) <= most else numbers[np.linspace(0, len(numbers) - 1, most).astype(np.int64)]

@@ -1,6 +1,6 @@
 """The web page's own routes: its files, the state that it starts with, and the data that only the page asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated
 
@@ -28,6 +28,7 @@ from bertfeat.server.wanted import Body, documents_of
 _MOST_DOCUMENTS = 200  # of one request
 _MOST_HIGHLIGHTED = 50  # hits of one request for highlights
 _MOST_TEXT = 2000  # characters of a text that are sent
+_AROUND = 300  # characters of it before a token, word or span that is far from its beginning
 _MOST_READ = 20  # documents that are read at once
 _LONGEST_READ = 20_000  # characters of a text that is read
 _DIGITS = 18  # of a number at most, so that it fits into an int64
@@ -169,14 +170,15 @@ class _PageData:
         layout = self.map.layout(method).value()
         places = () if layout is None else [*map(layout.place, numbers.tolist(), index.reconstruct(numbers))]
         table = index.vectors.documents.take(index.vectors.document_numbers(numbers))
+        store = index.vectors.pieces
+        pieces = None if store is None else store.take(numbers).to_pylist()
         found = []
         for at, (number, document) in enumerate(zip(numbers.tolist(), table.to_pylist(), strict=True)):
-            shown = {key: _cut(document[key]) for key in ("id", "row", "text", "pair") if document.get(key) is not None}
+            texts = {name: document[name] for name in ("text", "pair") if document.get(name) is not None}
+            shown = {"id": document["id"], "row": document["row"]}
+            shown |= _shown_texts(texts, None if pieces is None else pieces[at])
             place = dict(zip("xy", places[at], strict=True)) if places else {}
             found.append({"number": number, **shown, "values": {key: document[key] for key in index.kept}, **place})
-        if index.vectors.pieces is not None:  # the token, word or span of each vector
-            for each, piece in zip(found, index.vectors.pieces.take(numbers).to_pylist(), strict=True):
-                each |= {"start": piece["start"], "end": piece["end"], "in_pair": piece["segment"] == 1}
         return found
 
     def highlights(self, asked: HighlightsBody) -> list[list[Highlight]]:
@@ -219,6 +221,19 @@ def _whole_numbers(text: str | None) -> list[int]:
     if not all(part.isascii() and part.isdigit() and len(part) <= _DIGITS for part in parts):
         raise Problem(Kind.WRONG_VALUE, "numbers of documents are whole, with commas between them")
     return [int(part) for part in parts]
+
+
+def _shown_texts(texts: Mapping[str, str], place: Mapping[str, int] | None) -> dict[str, object]:
+    """The texts of a document, cut; or, of a token, word or span, what is around it, from character ``from`` on."""
+    shown: dict[str, object] = {name: _cut(text) for name, text in texts.items()}
+    if place is None:
+        return shown
+    start, end, name = place["start"], place["end"], "pair" if place["segment"] == 1 else "text"
+    shown |= {"start": start, "end": end, "in_pair": name == "pair"}
+    first = start - _AROUND
+    if name in texts and first > 0 and end >= _MOST_TEXT:
+        shown |= {name: _cut(f"…{texts[name][first:]}"), "from": first - 1}
+    return shown
 
 
 def _cut(value: object, most: int = _MOST_TEXT) -> object:

@@ -30,7 +30,8 @@ def extract(tmp_path: Path) -> Maker:
         rows = [text if isinstance(text, dict) else {"text": text} for text in texts]
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
         options = {name: settings.pop(name) for name in ("keep_text",) if name in settings}
-        pairs = CorpusSettings(pair_column="pair") if "pair" in rows[0] else CorpusSettings()
+        kept = tuple(name for name in rows[0] if name not in ("text", "pair"))
+        pairs = CorpusSettings(pair_column="pair" if "pair" in rows[0] else None, keep=kept)
         extractor = Extractor(
             str(tiny.folder), **{"precision": "fp32", "dtype": "float32", "pooling": "token", **settings}
         )
@@ -134,6 +135,43 @@ def test_a_span_that_was_cut_off_has_no_tokens_and_a_zero_vector(bert: Tiny, ext
     assert (batch.pieces[cut] == 0).all()
     assert (batch.matrix[cut] == 0).all()
     assert (batch.pieces[batch.start == 0] > 0).all()
+
+
+def test_spans_of_a_kept_column(bert: Tiny, extract: Maker) -> None:
+    text = "The river rose. They saw it in Ulm, naïve as ever."
+    places = [[31, 34, "LOC"], [0, 9, "NAT"], [4, 14]]
+    rows = [
+        {"text": text, "entities": places},
+        {"text": "No entity.", "entities": []},
+        {"text": "None at all."},
+        {"text": text, "entities": [{"start": 36, "end": 41}]},
+    ]
+    (batch,) = extract(bert, rows).spans("column:entities")
+    assert list(zip(batch.rows, batch.strings, strict=True)) == [
+        (0, "The river"),
+        (0, "river rose"),
+        (0, "Ulm"),
+        (3, "naïve"),
+    ]
+    slow = slow_text(bert, text)
+    for start, end, vector in zip(batch.start, batch.end, batch.matrix, strict=True):
+        inside = [at for at, (a, b) in enumerate(slow.spans) if a < b and b > start and a < end]
+        np.testing.assert_allclose(vector, slow.hidden[-1][inside].mean(axis=0), rtol=0, atol=3e-5)
+
+
+def test_what_a_kept_column_may_not_list(bert: Tiny, extract: Maker) -> None:
+    rows = [
+        {"text": "Ann saw it.", "entities": [[0, 3]], "size": 3},
+        {"text": "Bo too.", "entities": [[0, 30]], "size": 3},
+    ]
+    features = extract(bert, rows)
+    with pytest.raises(FeatureSetError) as raised:
+        list(features.spans("column:entities"))
+    assert f"{features.folder}, row 1, column entities: the span [0, 30) is outside the text of 7" in str(raised.value)
+    with pytest.raises(FeatureSetError, match=r"no column 'entity' of texts was kept.*did you mean entities"):
+        next(features.spans("column:entity"))
+    with pytest.raises(FeatureSetError, match="no column 'size' of texts was kept"):
+        next(features.spans("column:size"))
 
 
 def test_what_has_no_spans(bert: Tiny, extract: Maker) -> None:

@@ -1,11 +1,15 @@
 """Maps: where the points lie, who gets which color, and what a picture says of itself."""
 
+import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 
+from bertfeat import CorpusSettings, Extractor
 from bertfeat.corpus import KeptColumn
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError
 from bertfeat.features import FeatureSet
@@ -14,6 +18,7 @@ from bertfeat.plots.palette import NAMED, NO_VALUE, OTHERS, SCALE
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, vector_set
 from tests.support.plots_toy import COUNT, Page, kept, plotted, svg_fills, svg_texts
+from tests.support.tiny_models import Tiny
 
 
 @pytest.fixture(scope="module")
@@ -178,9 +183,50 @@ def test_what_cannot_be_drawn(features: FeatureSet, tmp_path: Path) -> None:
     broken = clustered(9)
     broken[5:7, 0] = np.inf
     vector_set(tmp_path / "broken.features", broken)
-    with pytest.raises(FeatureSetError, match=r"last_mean of row 5 has values .*, and so have 2 of 9 rows"):
+    with pytest.raises(FeatureSetError, match=r"last_mean of row 5 has values .*, and so have 2 of 9 points"):
         draw_map(FeatureSet(tmp_path / "broken.features"), tmp_path / "map.png")
     vector_set(tmp_path / "two.features", clustered(2), parts=1)
-    with pytest.raises(UsageError, match="at least 3 documents; there are 2"):
+    with pytest.raises(UsageError, match="at least 3 points; there are 2"):
         draw_map(FeatureSet(tmp_path / "two.features"), tmp_path / "map.png")
     assert list(tmp_path.glob("map*")) == []
+
+
+# ── spans ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def tokens(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> FeatureSet:
+    """Three documents of four, one and eight sentences."""
+    place = tmp_path_factory.mktemp("spans")
+    texts = ["The river rose. They saw it! A bank? Gone.", "Only one.", "Rain fell. It stopped. " * 4]
+    rows = [{"text": text, "year": 1900 + at, "pair": "Another text."} for at, text in enumerate(texts)]
+    (place / "c.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    settings = CorpusSettings(keep=("year",), pair_column="pair")
+    Extractor(tiny("bert").folder, pooling="token", precision="fp32").extract(
+        place / "c.jsonl", place / "c.features", corpus_settings=settings
+    )
+    return FeatureSet(place / "c.features")
+
+
+def test_points_are_spans(tokens: FeatureSet) -> None:
+    (batch,) = tokens.spans("sentences")
+    made = map_documents(tokens, spans="sentences", method="pca", color="year", with_texts=True)
+    flat = PCA(2).fit_transform(batch.matrix)
+    np.testing.assert_allclose(np.abs(made.flat), np.abs(flat), atol=2e-4)
+    assert (made.of, len(made)) == (13, 13)
+    assert made.fields["text"] == list(batch.strings)
+    assert made.values == [1900 + row for row in batch.rows.tolist()]
+    assert set(made.fields) == {"text", "id", "year"}
+    assert made.title.startswith("sentences of last_token of c.features")
+    assert made.note.startswith("Each point is a span: all 13.")
+    some = map_documents(tokens, spans="sentences", method="pca", points=5, with_texts=True)
+    chosen = np.linspace(0, 12, 5).astype(int)
+    assert some.fields["text"] == [batch.strings[at] for at in chosen.tolist()]
+    assert "5 of 13" in some.note
+
+
+def test_no_map_of_such_spans(tokens: FeatureSet, features: FeatureSet) -> None:
+    with pytest.raises(UsageError, match="these spans are unknown"):
+        map_documents(tokens, spans="phrases")
+    with pytest.raises(NotDerivableError, match="no vectors of tokens or words"):
+        map_documents(features, spans="sentences")

@@ -1,9 +1,10 @@
 """Indexes of spans, against what Hugging Face's model gives for the tokens of each span and of each query."""
 
+import csv
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from bertfeat import CorpusSettings, Extractor, FeatureSet
 from bertfeat.distributed import Processes
 from bertfeat.errors import FeatureSetError, IndexFolderError, NotDerivableError, UsageError
+from bertfeat.features import export_features
 from bertfeat.io import json_content
 from bertfeat.search import (
     BuildOptions,
@@ -22,9 +24,13 @@ from bertfeat.search import (
     append_features,
     build_index,
     evaluate_beir,
+    export_to_lance,
+    export_to_qdrant,
     remove_documents,
     verify_index,
 )
+from bertfeat.search.building import feature_source
+from bertfeat.search.building.feature_source import FeatureSource
 from bertfeat.spans import SpanRule
 from bertfeat.usages import find_usages_in_index
 from tests.support.slow_features import SlowText, slow_text
@@ -51,8 +57,9 @@ def make(tmp_path: Path) -> Make:
         rows = [{"id": key, "text": text} for key, text in texts.items()] if isinstance(texts, dict) else texts
         lines = (json.dumps({**row, "size": len(row["text"])}) + "\n" for row in rows)
         (tmp_path / f"{name}.jsonl").write_text("".join(lines))
-        corpus = CorpusSettings(id_column="id", keep=("size",), pair_column="pair" if "pair" in rows[0] else None)
-        run = {key: settings.pop(key) for key in ("keep_text",) if key in settings}
+        keep = ("size", *settings.pop("keep", ()))
+        corpus = CorpusSettings(id_column="id", keep=keep, pair_column="pair" if "pair" in rows[0] else None)
+        run = {key: settings.pop(key) for key in ("keep_text", "part_rows") if key in settings}
         given = {"precision": "fp32", "dtype": "float32", "pooling": "token", **settings}
         place = tmp_path / f"{name}.features"
         Extractor(str(tiny.folder), **given).extract(
@@ -203,8 +210,10 @@ def test_updates_give_the_spans_of_a_new_build(bert: Tiny, make: Make, kind: str
     verify_index(folder)
 
 
-def test_workers_build_the_same(bert: Tiny, make: Make) -> None:
-    features = make(bert, TEXTS)
+def test_workers_build_the_same(bert: Tiny, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feature_source, "LEAST_BYTES", 1)  # a shard for each part
+    features = make(bert, TEXTS, part_rows=1)
+    assert len(FeatureSource([FeatureSet(features)], None, SpanRule.parse("words:3"), keep_text=True).shards) == 5
     alone = span_index(features, "words:3")
     options = BuildOptions(spans="words:3", evaluate=False)
     build_index(features, features.with_suffix(".shared"), options=options, engine=Processes(2))
@@ -259,11 +268,75 @@ def test_spans_that_were_cut_off_are_counted(bert: Tiny, make: Make) -> None:
     assert index.settings.count == int((sizes > 0).sum())
 
 
-def test_a_text_without_spans_is_a_document_without_vectors(bert: Tiny, make: Make) -> None:
-    texts = {"a": "‍", "b": "The river rose."}  # the first has no token of any character
-    index = span_index(make(bert, texts))
-    assert index.settings.documents == 2
-    assert {hit.id for hit in index.search(QUERIES[0], 9).hits} <= {*texts}
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+def test_documents_without_spans_come_and_go(bert: Tiny, make: Make, kind: str) -> None:
+    """Tombstones are marks on vectors, and such documents have none."""
+    texts = {"a": "", "b": "The river rose.", "c": "The bank. It is gone.", "d": ""}
+    features = make(bert, texts)
+    index = span_index(features, type=kind)
+    folder = index.vectors.folder
+    assert (index.settings.documents, index.settings.count) == (4, 3)
+    assert {hit.id for hit in index.search(QUERIES[0], 9, rerank="maxsim").hits} == {"b", "c"}
+    assert remove_documents(folder, ["a", "b"]).removed == 2
+    assert remove_documents(folder, ["a", "b"]).unknown == ("a", "b")
+    assert Index(folder).count().documents == 2
+    assert append_features(folder, features).removed == 2  # c and d are replaced, a and b are back
+    again = Index(folder)
+    assert again.count().documents == 4
+    hits = again.search(QUERIES[0], 9, rerank="maxsim").hits
+    assert sorted(hit.piece.string or "" for hit in hits if hit.piece) == [
+        "It is gone.",
+        "The bank.",
+        "The river rose.",
+    ]
+    verify_index(folder)
+
+
+def test_an_index_without_texts(bert: Tiny, make: Make) -> None:
+    features = make(bert, TEXTS)
+    told, kept = span_index(features, keep_text=False), span_index(make(bert, TEXTS, "kept"))
+    for rerank in (None, "maxsim"):
+        hits = told.search(QUERIES[0], 100, rerank=rerank).hits
+        assert all(hit.text is None and hit.piece and hit.piece.string is None for hit in hits)
+        places = [(hit.id, hit.piece.start, round(hit.score, 5)) for hit in hits if hit.piece]
+        others = kept.search(QUERIES[0], 100, rerank=rerank).hits
+        assert places == [(hit.id, hit.piece.start, round(hit.score, 5)) for hit in others if hit.piece]
+
+
+def test_the_extractor_of_the_tokens_embeds_queries(bert: Tiny, make: Make) -> None:
+    features = make(bert, TEXTS)
+    folder = span_index(features).vectors.folder
+    extractor = Extractor(str(bert.folder), pooling="token", precision="fp32")
+    given = Index(folder, encoder=extractor)
+    assert given.search(QUERIES[0]).to_json() == Index(folder).search(QUERIES[0]).to_json()
+    options = BuildOptions(spans="sentences", type="IVF2,Flat")
+    build_index(features, folder, options=options, queries=QUERIES, encoder=extractor)
+
+
+def test_words_are_counted_alike(bert: Tiny, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    features = [make(bert, {name: TEXTS[name]}, name) for name in "ad"]
+    sets = [FeatureSet(folder) for folder in features]
+    korean = replace(sets[1].header.settings, words="korean (kiwi 0)")
+    object.__setattr__(sets[1], "header", replace(sets[1].header, settings=korean))
+    with pytest.raises(IndexFolderError, match="words are counted as spaces and as korean"):
+        build_index(sets, features[0].with_suffix(".index"), options=BuildOptions(spans="words:3", evaluate=False))
+
+
+def test_spans_of_a_kept_column(bert: Tiny, make: Make, tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "text": RIVER, "entities": "[[4, 9], [18, 23]]"},
+        {"id": "b", "text": "None.", "entities": "[]"},
+    ]
+    index = span_index(make(bert, rows, keep=("entities",)), "column:entities")
+    hits = index.search("the night", 9).hits
+    assert sorted(hit.piece.string or "" for hit in hits if hit.piece) == ["night", "river"]
+    assert index.settings.contents == "column:entities of last_token"
+    wrong = make(bert, [{"id": "a", "text": "Short.", "entities": "[[4, 9]]"}], "wrong", keep=("entities",))
+    before = {path: path.read_bytes() for path in Path(str(index.vectors.folder)).rglob("*") if path.is_file()}
+    with pytest.raises(FeatureSetError, match=r"row 0, column entities: the span \[4, 9\) is outside the text of 6"):
+        append_features(index.vectors.folder, wrong)
+    after = {path: path.read_bytes() for path in Path(str(index.vectors.folder)).rglob("*") if path.is_file()}
+    assert before == after
 
 
 def test_what_has_no_index_of_spans(bert: Tiny, make: Make) -> None:
@@ -300,3 +373,59 @@ def test_a_record_with_wrong_spans_is_refused(bert: Tiny, make: Make, change: di
     record.write_bytes(json_content({**fields, **change}))
     with pytest.raises(IndexFolderError, match=problem):
         Index(folder)
+
+
+@pytest.mark.parametrize("form", ["npy", "csv"])
+def test_exports_have_the_spans_of_the_set(bert: Tiny, make: Make, tmp_path: Path, form: str) -> None:
+    folder = make(bert, TEXTS, long="truncate", max_length=16)
+    out = tmp_path / f"spans.{form}"
+    report = export_features(folder, form, out, spans="sentences")
+    batches = list(FeatureSet(folder).spans("sentences"))
+    vectors = np.concatenate([batch.matrix for batch in batches])
+    names = ("ids", "positions", "strings", "start", "end")
+    owners = [line for batch in batches for line in zip(*(getattr(batch, name) for name in names), strict=True)]
+    assert report.vectors == len(vectors) == len(owners)
+    if form == "npy":
+        np.testing.assert_array_equal(np.load(out), vectors)
+        lines = [json.loads(line) for line in out.with_suffix(".ids.jsonl").read_text("utf-8").splitlines()]
+        assert [tuple(line.values())[1:] for line in lines] == owners
+    else:
+        with out.open(encoding="utf-8", newline="") as file:
+            head, *lines_of_csv = list(csv.reader(file))
+        assert head[:6] == ["id", "position", "string", "start", "end", "v0"]
+        assert [tuple(line[:5]) for line in lines_of_csv] == [tuple(map(str, owner)) for owner in owners]
+        np.testing.assert_array_equal(np.array([line[5:] for line in lines_of_csv], np.float32), vectors)
+
+
+def test_databases_hold_what_the_index_holds(bert: Tiny, make: Make, tmp_path: Path) -> None:
+    lance, qdrant = pytest.importorskip("lance"), pytest.importorskip("qdrant_client")
+    folder = make(bert, TEXTS)
+    index = span_index(folder, "words:4:1")
+    vectors = index.reconstruct(np.arange(len(index)))
+    hits = sorted(index.search(QUERIES[0], 1000).hits, key=lambda hit: hit.number)
+    expected = [(hit.id, hit.piece.number, hit.piece.string, hit.piece.start) for hit in hits if hit.piece]
+    report = export_to_lance(folder, tmp_path / "spans.lance", spans="words:4:1", evaluate=False)
+    assert (report.column, report.vectors) == ("words:4:1 of last_token", len(expected))
+    rows = lance.dataset(tmp_path / "spans.lance").to_table().to_pylist()
+    assert [(row["id"], row["position"], row["string"], row["start"]) for row in rows] == expected
+    np.testing.assert_allclose(np.stack([row["vector"] for row in rows]), vectors, atol=1e-6)
+    export_to_qdrant(folder, spans="words:4:1", folder=tmp_path / "qdrant", evaluate=False)
+    client = qdrant.QdrantClient(path=str(tmp_path / "qdrant"))
+    points, _ = client.scroll("texts", limit=1000, with_vectors=True)
+    client.close()
+    found = sorted(points, key=lambda point: point.id)
+    payloads = [point.payload for point in found]
+    assert [(each["id"], each["position"], each["string"], each["start"]) for each in payloads] == expected
+    np.testing.assert_allclose(np.stack([point.vector for point in found]), vectors, atol=1e-5)
+
+
+def test_forms_with_a_document_a_line_have_no_spans(bert: Tiny, make: Make, tmp_path: Path) -> None:
+    folder = make(bert, TEXTS)
+    for form in ("jsonl", "bert-jsonl"):
+        with pytest.raises(UsageError, match=f"spans='sentences': {form} has an object a document"):
+            export_features(folder, form, tmp_path / "out", spans="sentences")
+    with pytest.raises(UsageError, match="these spans are unknown"):
+        export_features(folder, "npy", tmp_path / "out.npy", spans="phrases")
+    with pytest.raises(UsageError, match="these spans are unknown"):
+        export_to_lance(folder, tmp_path / "out.lance", spans="phrases")
+    assert not list(tmp_path.glob("out*"))

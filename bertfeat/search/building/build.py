@@ -26,7 +26,14 @@ from bertfeat.search.document_store import IndexStoresWriter
 from bertfeat.search.evaluation import recall
 from bertfeat.search.evaluation.recall import RecallQueries, disturbed_queries, given_queries
 from bertfeat.search.options import BuildOptions
-from bertfeat.search.queries import QueryEncoder, check_same_model, embed_queries, open_column_encoder, query_texts
+from bertfeat.search.queries import (
+    QueryEncoder,
+    check_same_model,
+    embed_queries,
+    encoder_of_columns,
+    open_column_encoder,
+    query_texts,
+)
 from bertfeat.search.settings import (
     FAISS_NAME,
     FORMAT_VERSION,
@@ -62,6 +69,7 @@ from bertfeat.search.vectors.vector_blocks import (
     sample_vectors,
 )
 from bertfeat.search.versions import hold_index_folder
+from bertfeat.spans import describe_vectors
 
 
 @checked
@@ -97,6 +105,8 @@ def build_index(
         UsageError: no vectors, too few of them for the type asked for, a type that FAISS does not know, or one that
             cannot be merged from shards; or ``queries`` that are empty, or are given without evaluation.
         NotDerivableError: there is no such column.
+        FeatureSetError: a set holds no texts that could be cut into spans, or not the kept column that lists them.
+        MissingLibraryError: words of Korean texts are counted for spans, and what finds them is not installed.
         IndexFolderError: feature sets that cannot share an index, or a vector that is not finite.
         FolderLockedError: another run is at work on the folder.
         StorageError: the folder cannot be written.
@@ -108,8 +118,11 @@ def build_index(
         workers.check([features.folder for features in sets])
     with hold_index_folder(folder, new=True) as held, telling(progress) as tell:
         source = FeatureSource(sets, column, options.span_rule, keep_text=options.keep_text)
+        named = options.with_tokens
+        kept = None if named is None else plan_tokens(source, named, options.token_dtype)
         if not source.count:
-            problem = f"there are no vectors of {source.column.name} in it, so nothing to index"
+            contents = describe_vectors(source.column.name, source.spans)
+            problem = f"there are no vectors of {contents} in it, so nothing to index"
             raise UsageError(problem, where=sets[0].folder)
         clock = _StepClock(tell)
         given = None if queries is None else _queries_to_tune_on(queries, source, options, model, encoder, clock)
@@ -118,8 +131,6 @@ def build_index(
         choice = choose_index(
             options.type, count=source.count, width=width, memory=options.memory, recall=options.target_recall
         )
-        named = options.with_tokens
-        kept = None if named is None else plan_tokens(source, named, options.token_dtype)
         with held.new_version() as fresh:
             with IndexStoresWriter(fresh, source.schema, per_document=source.per_document) as stores:
                 report = _build_faiss_index(
@@ -224,6 +235,7 @@ def _queries_to_tune_on(
             )
         else:
             check_same_model(source.sets[0].folder, header.model, encoder, IndexFolderError, rebuild=REBUILD)
+            encoder = encoder_of_columns(encoder, [column])
         vectors = copy_as_float32(embed_queries(encoder, column, texts))
         prepare_vectors(options.preparation, vectors, 0)
     return given_queries(vectors)

@@ -27,8 +27,7 @@ from bertfeat.features import (
     PiecePositions,
     ReadableColumn,
     SpanPositions,
-    find_span_column,
-    find_spans,
+    SpanReader,
     position_columns,
     read_positions,
     stored_matrices,
@@ -127,6 +126,7 @@ class FeatureSource:
         self.sets = tuple(sets)
         self.spans = spans
         self.column = _one_column(self.sets, column, spans)
+        self._readers = [] if spans is None else [SpanReader(each, spans, self.column.name) for each in self.sets]
         self.width = self.column.width
         self.skipped = 0  # tokens, words and spans without a vector of their own, known when everything was read
         self.per_document = spans is None and self.column.pooling.per_document
@@ -144,7 +144,7 @@ class FeatureSource:
     @cached_property
     def shards(self) -> tuple[PlannedShard, ...]:
         """The shards into which the vectors are divided, the same whichever process adds them."""
-        counts = [self._count_vectors(features) for features in self.sets]
+        counts = [self._count_vectors(number) for number in range(len(self.sets))]
         parts = [
             SourcePart(number, entry.first_row, entry.last_row, entry.documents, vectors)
             for number, features in enumerate(self.sets)
@@ -164,10 +164,9 @@ class FeatureSource:
         self.skipped = 0
         for shard in self.shards if shards is None else shards:
             for batch, number, document in self._read(shard, documents=documents, vectors=True):
-                features = self.sets[number]
-                stored = self.column.derivation.inputs(features.columns)
+                stored = self.column.derivation.inputs(self.sets[number].columns)
                 vectors = self.column.derivation.apply(stored_matrices(batch, stored))
-                positions = self._positions(batch, features)
+                positions = self._positions(batch, number)
                 if isinstance(positions, SpanPositions):
                     vectors = positions.pool(vectors)
                 usable, pieces = self._pieces(positions, document)
@@ -185,7 +184,7 @@ class FeatureSource:
         self.skipped, nothing = 0, np.empty((0, self.width), np.float32)
         for shard in self.shards:
             for batch, number, document in self._read(shard, documents=True, vectors=False):
-                _, pieces = self._pieces(self._positions(batch, self.sets[number]), document)
+                _, pieces = self._pieces(self._positions(batch, number), document)
                 yield VectorBlock(nothing, (self._document_table(batch, number),), pieces)
 
     def _read(
@@ -198,7 +197,7 @@ class FeatureSource:
             names = dict.fromkeys(
                 [
                     *(self.column.derivation.columns if vectors else ()),
-                    *self._position_names(features),
+                    *self._position_names(rows.features),
                     *(self._kept_names(features) if documents else ()),
                 ]
             )
@@ -206,10 +205,10 @@ class FeatureSource:
                 yield batch, rows.features, document
                 document += len(batch)
 
-    def _positions(self, batch: pa.RecordBatch, features: FeatureSet) -> PiecePositions | None:
-        """The positions of a batch's tokens, words or spans; None where there is one vector per document."""
-        if self.spans is not None:
-            return find_spans(batch, self.spans, self.column.pooling, features.header.settings.word_rule)
+    def _positions(self, batch: pa.RecordBatch, number: int) -> PiecePositions | None:
+        """The positions of the tokens, words or spans of a batch of a set; None where each document has one vector."""
+        if self._readers:
+            return self._readers[number].find(batch)
         return None if self.per_document else read_positions(batch, self.column.pooling)
 
     def _pieces(
@@ -237,23 +236,24 @@ class FeatureSource:
     def _kept_names(self, features: FeatureSet) -> list[str]:
         return [name for name in self._kept if name in features.names]
 
-    def _count_vectors(self, features: FeatureSet) -> list[int]:
+    def _count_vectors(self, number: int) -> list[int]:
         """Count the vectors of each part of a set."""
+        features = self.sets[number]
         if self.per_document:
             return [entry.documents for entry in features.entries]
         counts, at = [0] * len(features.entries), 0
-        for batch in features.stream(["row", *self._position_names(features)], batch_rows=_READ_ROWS):
+        names = dict.fromkeys(["row", *self._position_names(number)])
+        for batch in features.stream(list(names), batch_rows=_READ_ROWS):
             while len(batch) and batch.column(0)[0].as_py() >= features.entries[at].last_row:
                 at += 1
-            positions = self._positions(batch, features)
+            positions = self._positions(batch, number)
             counts[at] += 0 if positions is None else int(positions.usable.sum())
         return counts
 
-    def _position_names(self, features: FeatureSet) -> list[str]:
-        if self.per_document:
-            return []
-        texts = [] if self.spans is None else ["text"]
-        return [*position_columns(self.column.pooling, features.names), *texts]
+    def _position_names(self, number: int) -> Sequence[str]:
+        if self._readers:
+            return self._readers[number].names
+        return [] if self.per_document else position_columns(self.column.pooling, self.sets[number].names)
 
 
 def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
@@ -277,7 +277,7 @@ def _one_column(sets: Sequence[FeatureSet], column: str | None, spans: SpanRule 
     shared = _column_to_index(first, column, spans)
     for other in sets[1:]:
         theirs = _column_to_index(other, shared.name, spans)
-        problem = find_incomparability(first.header.model, first.header.settings, shared, other.header, theirs)
+        problem = find_incomparability(first.header.model, first.header.settings, shared, other.header, theirs, spans)
         if problem:
             raise IndexFolderError(f"{other.folder} cannot share an index with {first.folder}: {problem}")
     return shared
@@ -286,7 +286,7 @@ def _one_column(sets: Sequence[FeatureSet], column: str | None, spans: SpanRule 
 def _column_to_index(features: FeatureSet, column: str | None, spans: SpanRule | None) -> ReadableColumn:
     if spans is None:
         return features.find(column, task="search")
-    return find_span_column(features.header, features.names, features.folder, column)
+    return SpanReader(features, spans, column).column
 
 
 def find_incomparability(
@@ -295,8 +295,12 @@ def find_incomparability(
     column: ReadableColumn | FeatureColumn,
     header: PartHeader,
     other: ReadableColumn | FeatureColumn,
+    spans: SpanRule | None = None,
 ) -> str | None:
-    """The reason why vectors of a model, settings and column cannot be compared with another set's, or None."""
+    """The reason why vectors of a model, settings and column cannot be compared with another set's, or None.
+
+    With ``spans`` they are of spans, whose words must be counted alike.
+    """
     ours, theirs = model.fingerprint, header.model.fingerprint
     if ours != theirs:
         return f"they come from different models (fingerprints {ours[:12]} and {theirs[:12]})"
@@ -307,6 +311,8 @@ def find_incomparability(
     if differences := settings.incomparable_with(header.settings, column.pooling):
         differ = ", ".join(map(str, differences))
         return f"they were extracted with {differ}; extract one of them again like the other"
+    if spans is not None and spans.kind == "words" and settings.words != header.settings.words:
+        return f"words are counted as {settings.words} and as {header.settings.words}"
     return None
 
 

@@ -62,6 +62,7 @@ def append_features(
     Raises:
         IndexFolderError: the features come from another model, recipe or width, or other settings, than the index; or
             a new set without ids of its own shares some with the index.
+        FeatureSetError: a set holds no texts that could be cut into the index's spans.
         FolderLockedError: another run is at work on the folder.
         StorageError: the folder cannot be written.
     """
@@ -118,7 +119,7 @@ def remove_documents(folder: str | Path | Address, ids: Collection[str]) -> Upda
         unique = list(dict.fromkeys(ids))
         storable = [id_ for id_ in unique if id_.isascii() or id_ == id_.encode("utf-8", "replace").decode()]
         removed = _with_ids(index, pa.array(storable, pa.string()))
-        known = set(index.documents.take(np.flatnonzero(removed))["id"].to_pylist()) if removed.any() else set()
+        known = set(index.documents.take(np.flatnonzero(removed), ["id"])["id"].to_pylist())
         unknown = tuple(id_ for id_ in unique if id_ not in known)
         if not removed.any():
             return UpdateReport(index.settings, 0, 0, unknown)
@@ -158,7 +159,8 @@ class _RemainingIndex:
         vectors = removed if index.pieces is None else removed[index.owners]
         self._zero_vectors = index.settings.zero_vectors - _count_zero_vectors(index, vectors)
         self._removes = can_remove(self.faiss_index) and not index.settings.tombstones
-        self._documents = ~removed if self._removes else np.ones_like(removed)
+        # a tombstone is a mark on a vector, so a document without one cannot be marked, and goes
+        self._documents = ~removed if self._removes else ~removed | _have_vectors(index)
         self._vectors = ~vectors if self._removes else np.ones_like(vectors)
         self._tombstones = np.zeros_like(vectors) if index.removed is None else index.removed.copy()
         if self._removes:
@@ -217,7 +219,9 @@ def _extend_index(
 def _check_comparable(index: VectorIndex, source: FeatureSource) -> None:
     """Check that the new vectors can be compared with those of the index."""
     settings, first = index.settings, source.sets[0]
-    problem = find_incomparability(settings.model, settings.extraction, settings.column, first.header, source.column)
+    problem = find_incomparability(
+        settings.model, settings.extraction, settings.column, first.header, source.column, source.spans
+    )
     if problem:
         raise IndexFolderError(f"{first.folder} cannot be appended to {index.folder}: {problem}")
 
@@ -248,6 +252,13 @@ def _with_ids(index: VectorIndex, ids: pa.Array) -> NDArray[np.bool_]:
     having: NDArray[np.bool_] = np.concatenate(matches) if matches else np.zeros(0, bool)
     removed = index.removed_documents
     return having if removed is None else having & ~removed
+
+
+def _have_vectors(index: VectorIndex) -> NDArray[np.bool_]:
+    """Return a mask of the documents that have a vector at least."""
+    having = np.zeros(index.settings.documents, bool)
+    having[index.owners] = True
+    return having
 
 
 def _count_zero_vectors(index: VectorIndex, vectors: NDArray[np.bool_]) -> int:

@@ -19,6 +19,7 @@ from bertfeat.search.building.feature_source import FeatureSource, describe_sour
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.vectors.vector_blocks import VectorBlock, prepare_vectors
+from bertfeat.spans import SpanRule, describe_vectors
 
 _PIECE_FIELDS = {
     "number": pa.int64(),
@@ -28,7 +29,7 @@ _PIECE_FIELDS = {
     "end": pa.int32(),
     "segment": pa.int8(),
 }
-"""The fields that are stored for a token or word, besides the row, id and kept columns of its document."""
+"""The fields that are stored for a token, word or span, besides the row, id and kept columns of its document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +42,26 @@ class RowBlock:
 
 
 class DatabaseRows:
-    """One column of a feature set, which can be read from the beginning any number of times."""
+    """One column of a feature set, or spans of it, which can be read from the beginning any number of times."""
 
-    def __init__(self, features: FeatureSet, column: str | None) -> None:
+    def __init__(self, features: FeatureSet, column: str | None, spans: SpanRule | None = None) -> None:
         self.folder, self.documents = features.folder, len(features)
-        self._source = FeatureSource([features], column, keep_text=True)
-        self.column, self.width = self._source.column, self._source.width
+        self._source = FeatureSource([features], column, spans, keep_text=True)
+        self.contents, self.width = describe_vectors(self._source.column.name, spans), self._source.width
         self.key = "row" if self._source.per_document else "number"
-        """The column that identifies a row: ``row`` for documents, ``number`` for tokens or words."""
+        """The column that identifies a row: ``row`` for documents, ``number`` for tokens, words or spans."""
         stored = pa.schema([field for field in self._source.schema if field.name != SOURCE])
-        self.schema = stored if self._source.per_document else _piece_schema(stored, features.names)
+        has_pairs = spans is None and "pair" in features.names
+        self.schema = stored if self._source.per_document else _piece_schema(stored, has_pairs=has_pairs)
         self.zero_vectors = 0  # this and the next are known once all blocks with columns were read
-        self.skipped = 0  # tokens and words without a vector of their own
+        self.skipped = 0  # tokens, words and spans without a vector of their own
         if not self._source.count:
-            raise UsageError(f"there are no vectors of {self.column.name} in it", where=self.folder)
+            raise UsageError(f"there are no vectors of {self.contents} in it", where=self.folder)
         self.count = self._source.count
         model = features.header.model
         self.origin = {
             "features": describe_source_set(features).digest,
-            "column": self.column.name,
+            "column": self.contents,
             "vectors": self.count,
             "width": self.width,
             "model": model.name,
@@ -106,9 +108,9 @@ class DatabaseRows:
         return pa.table([columns[name] for name in self.schema.names], names=self.schema.names).cast(self.schema)
 
 
-def _piece_schema(stored: pa.Schema, names: tuple[str, ...]) -> pa.Schema:
-    """The columns of token or word rows; ``stored`` are those of documents, ``names`` all columns of the set."""
-    left_out = {"segment"} if "pair" not in names else set()
+def _piece_schema(stored: pa.Schema, *, has_pairs: bool) -> pa.Schema:
+    """The columns of rows of tokens, words or spans; ``stored`` are those of documents."""
+    left_out = set() if has_pairs else {"segment"}
     left_out |= {"string"} if "text" not in stored.names else set()
     own = [pa.field(name, kind) for name, kind in _PIECE_FIELDS.items() if name not in left_out]
     # the text of a document, repeated for each of its words, would take its length squared

@@ -36,6 +36,7 @@ from bertfeat.search.vectors.faiss_import import Scored
 from bertfeat.search.vectors.faiss_search import EMPTY, merge_neighbors
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.vectors.vector_blocks import sample_numbers
+from bertfeat.spans import as_span_rule
 
 _NEAREST = 10  # recall is measured at this many nearest
 _ENOUGH = 0.9  # a lower recall is warned about
@@ -67,7 +68,7 @@ class DatabaseReport:
     documents: int
     vectors: int
     zero_vectors: int
-    skipped: int  # tokens and words without a vector of their own
+    skipped: int  # tokens, words and spans without a vector of their own
     resumed: int  # vectors that an interrupted export had loaded
     index: str  # a description of the index that searches them
     recall: DatabaseRecall | None  # None: not measured
@@ -115,6 +116,7 @@ def export_to_lance(
     dataset: str | Path | Address,
     column: str | None = None,
     *,
+    spans: str | None = None,
     index: bool | None = None,
     evaluate: bool = True,
     overwrite: bool = False,
@@ -122,13 +124,14 @@ def export_to_lance(
 ) -> DatabaseReport:
     """Write one column of a feature set as a Lance dataset, on this machine or at an address, and measure its recall.
 
-    The vectors have length 1, in a column ``vector``. ``index`` says whether an index is built; with None it is built
+    The vectors have length 1, in a column ``vector``; with ``spans`` they are of spans, pooled from a column of tokens
+    or words as :meth:`bertfeat.FeatureSet.spans` does. ``index`` says whether an index is built; with None it is built
     from 100,000 vectors on. All rows become visible in one step; if the export is killed before that, there is no
     dataset, or still the former one.
 
     Raises:
         MissingLibraryError: Lance is not installed.
-        UsageError: no vectors; or a kept column has a name that Lance needs.
+        UsageError: no vectors, or unknown spans; or a kept column has a name that Lance needs.
         NotDerivableError: there is no such column.
         IndexFolderError: a vector that is not finite.
         DatabaseError: a dataset (without ``overwrite``) or something else is there; or the dataset cannot be written.
@@ -137,7 +140,7 @@ def export_to_lance(
         from bertfeat.search.databases.lance_dataset import LanceTable
     place = as_location(dataset)
     (opened,) = open_feature_sets(features)
-    rows = DatabaseRows(opened, column)
+    rows = DatabaseRows(opened, column, as_span_rule(spans))
     with telling(progress) as tell:
         return _fill_database(rows, LanceTable(place, index=index), str(place), None, evaluate, overwrite, tell)
 
@@ -147,6 +150,7 @@ def export_to_qdrant(
     features: FeatureSet | str | Path | Address,
     column: str | None = None,
     *,
+    spans: str | None = None,
     url: str | None = None,
     folder: str | Path | Address | None = None,
     collection: str | None = None,
@@ -157,13 +161,14 @@ def export_to_qdrant(
 ) -> DatabaseReport:
     """Load one column of a feature set into a collection of a Qdrant server, or of a local folder; measure its recall.
 
-    A point's id is the row of its document, or the number of its token or word. ``collection`` is by default named
-    after the feature set. The same call resumes an interrupted export; until the end, the collection's metadata say
-    that it is loading.
+    A point's id is the row of its document, or the number of its token, word or span (``spans``: see
+    :func:`export_to_lance`). ``collection`` is by default named after the feature set. The same call resumes an
+    interrupted export; until the end, the collection's metadata say that it is loading.
 
     Raises:
         MissingLibraryError: qdrant-client is not installed.
-        UsageError: not exactly one of ``url`` and ``folder``; no vectors; or a kept column has a name that is needed.
+        UsageError: not exactly one of ``url`` and ``folder``; no vectors, or unknown spans; or a kept column has a
+            name that is needed.
         NotDerivableError: there is no such column.
         IndexFolderError: a vector that is not finite.
         DatabaseError: no answer, or a refusal; or the collection has other points (and not ``overwrite``) or settings.
@@ -182,7 +187,7 @@ def export_to_qdrant(
     name = collection or opened.folder.absolute().name.removesuffix(".features")
     with open_qdrant(url, local, api_key) as client, telling(progress) as tell:
         database = QdrantCollection(client, place, name, remote=url is not None)
-        rows = DatabaseRows(opened, column)
+        rows = DatabaseRows(opened, column, as_span_rule(spans))
         return _fill_database(rows, database, place, name, evaluate, overwrite, tell)
 
 
@@ -214,7 +219,7 @@ def _fill_database(
     return DatabaseReport(
         place=place,
         collection=collection,
-        column=rows.column.name,
+        column=rows.contents,
         documents=rows.documents,
         vectors=rows.count,
         zero_vectors=rows.zero_vectors,

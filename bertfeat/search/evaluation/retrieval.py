@@ -91,10 +91,11 @@ def evaluate_beir(
     ``metrics`` are such as ``P@5``, ``nDCG@20``, ``success@10``; by default nDCG@10, MAP, MRR and recall@100. Each is
     computed from a search for as many hits as it reads: nDCG@10 from ``search(k=10)``, recall@100 from
     ``search(k=100)``, MAP and MRR from ``search(k=1000)``, so that the loss of an approximate index shows. ``rerank``
-    scores hits again as ``Index.search`` does at that ``k``. In an index of tokens a document has the rank of its best
-    token among 1,000. ``own_ids="drop"`` leaves out hits with their query's own id, for sets whose queries are
-    documents of the corpus (BEIR's ArguAna and Quora). ``run`` is a file for the hits of ``search(k=1000)``, in TREC's
-    form. ``model`` and ``device`` are used where ``index`` is a folder.
+    scores hits again as ``Index.search`` does at that ``k``. In an index of tokens, words or spans a document has the
+    rank of its best one, and every metric is computed from ``search(k=1000)``. ``own_ids="drop"`` leaves out hits with
+    their query's own id, for sets whose queries are documents of the corpus (BEIR's ArguAna and Quora). ``run`` is a
+    file for the hits of ``search(k=1000)``, in TREC's form. ``model`` and ``device`` are used where ``index`` is a
+    folder.
 
     Raises:
         CorpusError: the folder is not in BEIR's form, or its document ids are not those of the index.
@@ -208,7 +209,7 @@ class RetrievedDocuments:
             part = slice(at * width, (at + 1) * width)
             hits: dict[str, float] = {}
             for document, score in zip(ids[part], scores[part], strict=True):
-                hits.setdefault(document, score)  # the score of a document's best token
+                hits.setdefault(document, score)  # the score of a document's best token, word or span
             self.own_first += next(iter(hits), None) == name
             if self.drop:
                 self.dropped += hits.pop(name, None) is not None
@@ -236,7 +237,7 @@ def _retrieve(
             found = search(depth + drop)
             scanned[depth] += found.scanned
             owners = index.vectors.document_numbers(found.numbers.ravel())
-            ids = index.vectors.documents.take(owners)["id"].to_pylist()
+            ids = index.vectors.documents.take(owners, ["id"])["id"].to_pylist()
             order = np.broadcast_to(np.arange(found.numbers.shape[1], 0.0, -1.0), found.numbers.shape)
             scores = index.vectors.metric.nearness(found.scores) if reranker is None else order
             retrieved[depth].add(batch, ids, scores.ravel().tolist())

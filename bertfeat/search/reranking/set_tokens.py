@@ -98,12 +98,15 @@ class FeatureSetTokens:
             return
         places = self._index.pieces.take(numbers)
         owners, start, end = (places[name].to_numpy() for name in ("document", "start", "end"))
-        for document, tokens in self._read_documents(np.unique(owners)):
-            for at in np.flatnonzero(owners == document).tolist():
+        order = np.argsort(owners, kind="stable")
+        documents, first = np.unique(owners[order], return_index=True)
+        spans_of = dict(zip(documents.tolist(), np.split(order, first[1:]), strict=True))
+        for document, tokens in self._read_documents(documents):
+            for at in spans_of[document].tolist():
                 yield int(numbers[at]), tokens.in_span(int(start[at]), int(end[at]))
 
     def _read_documents(self, documents: NDArray[np.int64]) -> Iterator[tuple[int, "_TokensWithVectors"]]:
-        table = self._index.documents.take(documents)
+        table = self._index.documents.take(documents, ["row", SOURCE, "id"])
         rows, sources, ids = table["row"].to_numpy(), table[SOURCE].to_numpy(), table["id"].to_pylist()
         for number in np.unique(sources).tolist():
             own = np.flatnonzero(sources == number)
@@ -230,7 +233,8 @@ def _other_documents(index: VectorIndex, number: int) -> IndexFolderError:
 def _unchanged_source(index: VectorIndex, number: int) -> FeatureSet:
     """Open a feature set of an index; an error if it is gone or has changed."""
     source = index.settings.sources[number]
-    remedy = f"put it back, or build the index anew with {parameter('with_tokens')}: it then has its own"
+    own = f", or build the index anew with {parameter('with_tokens')}: it then has its own"
+    remedy = f"put it back{'' if index.settings.spans else own}"
     try:
         features = FeatureSet(as_location(source.path))
     except BertfeatError as error:

@@ -56,9 +56,9 @@ export class Picked {
   }
 }
 
-/** The texts of a document; in an index of words or tokens, with the one that the point stands for marked. */
-export function textsOf({ text, pair, start, end, in_pair: inPair }, className = "") {
-  const marks = start === undefined ? [] : [[start, end, 1]];
+/** The texts of a document; with the token, word or span marked that the point stands for. They begin at `from`. */
+export function textsOf({ text, pair, start, end, in_pair: inPair, from = 0 }, className = "") {
+  const marks = start === undefined ? [] : [[start - from, end - from, 1]];
   return [[text, inPair ? [] : marks], [pair, inPair ? marks : []]].filter(([each]) => each)
     .map(([each, inside]) => element("p", { dir: "auto", className }, markedText(each, inside)));
 }

@@ -1,7 +1,7 @@
 // The view Search: a query, its hits with their texts, a page of them at a time, and filters.
 
 import { Latest, wasLeft } from "./api.js";
-import { byId, count, element, Message, plural, valueList, valueOf } from "./dom.js";
+import { byId, count, cutter, element, Message, plural, valueList, valueOf } from "./dom.js";
 import { citation, exportButtons, keptNames } from "./export.js";
 import { Facets } from "./facets.js";
 import { Highlights } from "./highlights.js";
@@ -9,6 +9,7 @@ import { markedText } from "./marks.js";
 import { session, writeAddress } from "./state.js";
 
 const LONG = 500; // characters, from which a text is folded
+const AROUND = 150; // characters on each side of a word or span in a folded text
 const OF_A_PAGE = 25; // hits
 
 export class SearchView {
@@ -129,7 +130,7 @@ export class SearchView {
 
 function hitTable(hits) {
   const kept = keptNames(hits);
-  const names = ["rank", "id", "row", "score", "text", "pair", "word"];
+  const names = ["rank", "id", "row", "score", "text", "pair", "string"];
   const rows = hits.map(({ rank, id, row, score, text, pair, string, values }) =>
     [rank, id, row, score, text, pair, string, ...kept.map((name) => valueOf(values, name))]);
   return { names: [...names, ...kept], rows };
@@ -152,12 +153,22 @@ function drawHit(hit, highlights) {
 function drawText(text, marks) {
   const paragraph = element("p", { dir: "auto" }, markedText(text, marks));
   if (text.length <= LONG) return [paragraph];
+  const whole = [...paragraph.childNodes], part = marks.length ? around(text, marks[0]) : whole;
+  paragraph.replaceChildren(...part);
   paragraph.classList.add("long");
   const more = element("button", { type: "button", className: "more", "aria-expanded": "false" }, "Whole text");
   more.onclick = () => {
     const open = paragraph.classList.toggle("open");
+    if (marks.length) paragraph.replaceChildren(...(open ? whole : part));
     more.setAttribute("aria-expanded", String(open));
     more.textContent = open ? "Less" : "Whole text";
   };
   return [paragraph, more];
+}
+
+/** A word or a span with what is around it in its text. */
+function around(text, [start, end, weight]) {
+  const cut = cutter(text), from = Math.max(0, start - AROUND), rest = cut(end + AROUND, Infinity) ? "…" : "";
+  const before = `${from ? "…" : ""}${cut(from, start)}`;
+  return [before, ...markedText(cut(start, end), [[0, end - start, weight]]), `${cut(end, end + AROUND)}${rest}`];
 }
