@@ -55,6 +55,22 @@ def draw_shuffle() -> str:
     return draw(title, title, note, bars)
 
 
+def draw_spans() -> str:
+    """How well questions find spans that were pooled from their tokens, and the same texts embedded alone."""
+    tasks, bars = read_result("spans")["tasks"], []
+    for name, task, unit in (
+        ("paragraphs", "articles", "paragraphs"),
+        ("sentences", "articles", "sentences"),
+        ("sentences in novels", "novels", "sentences"),
+    ):
+        for way, color in (("late", OURS), ("alone", THEIRS)):
+            value = tasks[task]["found"][unit]["last"][way]["mrr"][0]
+            bars.append((f"{name}, {way}", value, f"{value:.3f}", color))
+    title = "Mean reciprocal rank of the passage that a question asks for"
+    note = "among those of all texts; late: pooled from the tokens of the whole text; more is better"
+    return draw(title, title, note, bars)
+
+
 def draw(title: str, heading: str, note: str, bars: Bars) -> str:
     """Draw a chart of bars; the same numbers give the same text."""
     scale = (WIDTH - LEFT - 70) / max(value for _, value, _, _ in bars)
@@ -84,7 +100,7 @@ def bar(name: str, written: str, color: str, top: float, length: float) -> str:
     )
 
 
-CHARTS = {IMAGES / "speed.svg": draw_speed, IMAGES / "shuffle.svg": draw_shuffle}
+CHARTS = {IMAGES / "speed.svg": draw_speed, IMAGES / "shuffle.svg": draw_shuffle, IMAGES / "spans.svg": draw_spans}
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
