@@ -71,6 +71,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "serve": (*_ENCODING, "server"),
     "serve_models": (*_ENCODING, "server"),
     "shapes": _ENCODING,
+    "stored_encoder": _STORING,
     "storing": _STORING,
     "spans": _STORING,
     "subword": _STORING,

@@ -19,6 +19,7 @@ TABLES = (
     ("docs/tagging.md", "Measured"),
     ("docs/tagging.md", "Which subword"),
     ("docs/spans.md", "Measured"),
+    ("docs/stored-encoders.md", "Measured"),
     ("docs/learning.md", "Measured"),
     ("docs/pretraining.md", "Measured"),
     ("docs/pretraining.md", "What of it helps"),
@@ -177,6 +178,12 @@ def late_spans(task: str, unit: str, layers: str) -> list[float]:
     found = result("spans")["tasks"][task]["found"][unit][layers]
     gain, low, high = found["late - alone"]["mrr"]
     return [found["late"]["mrr"][0], found["alone"]["mrr"][0], -gain, -high, -low]
+
+
+def stored_encoder(way: str) -> list[float]:
+    """Seconds and MiB in which texts get their vectors."""
+    found = result("stored_encoder")["ways"][way]
+    return [found["seconds"], found["memory_mib"]]
 
 
 def subword(way: str) -> list[float]:
@@ -460,6 +467,7 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
             for layers in ("last", "sum4")
         },
     ),
+    ("stored_encoder", {f"`{way}`": stored_encoder(way) for way in ("Extractor", "StoredEncoder")}),
     (
         "subword",
         {

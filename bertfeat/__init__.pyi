@@ -14,6 +14,7 @@ from .extraction import (
     Estimate as Estimate,
     ExtractionReport as ExtractionReport,
     Extractor as Extractor,
+    StoredEncoder as StoredEncoder,
     estimate_extraction as estimate_extraction,
     verify_features as verify_features,
 )

@@ -1,5 +1,7 @@
 """``Extractor`` in the form that other libraries take, a module for each; a library is imported only by its module.
 
+A :class:`bertfeat.StoredEncoder` goes wherever an ``Extractor`` does.
+
 | module | what it has | where it goes |
 |---|---|---|
 | `bertopic` | `BertopicBackend` | `BERTopic(embedding_model=…)` |
@@ -17,17 +19,19 @@ sentence-transformers' own functions and SetFit take an ``Extractor`` itself, sc
 Normalize module does in sentence-transformers.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from bertfeat.errors import MissingLibraryError
 
 if TYPE_CHECKING:
-    from bertfeat.extraction import Extractor
+    from bertfeat.extraction import SentenceEncoder
+
+Encoder = TypeVar("Encoder", bound="SentenceEncoder")
 
 __all__ = ["MissingLibraryError"]
 
 
-def check_extractor(extractor: "Extractor") -> "Extractor":
-    """Return an Extractor, of which every adapter asks that it has one vector for each text, and no other columns."""
+def check_extractor(extractor: "Encoder") -> "Encoder":
+    """Return an encoder, of which every adapter asks that it has one vector for each text, and no other columns."""
     extractor.get_embedding_dimension()  # which is of one column
     return extractor

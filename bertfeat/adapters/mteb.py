@@ -10,7 +10,7 @@ from typing import Any
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
 from bertfeat.errors import needed_library
-from bertfeat.extraction import EncodeResult, Extractor
+from bertfeat.extraction import EncodeResult, SentenceEncoder
 
 with needed_library("this adapter is for mteb", "mteb"):
     from mteb.models import ModelMeta
@@ -33,7 +33,7 @@ class MtebEncoder(AbsEncoder):
     @checked
     def __init__(
         self,
-        extractor: Extractor,
+        extractor: SentenceEncoder,
         *,
         model_prompts: Mapping[str, str] | None = None,
         normalize_embeddings: bool = False,
@@ -65,22 +65,22 @@ class MtebEncoder(AbsEncoder):
         return vectors
 
 
-def _model_meta(extractor: Extractor, prompts: Mapping[str, str], normalized: bool) -> ModelMeta:
-    tokens = extractor.token_settings
-    texts = [tokens.prompt, *(f"{name}: {prompt}" for name, prompt in sorted(prompts.items()))]
+def _model_meta(extractor: SentenceEncoder, prompts: Mapping[str, str], normalized: bool) -> ModelMeta:
+    settings = extractor.settings
+    texts = [extractor.prompt, *(f"{name}: {prompt}" for name, prompt in sorted(prompts.items()))]
     experiment = {  # short, since MTEB makes a folder name of it
-        "column": extractor.columns[0].name,
-        "precision": str(extractor.precision),
-        "length": f"{tokens.long}-{tokens.max_length}",
+        "column": extractor.column.name,
+        "precision": settings["precision"],
+        "length": f"{settings['long']}-{settings['max_length']}",
         **({"prompts": sha256("\n".join(texts).encode()).hexdigest()[:12]} if any(texts) else {}),
-        **({} if tokens.special_tokens else {"special_tokens": False}),
+        **({} if settings["special_tokens"] else {"special_tokens": False}),
         **({"normalized": True} if normalized else {}),
     }
     return ModelMeta.create_empty(
         {
-            "name": f"bertfeat/{PurePath(extractor.model.name).name}",
+            "name": f"bertfeat/{PurePath(extractor.model_name).name}",
             "revision": extractor.identity.fingerprint,
-            "adapted_from": extractor.model.name,
+            "adapted_from": extractor.model_name,
             "embed_dim": extractor.get_embedding_dimension(),
             "max_tokens": extractor.max_seq_length,
             "framework": ["PyTorch"],

@@ -32,7 +32,9 @@ from .records import (
 )
 from .resume import ExistingParts as ExistingParts
 from .run_options import PART_ROWS as PART_ROWS, ExtractionOptions as ExtractionOptions
-from .sentence_transformers import Extractor as Extractor
+from .sentence_transformers.extractor import Extractor as Extractor
+from .sentence_transformers.methods import SentenceEncoder as SentenceEncoder
+from .sentence_transformers.stored import StoredEncoder as StoredEncoder
 from .sharing import (
     CLAIMS as CLAIMS,
     PRESENCE as PRESENCE,

@@ -3,7 +3,7 @@
 Both are checked here, and the vectors are converted as the keywords ask.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, Required, Self, TypedDict, cast
 
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.corpus import CorpusItem, Document
+from bertfeat.corpus import CorpusItem, Document, memory_corpus
 from bertfeat.errors import UsageError, WrongTypeError
 from bertfeat.extraction.similarity import normalize_rows
 
@@ -43,6 +43,18 @@ def take_texts(inputs: object) -> TextInput:
         if type(item) is not str and not isinstance(item, str | tuple | list | Mapping | Document):
             raise WrongTypeError(f"item {number} is {_describe_item(item)}", remedy="give strings")
     return TextInput(items, single=False)
+
+
+def text_documents(items: Sequence[CorpusItem]) -> Iterator[Document]:
+    """The texts as documents.
+
+    Raises:
+        UsageError: a text is blank, or cannot be embedded for another reason.
+    """
+    for row in memory_corpus(items).rows():
+        if not isinstance(row, Document):
+            raise UsageError(f"a text cannot be embedded: {getattr(row, 'reason', 'it is blank')}")
+        yield row
 
 
 def check_prompt(prompt: object) -> str:

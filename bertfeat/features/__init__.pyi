@@ -5,6 +5,11 @@ from .columns import (
     find_column as find_column,
     single_layer_columns as single_layer_columns,
 )
+from .comparison import (
+    FeatureSets as FeatureSets,
+    find_incomparability as find_incomparability,
+    open_feature_sets as open_feature_sets,
+)
 from .document import (
     DocumentFeatures as DocumentFeatures,
     MemoryFeatures as MemoryFeatures,

@@ -10,7 +10,8 @@ import pytest
 
 from bertfeat.corpus import CorpusSettings, memory_corpus
 from bertfeat.errors import UsageError
-from bertfeat.extraction import Extractor, sentence_transformers as module
+from bertfeat.extraction import Extractor
+from bertfeat.extraction.sentence_transformers import extractor as module
 from bertfeat.features import FeatureSet
 from tests.support.runs import extractor
 from tests.support.tiny_models import LONG_TEXT, PAIRS, TEXTS, Tiny, text_states

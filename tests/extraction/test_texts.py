@@ -15,7 +15,8 @@ from datasets import Dataset
 
 from bertfeat.corpus import Document
 from bertfeat.errors import UsageError
-from bertfeat.extraction import Extractor, sentence_transformers as module
+from bertfeat.extraction import Extractor
+from bertfeat.extraction.sentence_transformers import extractor as module
 from tests.support.runs import extractor
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny
 

@@ -117,6 +117,10 @@ class PublicWorld:
         return self._extract("plain.features", self.corpus, "last", "mean,token", keep=("topic", "year"))
 
     @cached_property
+    def stored(self) -> bertfeat.StoredEncoder:
+        return bertfeat.StoredEncoder(self.plain, "last_mean", missing="compute", device="cpu")
+
+    @cached_property
     def more(self) -> bertfeat.FeatureSet:
         records = [dict(record, id=f"more{record['id']}", year=1) for record in topics(5, 2)]
         path = write_records(self.folder / "more.jsonl", records)
@@ -283,6 +287,7 @@ METHOD_OWNERS: Mapping[str, Owner] = {
     "PretrainingSettings": lambda world: bertfeat.PretrainingSettings(),
     "Recipe": lambda world: world.plain.columns[0].recipe,
     "Shard": lambda world: Shard(0, 2),
+    "StoredEncoder": lambda world: world.stored,
     "StreamBatch": lambda world: world.batch,
     "Tagger": lambda world: world.tagger,
     "VectorDataset": lambda world: bertfeat.VectorDataset(world.stream),
@@ -395,6 +400,19 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "Shard": lambda world: {"index": 0, "count": 2},
     "Shard.parse": lambda world: {"text": "0/2"},
     "Speed": lambda world: fields_of(bertfeat.measure_speed(world.extractor, world.corpus, documents=4, repeats=1)),
+    "StoredEncoder": lambda world: {"features": world.plain.folder, "column": "last_mean", "device": "cpu"},
+    "StoredEncoder.__call__": lambda world: {"features": world.stored.preprocess(["the bank"])},
+    "StoredEncoder.encode": lambda world: {"inputs": ["the bank"]},
+    "StoredEncoder.encode_document": lambda world: {"inputs": ["the bank"]},
+    "StoredEncoder.encode_query": lambda world: {"inputs": ["the bank"]},
+    "StoredEncoder.evaluate": lambda world: {"evaluator": lambda model, path: {"score": 1.0}},
+    "StoredEncoder.features": lambda world: {"texts": [world.document.text]},
+    "StoredEncoder.preprocess": lambda world: {"inputs": ["the bank"]},
+    "StoredEncoder.similarity": lambda world: dict.fromkeys(("embeddings1", "embeddings2"), world.plain.matrix()),
+    "StoredEncoder.similarity_pairwise": lambda world: dict.fromkeys(
+        ("embeddings1", "embeddings2"), world.plain.matrix()
+    ),
+    "StoredEncoder.to": lambda world: {"device": "cpu"},
     "StreamBatch": lambda world: {"matrix": world.batch.matrix},
     "StreamBatch.join": lambda world: {"batches": [world.batch]},
     "StreamBatch.take": lambda world: {"numbers": np.array([1, 0])},

@@ -15,10 +15,11 @@ import bertfeat
 from bertfeat.arguments import checked
 from bertfeat.engine import Engine
 from bertfeat.errors import IndexFolderError, UsageError, parameter
+from bertfeat.features import FeatureSets, open_feature_sets
 from bertfeat.io import Address, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.recipe import FeatureColumn
-from bertfeat.search.building.feature_source import FeatureSets, FeatureSource, describe_source_set, open_feature_sets
+from bertfeat.search.building.feature_source import FeatureSource, describe_source_set
 from bertfeat.search.building.filling import Filling, Keep, check_complete, fill_here, refuse_indivisible
 from bertfeat.search.building.sharded_build import Workers, fill_by_workers
 from bertfeat.search.building.token_writer import keep_tokens, plan_tokens

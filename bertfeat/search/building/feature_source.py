@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -21,19 +20,15 @@ from bertfeat.errors import IndexFolderError, UsageError, parameter
 from bertfeat.features import (
     KEPT_TYPES,
     FeatureSet,
-    FeatureSettings,
-    ModelIdentity,
-    PartHeader,
     PiecePositions,
     ReadableColumn,
     SpanPositions,
     SpanReader,
+    find_incomparability,
     position_columns,
     read_positions,
     stored_matrices,
 )
-from bertfeat.io import Address
-from bertfeat.recipe import FeatureColumn
 from bertfeat.search.document_store import SOURCE, document_schema
 from bertfeat.search.settings import SourceSet
 from bertfeat.search.vectors.vector_blocks import BLOCK_BYTES, BlockBuilder, PieceColumns, VectorBlock, block_rows
@@ -46,15 +41,6 @@ LEAST_BYTES = 2 * BLOCK_BYTES
 
 MOST_BYTES = 1 << 30
 _SHARDS = 256  # aimed at, with a limit on each between LEAST_BYTES and MOST_BYTES
-
-FeatureSets = str | Path | Address | FeatureSet | Sequence[str | Path | Address | FeatureSet]
-"""One feature set or several, open or as folders, also at addresses."""
-
-
-def open_feature_sets(features: FeatureSets) -> list[FeatureSet]:
-    """The feature sets as a list."""
-    several = [features] if isinstance(features, str | Path | Address | FeatureSet) else features
-    return [one if isinstance(one, FeatureSet) else FeatureSet(one) for one in several]
 
 
 def describe_source_set(features: FeatureSet) -> SourceSet:
@@ -287,33 +273,6 @@ def _column_to_index(features: FeatureSet, column: str | None, spans: SpanRule |
     if spans is None:
         return features.find(column, task="search")
     return SpanReader(features, spans, column).column
-
-
-def find_incomparability(
-    model: ModelIdentity,
-    settings: FeatureSettings,
-    column: ReadableColumn | FeatureColumn,
-    header: PartHeader,
-    other: ReadableColumn | FeatureColumn,
-    spans: SpanRule | None = None,
-) -> str | None:
-    """The reason why vectors of a model, settings and column cannot be compared with another set's, or None.
-
-    With ``spans`` they are of spans, whose words must be counted alike.
-    """
-    ours, theirs = model.fingerprint, header.model.fingerprint
-    if ours != theirs:
-        return f"they come from different models (fingerprints {ours[:12]} and {theirs[:12]})"
-    if (column.recipe, column.pooling) != (other.recipe, other.pooling):
-        return f"{column.name} and {other.name} are different things"
-    if column.width != other.width:
-        return f"vectors of {column.width} and of {other.width} values"
-    if differences := settings.incomparable_with(header.settings, column.pooling):
-        differ = ", ".join(map(str, differences))
-        return f"they were extracted with {differ}; extract one of them again like the other"
-    if spans is not None and spans.kind == "words" and settings.words != header.settings.words:
-        return f"words are counted as {settings.words} and as {header.settings.words}"
-    return None
 
 
 def plan_shards(parts: Sequence[SourcePart], width: int) -> tuple[PlannedShard, ...]:

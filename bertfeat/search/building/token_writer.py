@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError, parameter
-from bertfeat.features import FeatureSet, FeatureSettings, ModelIdentity, NpyWriter
+from bertfeat.features import FeatureSet, FeatureSettings, ModelIdentity, NpyWriter, find_incomparability
 from bertfeat.recipe import FeatureColumn
-from bertfeat.search.building.feature_source import FeatureSource, find_incomparability
+from bertfeat.search.building.feature_source import FeatureSource
 from bertfeat.search.document_store import ArrowStoreWriter
 from bertfeat.search.options import TokenDtype
 from bertfeat.search.reranking.kept_tokens import VOCABULARY_SCHEMA, KeptTokens, TokenCounts, encode_directions

@@ -12,15 +12,12 @@ from numpy.typing import NDArray
 from bertfeat.arguments import checked
 from bertfeat.display import displayed
 from bertfeat.errors import IndexFolderError, parameter
-from bertfeat.features import FeatureSet
+from bertfeat.features import FeatureSet, FeatureSets, find_incomparability, open_feature_sets
 from bertfeat.io import Address
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.search.building.feature_source import (
-    FeatureSets,
     FeatureSource,
-    find_incomparability,
     merge_sources,
-    open_feature_sets,
 )
 from bertfeat.search.building.filling import check_complete, fill_index, kept_blocks
 from bertfeat.search.building.token_writer import KeptTokensWriter, check_token_sets

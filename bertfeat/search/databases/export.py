@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from bertfeat.arguments import SECRET, checked
 from bertfeat.display import displayed
 from bertfeat.errors import DatabaseError, UsageError, needed_library, parameter
-from bertfeat.features import FeatureSet, unit_vectors
+from bertfeat.features import FeatureSet, open_feature_sets, unit_vectors
 from bertfeat.io import Address, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
-from bertfeat.search.building.feature_source import open_feature_sets
 from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
 from bertfeat.search.evaluation.recall import (
     GroundTruth,

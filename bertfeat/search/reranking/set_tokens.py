@@ -21,6 +21,7 @@ from bertfeat.features import (
     ReadableColumn,
     column_names,
     find_column,
+    find_incomparability,
     position_columns,
     read_positions,
     stored_matrices,
@@ -28,7 +29,7 @@ from bertfeat.features import (
 )
 from bertfeat.io import as_location
 from bertfeat.recipe import Pooling, Recipe
-from bertfeat.search.building.feature_source import describe_source_set, find_incomparability
+from bertfeat.search.building.feature_source import describe_source_set
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.reranking.kept_tokens import TokenCounts, no_strings_error
 from bertfeat.search.settings import REBUILD
