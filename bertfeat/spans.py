@@ -99,7 +99,7 @@ def _listed_spans(text: str, listed: str | None) -> Iterator[tuple[int, int]]:
     try:
         places = [] if not (listed or "").strip() else json.loads(listed or "")
         pairs = [_ends_of(place) for place in places] if isinstance(places, list) else None
-    except (ValueError, TypeError, KeyError, IndexError):
+    except (ValueError, RecursionError):
         pairs = None
     if pairs is None:
         raise ValueError('it is no list of spans, such as [[0, 5], [9, 14, "PER"]] or [{"start": 0, "end": 5}]')

@@ -60,7 +60,7 @@ def test_every_adapter_is_in_the_list_and_has_its_two_lines() -> None:
 
 @pytest.mark.parametrize("given", ["sentence-transformers/all-MiniLM-L6-v2", None, Path("model"), object()])
 def test_only_an_extractor_is_taken(given: Any) -> None:
-    with pytest.raises(UsageError, match="must be an Extractor, not"):
+    with pytest.raises(UsageError, match="must be an Extractor or a StoredEncoder, not"):
         txtai_transform(given)
 
 

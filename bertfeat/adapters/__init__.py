@@ -1,6 +1,6 @@
 """``Extractor`` in the form that other libraries take, a module for each; a library is imported only by its module.
 
-A :class:`bertfeat.StoredEncoder` goes wherever an ``Extractor`` does.
+A :class:`bertfeat.StoredEncoder` goes wherever an ``Extractor`` does, but into Haystack, which writes one down.
 
 | module | what it has | where it goes |
 |---|---|---|

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
 from bertfeat.errors import needed_library
-from bertfeat.extraction import SentenceEncoder
+from bertfeat.extraction import Extractor, StoredEncoder
 
 with needed_library("this adapter is for bertopic", "bertopic"):
     from bertopic.backend import BaseEmbedder
@@ -26,7 +26,7 @@ class BertopicBackend(BaseEmbedder):
     """
 
     @checked
-    def __init__(self, extractor: SentenceEncoder, *, normalize_embeddings: bool = False) -> None:
+    def __init__(self, extractor: Extractor | StoredEncoder, *, normalize_embeddings: bool = False) -> None:
         self.extractor = check_extractor(extractor)
         super().__init__(embedding_model=self.extractor)
         self.normalize_embeddings = normalize_embeddings

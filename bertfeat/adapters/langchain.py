@@ -5,7 +5,7 @@
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
 from bertfeat.errors import needed_library
-from bertfeat.extraction import SentenceEncoder
+from bertfeat.extraction import Extractor, StoredEncoder
 
 with needed_library("this adapter is for langchain-core", "langchain-core"):
     from langchain_core.embeddings import Embeddings
@@ -21,7 +21,7 @@ class LangchainEmbeddings(Embeddings):
     """
 
     @checked
-    def __init__(self, extractor: SentenceEncoder, *, normalize_embeddings: bool = False) -> None:
+    def __init__(self, extractor: Extractor | StoredEncoder, *, normalize_embeddings: bool = False) -> None:
         self.extractor = check_extractor(extractor)
         self.normalize_embeddings = normalize_embeddings
 

@@ -7,7 +7,7 @@ import asyncio
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
 from bertfeat.errors import needed_library
-from bertfeat.extraction import SentenceEncoder
+from bertfeat.extraction import Extractor, StoredEncoder
 
 with needed_library("this adapter is for llama-index-core", "llama-index-core"):
     from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -25,11 +25,13 @@ class LlamaIndexEmbedding(BaseEmbedding):
         index = VectorStoreIndex.from_documents(documents, embed_model=LlamaIndexEmbedding(Extractor()))
     """
 
-    _extractor: SentenceEncoder = PrivateAttr()
+    _extractor: Extractor | StoredEncoder = PrivateAttr()
     _normalize: bool = PrivateAttr()
 
     @checked
-    def __init__(self, extractor: SentenceEncoder, *, normalize_embeddings: bool = False, **settings: object) -> None:
+    def __init__(
+        self, extractor: Extractor | StoredEncoder, *, normalize_embeddings: bool = False, **settings: object
+    ) -> None:
         extractor = check_extractor(extractor)
         super().__init__(**{"model_name": extractor.model_name, "embed_batch_size": _BATCH} | settings)
         self._extractor, self._normalize = extractor, normalize_embeddings

@@ -10,7 +10,7 @@ from typing import Any
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
 from bertfeat.errors import needed_library
-from bertfeat.extraction import EncodeResult, SentenceEncoder
+from bertfeat.extraction import EncodeResult, Extractor, StoredEncoder
 
 with needed_library("this adapter is for mteb", "mteb"):
     from mteb.models import ModelMeta
@@ -33,7 +33,7 @@ class MtebEncoder(AbsEncoder):
     @checked
     def __init__(
         self,
-        extractor: SentenceEncoder,
+        extractor: Extractor | StoredEncoder,
         *,
         model_prompts: Mapping[str, str] | None = None,
         normalize_embeddings: bool = False,
@@ -43,7 +43,7 @@ class MtebEncoder(AbsEncoder):
         default_prompts = {} if extractor.own_prompt else dict(extractor.prompts)
         self.model_prompts = self.validate_task_to_prompt_name(dict(model_prompts or {})) or default_prompts
         self.normalize_embeddings = normalize_embeddings
-        self.mteb_model_meta = _model_meta(extractor, dict(model_prompts or {}), normalize_embeddings)
+        self.mteb_model_meta = _model_meta(extractor, self.model_prompts, normalize_embeddings)
 
     def encode(
         self,
@@ -65,9 +65,10 @@ class MtebEncoder(AbsEncoder):
         return vectors
 
 
-def _model_meta(extractor: SentenceEncoder, prompts: Mapping[str, str], normalized: bool) -> ModelMeta:
+def _model_meta(extractor: Extractor | StoredEncoder, prompts: Mapping[str, str], normalized: bool) -> ModelMeta:
     settings = extractor.settings
-    texts = [extractor.prompt, *(f"{name}: {prompt}" for name, prompt in sorted(prompts.items()))]
+    named = [f"{name}: {prompt}" for name, prompt in sorted(prompts.items()) if prompt]
+    texts = [*([extractor.prompt] if extractor.own_prompt else []), *named]
     experiment = {  # short, since MTEB makes a folder name of it
         "column": extractor.column.name,
         "precision": settings["precision"],

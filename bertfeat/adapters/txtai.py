@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
-from bertfeat.extraction import SentenceEncoder
+from bertfeat.extraction import Extractor, StoredEncoder
 
 
 @checked
 def txtai_transform(
-    extractor: SentenceEncoder, *, normalize_embeddings: bool = False
+    extractor: Extractor | StoredEncoder, *, normalize_embeddings: bool = False
 ) -> Callable[[Iterable[str]], NDArray[np.float32]]:
     """Return a function for txtai to call with texts, both queries and documents.
 

@@ -1,6 +1,8 @@
 """Similarity of vectors: the four measures that sentence-transformers names, larger for more similar vectors."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -8,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertfeat.errors import UsageError, WrongTypeError
+from bertfeat.io import decode_json
 
 Vectors = Tensor | NDArray[np.generic] | Sequence[Tensor] | Sequence[NDArray[np.generic]]
 """Vectors as ``[n, width]``, one vector as ``[width]``, or a list of vectors."""
@@ -44,6 +47,14 @@ _PAIRS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "manhattan": lambda a, b: -(a - b).abs().sum(-1),
 }
 MEASURES = tuple(_ALL)
+
+
+def read_measure(folder: Path) -> str:
+    """The measure that the configuration in a model's folder names, else ``cosine``; the folder need not exist."""
+    named = None
+    with suppress(OSError, ValueError):
+        named = decode_json((folder / "config_sentence_transformers.json").read_bytes(), dict).get("similarity_fn_name")
+    return named if named in MEASURES else "cosine"  # as sentence-transformers does with unknown names
 
 
 def check_measure(name: object) -> str:

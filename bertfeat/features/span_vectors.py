@@ -137,6 +137,8 @@ class SpanReader:
             try:
                 found.append(self._rule.split(text, self._words, cell))
             except ValueError as error:
+                if not self._rule.column:
+                    raise
                 where = f"{self._folder}, row {batch.column('row')[at]}, column {self._rule.column}"
                 remedy = "correct the corpus, and extract again"
                 raise FeatureSetError(str(error), where=where, remedy=remedy) from error

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat import CorpusSettings, Extractor, FeatureSet, Index, StoredEncoder, build_index
+from bertfeat import CorpusSettings, Document, Extractor, FeatureSet, Index, StoredEncoder, build_index
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError
 from bertfeat.search import BuildOptions, MaxSim
 from tests.support.tiny_models import Tiny
@@ -125,8 +125,8 @@ def test_several_sets_and_their_prompts(bert: Tiny, make: Make) -> None:
     documents = make(bert, TEXTS[:4], "documents", prompt="passage: ")
     queries = make(bert, TEXTS[2:], "queries", prompt="query: ")
     encoder = StoredEncoder([documents, queries])
-    assert encoder.prompt == "passage: "
-    np.testing.assert_array_equal(encoder.encode(TEXTS[:4]), computed(bert, TEXTS[:4], prompt="passage: "))
+    of_documents = computed(bert, TEXTS[:4], prompt="passage: ")
+    np.testing.assert_array_equal(encoder.encode(TEXTS[:4], prompt="passage: "), of_documents)
     np.testing.assert_array_equal(
         encoder.encode(TEXTS[2:], prompt="query: "), computed(bert, TEXTS[2:], prompt="query: ")
     )
@@ -135,6 +135,17 @@ def test_several_sets_and_their_prompts(bert: Tiny, make: Make) -> None:
         encoder.encode(TEXTS[:2], prompt="")
     with pytest.raises(UsageError, match="holds 1 text of 1 with the prompt 'query: '"):
         encoder.encode(TEXTS[1:2], prompt="query: ")
+    for call in (encoder.encode, encoder.encode_query, encoder.features):
+        with pytest.raises(UsageError, match="the feature sets have several prompts"):
+            call(TEXTS[2:4])
+    named = StoredEncoder([documents, queries], prompts={"query": "query: ", "document": "passage: "})
+    np.testing.assert_array_equal(named.encode_document(TEXTS[:4]), of_documents)
+    np.testing.assert_array_equal(named.encode_query(TEXTS[2:]), computed(bert, TEXTS[2:], prompt="query: "))
+    with pytest.raises(UsageError, match=r"with the prompt 'query: ' \(there are"):
+        named.encode_query(TEXTS[1])
+    (found,) = named.features([TEXTS[3]], prompt="query: ")
+    np.testing.assert_array_equal(found.vector("last_mean"), computed(bert, [TEXTS[3]], prompt="query: ")[0])
+    assert (TEXTS[0] in named, TEXTS[6] in named, "Another" in named) == (True, True, False)
     more = StoredEncoder([make(bert, TEXTS[:4], "first"), make(bert, TEXTS[4:], "second")])
     np.testing.assert_array_equal(more.encode(TEXTS), computed(bert))
 
@@ -148,6 +159,32 @@ def test_it_embeds_the_queries_of_an_index(bert: Tiny, make: Make) -> None:
     for rerank in (None, MaxSim(idf=False)):
         ours, theirs = (index.search("The river?", rerank=rerank).to_json() for index in (stored, opened))
         assert ours == theirs
+
+
+@pytest.mark.parametrize("column", ["sum=1..2_mean", "last_cls"])
+def test_an_index_gets_the_column_that_it_has(bert: Tiny, make: Make, column: str) -> None:
+    settings = {"layers": "last,concat=1..2", "pooling": "mean,cls"}
+    features, queries = make(bert, **settings), make(bert, ["The river?", "a bank"], "queries", **settings)
+    folder = features.with_suffix(".index")
+    build_index(features, folder, column, options=BuildOptions(evaluate=False))
+    stored = Index(folder, encoder=StoredEncoder(queries, "last", "mean"))
+    assert stored.search("The river?").to_json() == Index(folder).search("The river?").to_json()
+    with pytest.raises(NotDerivableError):
+        Index(folder, encoder=StoredEncoder(make(bert, name="other", layers="1", pooling="mean")))
+
+
+def test_the_measure_of_the_model(bert: Tiny, make: Make, tmp_path: Path) -> None:
+    copy = shutil.copytree(bert.folder, tmp_path / "model")
+    (copy / "config_sentence_transformers.json").write_text('{"similarity_fn_name": "dot"}')
+    features = make(replace(bert, folder=copy))
+    wanted = StoredEncoder(features).encode(TEXTS)
+    for encoder in (StoredEncoder(features), Extractor(str(copy)), StoredEncoder(features, similarity_fn_name="dot")):
+        assert encoder.similarity_fn_name == "dot"
+        np.testing.assert_allclose(np.asarray(encoder.similarity(wanted, wanted)), wanted @ wanted.T, rtol=1e-5)
+    shutil.rmtree(copy)
+    assert StoredEncoder(features).similarity_fn_name == "cosine"
+    with pytest.raises(UsageError, match="chebyshev"):
+        StoredEncoder(features, similarity_fn_name="chebyshev")
 
 
 def test_evaluators_of_sentence_transformers(bert: Tiny, make: Make) -> None:
@@ -210,3 +247,7 @@ def test_sets_that_read_neighbors_are_refused(bert: Tiny, make: Make, tmp_path: 
     )
     with pytest.raises(FeatureSetError, match="depend on the sentences before and after each text"):
         StoredEncoder(FeatureSet(tmp_path / "a.features"))
+    with pytest.raises(FeatureSetError, match="depend on how the words of each text were split"):
+        StoredEncoder(make(bert, name="left", pooling="word,mean", context="left:2"), "last_mean")
+    with pytest.raises(UsageError, match="a text that is read with its neighbors"):
+        StoredEncoder(make(bert)).encode([Document(0, "1", TEXTS[0], before="Before.")])

@@ -1,9 +1,7 @@
 """``Extractor``: corpora and texts → features; a substitute for ``SentenceTransformer`` in libraries that take one."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import NoReturn, Self
@@ -24,10 +22,9 @@ from bertfeat.extraction.run import ExtractionRun
 from bertfeat.extraction.run_options import ExtractionOptions
 from bertfeat.extraction.sentence_transformers.methods import SentenceEncoder
 from bertfeat.extraction.sharing import Sharing
-from bertfeat.extraction.similarity import MEASURES
 from bertfeat.extraction.source import CorpusSource
 from bertfeat.features import DocumentFeatures, MemoryFeatures, PartContent, content_documents
-from bertfeat.io import Address, as_location, decode_json, prefetched
+from bertfeat.io import Address, as_location, prefetched
 from bertfeat.progress import ProgressOption, telling
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
 
@@ -233,14 +230,9 @@ class Extractor(Embedder, SentenceEncoder):
         """The model's prompts by name; ``query`` and ``document`` are always there, empty if the model has none."""
         return {"query": "", "document": "", **self.model.prompts}
 
-    @cached_property
-    def similarity_fn_name(self) -> str:
-        """The measure that compares vectors, as the model's configuration names it, else ``cosine``; may be set."""
-        named = None
-        with suppress(OSError, ValueError):
-            file = self.model.folder / "config_sentence_transformers.json"
-            named = decode_json(file.read_bytes(), dict).get("similarity_fn_name")
-        return named if named in MEASURES else "cosine"  # as sentence-transformers does with unknown names
+    @property
+    def _model_folder(self) -> Path:
+        return self.model.folder
 
     @property
     def settings(self) -> dict[str, object]:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
 import numpy as np
@@ -27,6 +28,7 @@ from bertfeat.extraction.encode_arguments import (
 from bertfeat.extraction.similarity import (
     Vectors,
     check_measure,
+    read_measure,
     similarity_of_all,
     similarity_of_pairs,
 )
@@ -115,6 +117,11 @@ class SentenceEncoder(ABC):
     def max_seq_length(self) -> int:
         """Most tokens read at once, special ones included; a longer text is read in windows unless ``long`` differs."""
 
+    @property
+    @abstractmethod
+    def _model_folder(self) -> Path:
+        """The folder of the model's files, which need not exist."""
+
     @abstractmethod
     def _vectors(self, items: list[CorpusItem], prompt: str, options: EncodeOptions) -> NDArray[np.float32]:
         """The vectors of texts, ``[n, width]``."""
@@ -158,7 +165,7 @@ class SentenceEncoder(ABC):
     def encode_query(
         self, inputs: Inputs | None = None, **sentence_transformers_kwargs: Unpack[AnyKeywords]
     ) -> EncodeResult:
-        """Embed queries: :meth:`encode` with the model's prompt ``query`` where none is given."""
+        """Embed queries: :meth:`encode` with the prompt ``query`` of :attr:`prompts` where none is given."""
         return self._encode(inputs, self._with_named_prompt("query", sentence_transformers_kwargs))
 
     @overload
@@ -170,7 +177,7 @@ class SentenceEncoder(ABC):
     def encode_document(
         self, inputs: Inputs | None = None, **sentence_transformers_kwargs: Unpack[AnyKeywords]
     ) -> EncodeResult:
-        """Embed documents: :meth:`encode` with the model's prompt ``document`` where none is given."""
+        """Embed documents: :meth:`encode` with the prompt ``document`` of :attr:`prompts` where none is given."""
         return self._encode(inputs, self._with_named_prompt("document", sentence_transformers_kwargs))
 
     def _prompt(self, options: EncodeOptions) -> str:
@@ -227,8 +234,8 @@ class SentenceEncoder(ABC):
 
     @cached_property
     def similarity_fn_name(self) -> str:
-        """The measure that compares vectors: ``cosine``, unless the model's configuration names another; may be set."""
-        return "cosine"
+        """The measure that compares vectors, as the model's configuration names it, else ``cosine``; may be set."""
+        return read_measure(self._model_folder)
 
     def similarity(self, embeddings1: Vectors, embeddings2: Vectors) -> Tensor:
         """Compare each vector of one side with each of the other. Shape: ``[n1, n2]``."""

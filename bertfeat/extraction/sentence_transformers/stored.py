@@ -1,11 +1,12 @@
 """``StoredEncoder``: the vectors of texts as feature sets hold them, in the place of a model that computes them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -16,9 +17,10 @@ from bertfeat.arguments import checked
 from bertfeat.corpus import CorpusItem, Document
 from bertfeat.encoder import resolve_device
 from bertfeat.errors import FeatureSetError, UsageError, parameter, pluralize, shorten
-from bertfeat.extraction.encode_arguments import EncodeOptions, take_texts, text_documents
+from bertfeat.extraction.encode_arguments import EncodeOptions, check_prompt, take_texts, text_documents
 from bertfeat.extraction.sentence_transformers.extractor import Extractor
 from bertfeat.extraction.sentence_transformers.methods import SentenceEncoder
+from bertfeat.extraction.similarity import check_measure
 from bertfeat.features import (
     DocumentFeatures,
     FeatureSet,
@@ -43,22 +45,24 @@ class StoredEncoder(SentenceEncoder):
 
     It stands where an :class:`bertfeat.Extractor` does: in sentence-transformers' evaluators and functions, in
     :mod:`bertfeat.adapters` for MTEB, BERTopic, KeyBERT and others, in SetFit. ``column`` and ``pooling`` name a column
-    of one vector per text, stored or derived. The sets, one or several, must be of one model, and comparable; they may
-    differ in their prompts, among which a call chooses by ``prompt``: without it, the first set's is meant.
+    of one vector per text, stored or derived. The sets, one or several, must be of one model, and comparable. They may
+    differ in their prompts: then a call names the one that it means, or ``prompts`` gives those of ``query`` and
+    ``document``, for :meth:`encode_query` and :meth:`encode_document`.
 
     A text is found where it is stored, character by character (a pair by both texts). The model is not needed, unless
     ``missing="compute"``: then it computes the texts that no set holds, as the first set records it; ``model`` says
     where it is now, ``device`` where it computes. With ``missing="error"`` such texts are an error.
+    ``similarity_fn_name`` is the measure of :meth:`similarity`: by default that of the model's configuration, if it is
+    in its folder, else ``cosine``.
 
     Raises:
         NotDerivableError: there is no such column.
-        FeatureSetError: a set holds no texts, its vectors depend on neighboring texts, or it is not comparable with the
-            first one.
+        FeatureSetError: a set holds no texts, its vectors depend on more than each text, or it is not comparable with
+            the first one.
         UsageError: the column is of tokens or words.
     """
 
     _called = "this StoredEncoder"
-    own_prompt = True
 
     def __init__(
         self,
@@ -67,6 +71,8 @@ class StoredEncoder(SentenceEncoder):
         pooling: str | None = None,
         *,
         missing: Missing = "error",
+        prompts: Mapping[str, str] | None = None,
+        similarity_fn_name: str | None = None,
         model: str | Path | None = None,
         device: str | None = None,
     ) -> None:
@@ -76,13 +82,36 @@ class StoredEncoder(SentenceEncoder):
         self.missing: Missing = missing
         self.device: torch.device = resolve_device(device)
         self._model, self._device = model, device
-        found = self.sets[0].find(column, pooling, task="search")
-        if not found.pooling.per_document:
-            raise UsageError(f"a text gets one vector, and {found.name} is of {found.pooling}s")
-        self._column = FeatureColumn(found.recipe, found.pooling, found.width, "float32")
+        self._given_prompts = None if prompts is None else {name: check_prompt(each) for name, each in prompts.items()}
+        self.own_prompt = prompts is None
+        if similarity_fn_name is not None:
+            self.similarity_fn_name = check_measure(similarity_fn_name)
+        self._column = self._find_column(column, pooling)
         for each in self.sets:
             _check_alone(each)
             self._check_comparable(each)
+
+    def of_columns(self, columns: Sequence[FeatureColumn]) -> Self:
+        """The same encoder for another column of one vector per text; :meth:`features` gives those of tokens anyway.
+
+        Raises:
+            NotDerivableError: the sets do not have it.
+        """
+        wanted = [column for column in columns if column.pooling.per_document]
+        if len(wanted) != 1 or wanted[0].name == self.column.name:
+            return self
+        other = copy(self)
+        other._column = other._find_column(wanted[0].name)
+        other.__dict__["_stored"] = self._stored  # which a copy lacks
+        return other
+
+    def _find_column(self, column: str | None, pooling: str | None = None) -> FeatureColumn:
+        found = self.sets[0].find(column, pooling, task="search")
+        if not found.pooling.per_document:
+            raise UsageError(f"a text gets one vector, and {found.name} is of {found.pooling}s")
+        for features in self.sets[1:]:
+            features.find(found.name)
+        return FeatureColumn(found.recipe, found.pooling, found.width, "float32")
 
     def _check_comparable(self, features: FeatureSet) -> None:
         first = self.sets[0].header
@@ -103,18 +132,20 @@ class StoredEncoder(SentenceEncoder):
     # ── the stored texts ────────────────────────────────────────────────────────────────────────────────────
 
     def __contains__(self, text: CorpusItem) -> bool:
-        """Whether a set holds the text, with the first set's prompt."""
-        return bool(self._find(list(text_documents([text])), self.prompt)[0] >= 0)
+        """Whether a set holds the text, with any prompt."""
+        documents = list(text_documents([text]))
+        return any(self._find(documents, prompt)[0] >= 0 for prompt in self._stored_prompts)
 
-    def features(self, texts: Iterable[CorpusItem]) -> list[DocumentFeatures]:
+    def features(self, texts: Iterable[CorpusItem], *, prompt: str | None = None) -> list[DocumentFeatures]:
         """Return texts with everything that is stored of them: tokens or words, offsets, vectors of all columns.
 
         Raises:
             UsageError: an item that is no text, or a text that no set holds, whatever ``missing`` says.
         """
         documents = list(text_documents(take_texts(texts).items))
-        found = self._find(documents, self.prompt)
-        self._refuse_missing(documents, found, self.prompt)
+        chosen = self.prompt if prompt is None else check_prompt(prompt)
+        found = self._find(documents, chosen)
+        self._refuse_missing(documents, found, chosen, remedy="extract them too")
         stored: dict[int, DocumentFeatures] = {}
         for features, at, rows in self._stored.by_set(self.sets, found):
             of_rows = {each.row: each for each in features.documents_at(rows.tolist())}
@@ -125,10 +156,11 @@ class StoredEncoder(SentenceEncoder):
         documents = list(text_documents(items))
         found = self._find(documents, prompt)
         if self.missing == "error":
-            self._refuse_missing(documents, found, prompt)
+            computed = f"have them computed ({parameter('missing', 'compute')})"
+            self._refuse_missing(documents, found, prompt, remedy=f"extract them too, or {computed}")
         vectors = np.empty((len(items), self.column.width), np.float32)
         for features, at, rows in self._stored.by_set(self.sets, found):
-            vectors[at] = _read_rows(features, self.column, rows)
+            _read_rows(features, self.column, rows, vectors, at)
         absent = np.flatnonzero(found < 0)
         if len(absent):
             vectors[absent] = self._extractor._vectors([items[at] for at in absent.tolist()], prompt, options)
@@ -139,20 +171,20 @@ class StoredEncoder(SentenceEncoder):
 
     def _find(self, documents: Sequence[Document], prompt: str) -> NDArray[np.int64]:
         """The place of each text among the stored ones, ``[n]``; -1 for one that no set of that prompt holds."""
+        if any(document.before or document.after for document in documents):
+            raise UsageError("a text that is read with its neighbors has no vector of its own in a feature set")
         return self._stored.find([_digest_text(document.text, document.pair, prompt) for document in documents])
 
-    def _refuse_missing(self, documents: Sequence[Document], found: NDArray[np.int64], prompt: str) -> None:
+    def _refuse_missing(
+        self, documents: Sequence[Document], found: NDArray[np.int64], prompt: str, *, remedy: str
+    ) -> None:
         absent = np.flatnonzero(found < 0)
         if not len(absent):
             return
-        stored = sorted({_prompt_of(features) for features in self.sets})
         problem = f"no feature set holds {pluralize(len(absent), 'text')} of {len(documents):,}"
-        if stored != [prompt]:
-            problem += f" with the prompt {prompt!r} (there are {', '.join(map(repr, stored))})"
-        raise UsageError(
-            f"{problem}; the first: {shorten(documents[int(absent[0])].text)!r}",
-            remedy=f"extract them too, or have them computed ({parameter('missing', 'compute')})",
-        )
+        if self._stored_prompts != [prompt]:
+            problem += f" with the prompt {prompt!r} (there are {', '.join(map(repr, self._stored_prompts))})"
+        raise UsageError(f"{problem}; the first: {shorten(documents[int(absent[0])].text)!r}", remedy=remedy)
 
     @cached_property
     def _stored(self) -> "_StoredTexts":
@@ -161,8 +193,9 @@ class StoredEncoder(SentenceEncoder):
     @cached_property
     def _extractor(self) -> Extractor:
         header, folder = self.sets[0].header, self.sets[0].folder
+        settings = replace(header.settings, words="spaces")  # a text's own vector needs no words
         return Extractor.from_record(
-            header.model, header.settings, [self.column], name=self._model, device=self._device, where=folder
+            header.model, settings, [self.column], name=self._model, device=self._device, where=folder
         )
 
     # ── what it stands for ──────────────────────────────────────────────────────────────────────────────────
@@ -184,13 +217,30 @@ class StoredEncoder(SentenceEncoder):
 
     @property
     def prompt(self) -> str:
-        """The prompt of the first set."""
-        return _prompt_of(self.sets[0])
+        """The prompt of the sets.
+
+        Raises:
+            UsageError: they have several.
+        """
+        if len(self._stored_prompts) > 1:
+            raise UsageError(
+                f"the feature sets have several prompts ({', '.join(map(repr, self._stored_prompts))})",
+                remedy="say which is meant: encode(texts, prompt=…), or StoredEncoder(…, prompts={'query': …, …})",
+            )
+        return self._stored_prompts[0]
 
     @property
     def prompts(self) -> Mapping[str, str]:
-        """The first set's prompt, under the names ``query`` and ``document``."""
-        return dict.fromkeys(("query", "document"), self.prompt)
+        """The prompts that were given by name, else the sets' one as ``query`` and as ``document``."""
+        return self._given_prompts or dict.fromkeys(("query", "document"), self.prompt)
+
+    @property
+    def _stored_prompts(self) -> list[str]:
+        return sorted({_prompt_of(features) for features in self.sets})
+
+    @property
+    def _model_folder(self) -> Path:
+        return Path(self._model or self.model_name)
 
     @property
     def settings(self) -> dict[str, object]:
@@ -259,14 +309,22 @@ def _digest_text(text: str, pair: str | None, prompt: str) -> bytes:
     return blake2b(b"".join([lengths, b"\0", *encoded]), digest_size=_DIGEST.itemsize).digest()
 
 
-def _read_rows(features: FeatureSet, column: FeatureColumn, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The vectors of rows in any order, ``[n, width]``; only their row groups are read."""
+def _read_rows(
+    features: FeatureSet,
+    column: FeatureColumn,
+    rows: NDArray[np.int64],
+    into: NDArray[np.float32],
+    at: NDArray[np.int64],
+) -> None:
+    """Read the vectors of rows in any order to the places ``at`` of ``into``; only their row groups are read."""
     derivation = features.find(column.name).derivation
     stored = derivation.inputs(features.columns)
-    wanted, places = np.unique(rows, return_inverse=True)
-    batches = features.stream_rows(wanted.tolist(), derivation.columns)
-    read = [derivation.apply(stored_matrices(batch, stored)) for batch in batches]
-    return np.concatenate(read)[places]
+    order = np.argsort(rows, kind="stable")
+    ascending, places = rows[order], at[order]
+    for batch in features.stream_rows(np.unique(rows).tolist(), ["row", *derivation.columns]):
+        read, matrix = batch.column("row").to_numpy(), derivation.apply(stored_matrices(batch, stored))
+        own = slice(*np.searchsorted(ascending, [read[0], read[-1] + 1])) if len(read) else slice(0, 0)
+        into[places[own]] = matrix[np.searchsorted(read, ascending[own])]
 
 
 def _prompt_of(features: FeatureSet) -> str:
@@ -285,3 +343,7 @@ def _check_alone(features: FeatureSet) -> None:
         raise FeatureSetError(
             problem, where=features.folder, remedy=f"extract it without {parameter('document_context')}"
         )
+    if features.header.settings.context is not None:
+        problem = "its vectors depend on how the words of each text were split, and not on the text alone"
+        remedy = f"extract it without {parameter('context')}"
+        raise FeatureSetError(problem, where=features.folder, remedy=remedy)
