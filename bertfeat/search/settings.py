@@ -204,6 +204,11 @@ class IndexSettings:
         return query_column(self.column, self.span_rule)
 
     @property
+    def marks_words(self) -> bool:
+        """Whether a query marks the word that is searched for, as in an index of tokens or words; else it is a text."""
+        return not self.query_column.pooling.per_document
+
+    @property
     def changed_since_evaluation(self) -> bool:
         """Whether documents were added or removed after recall was measured, at the last build."""
         measured = self.evaluation
@@ -300,7 +305,7 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
 
 
 def _wrong_spans(settings: IndexSettings) -> str | None:
-    """What is wrong with the spans of an index; None if nothing is."""
+    """The contradiction in the spans of an index; None if there is none."""
     if settings.spans is None:
         return None
     if settings.column.pooling.per_document:

@@ -267,7 +267,7 @@ def _index_state(index: Index, facets: Sequence[Facet] | None) -> dict[str, obje
         "documents": settings.documents,
         "vectors": len(index),
         "unit": settings.unit,
-        "marks_words": not settings.query_column.pooling.per_document,  # queries mark the word that is searched for
+        "marks_words": settings.marks_words,
         "column": settings.contents,
         "metric": settings.metric.value,
         "type": settings.type,

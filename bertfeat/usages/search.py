@@ -325,7 +325,7 @@ def find_usages_in_index(
     if not isinstance(index, Index):
         index = Index(index, model=model, device=device, encoder=encoder)
     settings, folder = index.settings, index.vectors.folder
-    if settings.per_document or settings.spans is not None:
+    if not settings.marks_words:
         raise IndexFolderError(
             f"{folder} holds {settings.contents}, one vector a {settings.unit}, but usages compare words",
             remedy=f"give the features, or an index of a word column, made with {parameter('column', 'concat4_word')}",

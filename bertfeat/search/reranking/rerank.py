@@ -61,7 +61,7 @@ class Reranker:
     """
 
     def __init__(self, index: VectorIndex, options: MaxSim) -> None:
-        if index.settings.unit not in ("document", "span"):
+        if index.settings.marks_words:
             raise UsageError(
                 f"the index holds {index.settings.contents}, and only documents and spans are scored again"
             )
