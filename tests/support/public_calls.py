@@ -407,6 +407,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "StoredEncoder.encode_query": lambda world: {"inputs": ["the bank"]},
     "StoredEncoder.evaluate": lambda world: {"evaluator": lambda model, path: {"score": 1.0}},
     "StoredEncoder.features": lambda world: {"texts": [str(world.plain[0].text)]},
+    "StoredEncoder.of_columns": lambda world: {"columns": world.extractor.columns},
     "StoredEncoder.preprocess": lambda world: {"inputs": ["the bank"]},
     "StoredEncoder.similarity": lambda world: dict.fromkeys(("embeddings1", "embeddings2"), world.plain.matrix()),
     "StoredEncoder.similarity_pairwise": lambda world: dict.fromkeys(
