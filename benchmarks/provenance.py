@@ -59,6 +59,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "korean_words": ("tokens", "usages"),
     "lookups": ("features", "usages"),
     "lstm": _LEARNING,
+    "many_vectors": ("search",),
     "maps": ("plots", "server", "usages"),
     "page_lines": ("server", "usages"),
     "page_million": ("server",),

@@ -167,6 +167,7 @@ def _read_questions(file: BinaryIO) -> list[str]:
 _JSON_FIELDS = (
     *(
         "spans",
+        "encoding",
         "count",
         "documents",
         "metric",

@@ -79,6 +79,7 @@ TOYS: dict[str, Toy | str] = {
     "korean_words": Toy("--word 은행 --work {work} --repeats 1"),
     "lookups": Toy("--data {data} --work {work} --paragraphs 120 --repeats 1"),
     "lstm": Toy("--data {data} --work {work} --rounds 1 --seeds 1 --epochs 1 --hidden 8"),
+    "many_vectors": Toy("--data {data} --work {work}", {"WIDTHS": (512,), "TIMED": 2}),
     "maps": Toy("--data {data} --work {work} --methods pca,tsne --paragraphs 120"),
     "page_lines": Toy("--data {data} --work {work} --paragraphs 120 --repeats 1"),
     "page_million": Toy("--data {data} --work {work} --count 200"),

@@ -58,6 +58,7 @@ from .reader import FeatureSet as FeatureSet
 from .record_batches import (
     DocumentPieces as DocumentPieces,
     PiecePositions as PiecePositions,
+    PieceRanges as PieceRanges,
     Pieces as Pieces,
     RecordBatch as RecordBatch,
     VectorBatch as VectorBatch,
@@ -85,6 +86,7 @@ from .span_vectors import (
     SpanPooling as SpanPooling,
     SpanPositions as SpanPositions,
     SpanReader as SpanReader,
+    find_pieces as find_pieces,
 )
 from .tables import NpyWriter as NpyWriter
 from .vector_blocks import StreamBatch as StreamBatch

@@ -43,6 +43,27 @@ class DocumentPieces:
 
 
 @dataclass(frozen=True, slots=True)
+class PieceRanges:
+    """The tokens or words of some texts that have a vector of their own; those of two texts may be the same ones."""
+
+    rows: NDArray[np.int64]  # [P] their numbers among all N
+    first: NDArray[np.int64]  # [S] where those of each text begin in ``rows``
+    stop: NDArray[np.int64]  # [S]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The number of tokens or words of each text, ``[S]``."""
+        return self.stop - self.first
+
+    def expand(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The tokens or words of all texts, one text after the other: their numbers among all N, and their texts."""
+        sizes = self.sizes
+        begins = np.cumsum(sizes) - sizes
+        places = np.arange(int(sizes.sum())) + np.repeat(self.first - begins, sizes)
+        return self.rows[places], np.repeat(np.arange(len(sizes)), sizes)
+
+
+@dataclass(frozen=True, slots=True)
 class PiecePositions:
     """The positions of the tokens or the words of some documents, flat."""
 
@@ -67,6 +88,12 @@ class PiecePositions:
         """Whether a piece has characters in the text and a vector of its own, ``[N]``."""
         has_characters = self.end > self.start
         return has_characters if self.aligned is None else has_characters & self.aligned
+
+    def ranges(self) -> PieceRanges:
+        """The usable pieces of each document."""
+        rows = np.flatnonzero(self.usable)
+        ends = np.searchsorted(rows, self.offsets)
+        return PieceRanges(rows, ends[:-1], ends[1:])
 
     def of_document(self, number: int, strings: Sequence[str] | None = None) -> DocumentPieces:
         """The pieces of one document; ``strings`` are those of the pieces of all documents, ``[N]``."""

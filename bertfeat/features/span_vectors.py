@@ -17,7 +17,7 @@ from bertfeat.corpus import KeptColumn
 from bertfeat.display import displayed
 from bertfeat.errors import FeatureSetError, NotDerivableError, did_you_mean, parameter
 from bertfeat.features.columns import ReadableColumn, find_column
-from bertfeat.features.record_batches import PiecePositions, RecordBatch, position_columns, read_positions
+from bertfeat.features.record_batches import PiecePositions, PieceRanges, RecordBatch, position_columns, read_positions
 from bertfeat.recipe import Pooling
 from bertfeat.spans import SpanRule
 from bertfeat.words import CharSpans, align_words
@@ -51,29 +51,27 @@ class SpanBatch:
 class SpanPositions(PiecePositions):
     """The positions of the spans of some documents, and the tokens or words of each.
 
-    Their vectors are the P ones that lie in the first text and have a vector of their own; one that reaches over two
-    spans belongs to both. ``aligned`` says whether a span has any.
+    These lie in the first text and have a vector of their own; one that reaches over two spans belongs to both.
+    ``aligned`` says whether a span has any.
     """
 
-    counted: NDArray[np.int64]  # [P] the numbers of these tokens or words among all
-    first: NDArray[np.int64]  # [S] where those of each span begin among them
-    stop: NDArray[np.int64]  # [S]
+    members: PieceRanges
 
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """The number of tokens or words of each span, ``[S]``."""
-        return self.stop - self.first
+    def ranges(self) -> PieceRanges:
+        """The tokens or words of each span."""
+        return self.members
 
     def pool(self, matrix: NDArray[np.float32], pooling: SpanPooling = "mean") -> NDArray[np.float32]:
         """The vectors of the spans, ``[S, W]``, from those of all tokens or words, ``[N, W]``; zero where it has none.
 
         Shape: ``matrix [N, W]``.
         """
-        result = np.zeros((len(self.first), matrix.shape[1]), np.float32)
-        filled = np.flatnonzero(self.sizes)
+        members = self.members
+        result = np.zeros((len(members.first), matrix.shape[1]), np.float32)
+        filled = np.flatnonzero(members.sizes)
         if len(filled):
-            rows = matrix if len(self.counted) == len(matrix) else matrix[self.counted]
-            result[filled] = _REDUCTIONS[pooling](rows, self.first[filled], self.stop[filled])
+            rows = matrix if len(members.rows) == len(matrix) else matrix[members.rows]
+            result[filled] = _REDUCTIONS[pooling](rows, members.first[filled], members.stop[filled])
         return result
 
 
@@ -92,7 +90,7 @@ class SpanReader:
     ) -> None:
         self._rule, self._words, self._folder = rule, features.header.settings.word_rule, features.folder
         _check_cuttable(features, rule)
-        self.column = _find_pieces(features, column, pooling)
+        self.column = find_pieces(features, column, pooling, use="spans are pooled from")
         """The column of tokens or words."""
         listed = [rule.column] if rule.column else []
         self.names = ("row", "text", *listed, *position_columns(self.column.pooling, features.names))
@@ -124,9 +122,7 @@ class SpanReader:
             end=end,
             segment=None,
             aligned=stop > first,
-            counted=counted,
-            first=first,
-            stop=stop,
+            members=PieceRanges(counted, first, stop),
         )
 
     def _split_texts(self, batch: RecordBatch) -> list[CharSpans]:
@@ -159,14 +155,19 @@ def _check_cuttable(features: "FeatureSet", rule: SpanRule) -> None:
         )
 
 
-def _find_pieces(features: "FeatureSet", column: str | None, pooling: str | None) -> ReadableColumn:
+def find_pieces(features: "FeatureSet", column: str | None, pooling: str | None = None, *, use: str) -> ReadableColumn:
+    """The column of tokens or words with a name or recipe; tokens, where both are stored and it names neither.
+
+    Raises:
+        NotDerivableError: there are none of all tokens or words; ``use`` says what needs them.
+    """
     some = bool(features.header.settings.only)
     whole = (Pooling.TOKEN,) if some else (Pooling.TOKEN, Pooling.WORD)
     pieces = [known for known in features.columns if known.pooling in whole]
     if not pieces:
         there = "vectors of some words only" if some else "no vectors of tokens or words"
         raise NotDerivableError(
-            f"there are {there}, and spans are pooled from those of all tokens or words",
+            f"there are {there}, and {use} those of all tokens or words",
             where=features.folder,
             remedy=f"extract with {parameter('pooling', str(Pooling.TOKEN))}",
         )
@@ -188,7 +189,7 @@ def span_batch(batch: RecordBatch, spans: SpanPositions, matrix: NDArray[np.floa
         start=spans.start,
         end=spans.end,
         strings=[texts[owner][start:end] for owner, start, end in places],
-        pieces=spans.sizes,
+        pieces=spans.members.sizes,
         matrix=matrix,
     )
 

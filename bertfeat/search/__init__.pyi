@@ -45,10 +45,11 @@ from .queries import (
     read_queries as read_queries,
     read_query_records as read_query_records,
     read_vectors as read_vectors,
+    token_vectors as token_vectors,
     unmark_words as unmark_words,
 )
 from .reranking.kept_tokens import TokenCounts as TokenCounts
-from .reranking.rerank import Reranker as Reranker, compute_maxsim as compute_maxsim, token_vectors as token_vectors
+from .reranking.rerank import Reranker as Reranker, compute_maxsim as compute_maxsim
 from .settings import (
     IndexSettings as IndexSettings,
     QueryKind as QueryKind,

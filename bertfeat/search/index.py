@@ -277,7 +277,7 @@ class Index:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of queries, ``[n, width]``, as :meth:`search` uses them."""
-        return embed_queries(self.encoder, self.settings.query_column, texts)
+        return embed_queries(self.encoder, self.settings.query_column, texts, self.vectors.encoding)
 
     def reconstruct(self, numbers: NDArray[np.integer]) -> NDArray[np.float32]:
         """The vectors of hits by their ``number``, as the index stores them (normalized under cosine)."""

@@ -14,7 +14,6 @@ such places is digested whatever its size. Arrow files are validated as they are
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tokenize import TokenError
 from typing import TypeVar
 
 import numpy as np
@@ -22,11 +21,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, IndexFolderError, UsageError
-from bertfeat.io import Stamp, digest_file, file_stamp, open_regular, sync
+from bertfeat.io import Stamp, digest_file, file_stamp, sync
 from bertfeat.search.document_store import PIECES_SCHEMA, SOURCE, ArrowStore
-from bertfeat.search.reranking.kept_tokens import KeptTokens
+from bertfeat.search.reranking.kept_tokens import KeptTokens, map_array
 from bertfeat.search.settings import (
     DOCUMENTS_NAME,
+    ENCODING_NAME,
     FAISS_NAME,
     FILE_NAMES,
     FORMAT_VERSION,
@@ -42,6 +42,7 @@ from bertfeat.search.settings import (
 from bertfeat.search.vectors import faiss_index
 from bertfeat.search.vectors.faiss_import import FaissIndex, faiss_message
 from bertfeat.search.vectors.faiss_index import find_mismatch
+from bertfeat.search.vectors.token_encoding import TokenEncoding
 
 _DOCUMENTS = pa.schema([("row", pa.int64()), ("id", pa.large_string()), (SOURCE, pa.int32())])
 _DIGESTED_AT_OPENING = 16 << 20  # bytes
@@ -59,6 +60,7 @@ class _IndexContents:
     documents: ArrowStore
     pieces: ArrowStore | None  # None where there is one vector per document
     removed: NDArray[np.bool_] | None  # which vectors are tombstones; None if none are
+    encoding: TokenEncoding | None  # None where vectors are not encodings of tokens
     tokens: KeptTokens | None  # None where none are kept
 
 
@@ -106,25 +108,23 @@ def open_contents(settings: IndexSettings, folder: Path, *, mapped: bool) -> _In
         ArrowStore(folder / DOCUMENTS_NAME, schema, below={SOURCE: len(settings.sources)}, gaps=["text"]),
         pieces,
         _read_removed(folder / REMOVED_NAME, settings.count) if settings.tombstones else None,
+        _read_encoding(folder / ENCODING_NAME, settings),
         None if settings.tokens is None else KeptTokens(folder, settings, settings.tokens),
     )
     _check_contents(folder, contents)
     return contents
 
 
+def _read_encoding(path: Path, settings: IndexSettings) -> TokenEncoding | None:
+    shape = settings.encoding
+    if shape is None:
+        return None
+    array = map_array(path, np.dtype(np.float32), (shape.partitions + shape.values, settings.column.width))
+    return TokenEncoding.from_array(array, shape)
+
+
 def _read_removed(path: Path, count: int) -> NDArray[np.bool_]:
-    try:
-        with open_regular(path) as file:
-            np.lib.format.read_magic(file)
-            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-            if shape != (count,) or dtype != np.dtype(bool):
-                raise ValueError(f"{list(shape)} of {dtype}, where [{count}] of bool is expected")
-            data = file.read()
-    except (OSError, ValueError, SyntaxError, TokenError) as error:
-        raise IndexFolderError(f"cannot be read ({error})", where=path, remedy=REBUILD) from error
-    if len(data) != count:
-        raise IndexFolderError(f"cannot be read ({len(data):,} values of {count:,})", where=path, remedy=REBUILD)
-    removed: NDArray[np.bool_] = np.frombuffer(data, np.uint8) != 0
+    removed: NDArray[np.bool_] = map_array(path, np.dtype(np.bool_), (count,)).view(np.uint8) != 0
     return removed
 
 

@@ -1,10 +1,11 @@
 """The options of an index build, and of scoring search hits again by their tokens."""
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from bertfeat.arguments import checked
-from bertfeat.errors import UsageError
+from bertfeat.errors import UsageError, parameter
 from bertfeat.options import Option, check_bounds
 from bertfeat.search.vectors.metric import Metric, Whitening, as_whitening, preparing_metric
 
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
 TokenDtype = Literal["int8", "float16"]
 """The type in which token vectors are kept."""
+
+ENCODED_WIDTH = 4096
+"""The number of values in the encoding of a text, unless another is asked for."""
+
+_MOST_ENCODED = 32_768
 
 RERANK_DEPTH = 50
 """The number of hits that are scored again, unless more are asked for."""
@@ -80,11 +86,28 @@ class BuildOptions:
         ),
     ] = None
 
+    encode: Annotated[
+        str | None,
+        Option(
+            "fde[:WIDTH]: one vector for all tokens of a text, so that hits near those by maxsim.",
+            default="none",
+            metavar="NAME[:WIDTH]",
+        ),
+    ] = None
+
     def __post_init__(self) -> None:
         check_bounds(self)
         object.__setattr__(self, "transform", as_whitening(self.transform))
         if self.spans is not None:
             object.__setattr__(self, "spans", str(self.span_rule))
+        if self.encode is not None:
+            object.__setattr__(self, "encode", f"fde:{self.encoded_width}")
+            if self.transform is not None:
+                raise UsageError(
+                    "a whitening changes what is near, and an encoding nears maxsim, which knows none",
+                    where=parameter("encode", self.encode),
+                    remedy=f"leave out {parameter('transform')}",
+                )
 
     @property
     def preparation(self) -> Metric:
@@ -97,11 +120,28 @@ class BuildOptions:
         return as_whitening(self.transform)
 
     @property
+    def encoded_width(self) -> int | None:
+        """The number of values in the encoding of a text; None where texts are not encoded."""
+        return None if self.encode is None else _width_of_encoding(self.encode)
+
+    @property
     def span_rule(self) -> "SpanRule | None":
         """The rule that cuts texts into spans; None where vectors are not of spans."""
         from bertfeat.spans import as_span_rule  # NumPy, which help does without
 
         return as_span_rule(self.spans)
+
+
+def _width_of_encoding(encode: str) -> int:
+    match = re.fullmatch(r"fde(?::([1-9][0-9]{0,5}))?", encode)
+    width = int(match[1] or ENCODED_WIDTH) if match else 0
+    if not 0 < width <= _MOST_ENCODED:
+        raise UsageError(
+            "this encoding is unknown",
+            where=parameter("encode", encode),
+            remedy=f"there is fde, also with a number of values up to {_MOST_ENCODED:,}, such as fde:{ENCODED_WIDTH}",
+        )
+    return width
 
 
 @checked

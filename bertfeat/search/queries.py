@@ -23,10 +23,11 @@ from bertfeat.errors import (
     WrongTypeError,
     parameter,
 )
-from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ModelIdentity
+from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ModelIdentity, unit_vectors
 from bertfeat.io import JsonError, Location, decode_json, open_regular, shorten
 from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.search.settings import REBUILD, IndexSettings
+from bertfeat.search.vectors.token_encoding import TokenEncoding
 
 _BLOCK = 1 << 16
 _LONGEST_LINE = 1 << 24  # bytes
@@ -261,14 +262,42 @@ def open_column_encoder(
     return Extractor.from_record(recorded, settings, columns, name=model, device=device, prompt=prompt, where=where)
 
 
-def embed_queries(encoder: QueryEncoder, column: FeatureColumn, texts: Sequence[str]) -> NDArray[np.float32]:
-    """The vectors of queries in a column, ``[n, width]``; in a column of tokens or words each query marks one word."""
+def embed_queries(
+    encoder: QueryEncoder, column: FeatureColumn, texts: Sequence[str], encoding: TokenEncoding | None = None
+) -> NDArray[np.float32]:
+    """The vectors of queries in a column, ``[n, width]``; in a column of tokens or words each query marks one word.
+
+    With an ``encoding``, they are those of all tokens or words of a query.
+    """
+    if encoding is not None:
+        return read_query_vectors(encoder.features(texts), column, encoding)
     if column.pooling.per_document:
         return encoder.encode(texts)
     marked = [_marked_word(text) for text in texts]
     features = encoder.features([text for text, _ in marked])
     pairs = zip(features, marked, strict=True)
     return np.stack([_word_vector(document, span, column) for document, (_, span) in pairs])
+
+
+def read_query_vectors(
+    queries: Sequence[DocumentFeatures], column: FeatureColumn, encoding: TokenEncoding | None
+) -> NDArray[np.float32]:
+    """The vectors of queries whose features are known, ``[n, width]``: those of the column, or encodings of them."""
+    if encoding is None:
+        return np.stack([query.vector(column.name) for query in queries])
+    return np.stack([encoding.encode_query(token_vectors(query, column)[1]) for query in queries])
+
+
+def token_vectors(document: DocumentFeatures, column: FeatureColumn) -> tuple[Sequence[str], NDArray[np.float32]]:
+    """The tokens (or words) of a text that stand in it and have a vector, and these vectors ``[n, W]`` of length 1."""
+    pieces = document.pieces_of(column)
+    if pieces is None or pieces.strings is None:
+        raise UsageError(f"the encoder at hand gives no {column.name} of a text")
+    usable = pieces.end > pieces.start
+    if pieces.aligned is not None:
+        usable &= pieces.aligned
+    strings = [string for string, has_vector in zip(pieces.strings, usable.tolist(), strict=True) if has_vector]
+    return strings, unit_vectors(document.matrix(column.name)[usable])
 
 
 def encoder_of_columns(encoder: QueryEncoder, columns: Sequence[FeatureColumn]) -> QueryEncoder:

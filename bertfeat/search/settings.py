@@ -27,9 +27,10 @@ from bertfeat.io import (
     replace_file,
     write_json,
 )
-from bertfeat.recipe import FeatureColumn, Pooling, parse_recipes
+from bertfeat.recipe import FeatureColumn, Pooling, Unit, parse_recipes
 from bertfeat.search.options import TokenDtype
 from bertfeat.search.vectors.metric import Metric, Whitening, preparing_metric
+from bertfeat.search.vectors.token_encoding import EncodingShape
 from bertfeat.spans import SpanRule, as_span_rule, describe_vectors
 
 FORMAT_VERSION = 1
@@ -40,6 +41,7 @@ FAISS_NAME = "index.faiss"
 LISTS_NAME = "index.lists"  # only where inverted lists do not fit in memory
 DOCUMENTS_NAME = "documents.arrow"
 PIECES_NAME = "pieces.arrow"  # only in an index of tokens, words or spans
+ENCODING_NAME = "encoding.npy"  # only where the tokens of a text are encoded as one vector
 REMOVED_NAME = "removed.npy"  # only where there are tombstones
 TOKENS_NAME = "tokens.npy"  # this and the next three only where token vectors are kept
 TOKEN_OFFSETS_NAME = "token_offsets.npy"
@@ -47,7 +49,9 @@ TOKEN_IDS_NAME = "token_ids.npy"  # this and the next only where the tokens them
 VOCABULARY_NAME = "vocabulary.arrow"
 _TOKEN_FILES = frozenset({TOKENS_NAME, TOKEN_OFFSETS_NAME})
 _STRING_FILES = frozenset({TOKEN_IDS_NAME, VOCABULARY_NAME})
-FILE_NAMES = _TOKEN_FILES | _STRING_FILES | {FAISS_NAME, LISTS_NAME, DOCUMENTS_NAME, PIECES_NAME, REMOVED_NAME}
+FILE_NAMES = (
+    _TOKEN_FILES | _STRING_FILES | {FAISS_NAME, LISTS_NAME, DOCUMENTS_NAME, PIECES_NAME, ENCODING_NAME, REMOVED_NAME}
+)
 """All files of a version."""
 
 REBUILD = "build the index again"
@@ -131,7 +135,7 @@ class IndexSettings:
     """Settings and provenance of an index."""
 
     format_version: Count
-    column: FeatureColumn  # recipe, pooling, width; of spans, what they are pooled from
+    column: FeatureColumn  # recipe, pooling, width; of spans and encodings, what they are made from
     metric: Metric
     type: str  # as asked for
     factory: str  # FAISS's description
@@ -156,6 +160,7 @@ class IndexSettings:
     tokens: StoredTokens | None = None
     transform: Whitening | None = None  # that index.faiss applies to vectors, with its width
     spans: str | None = None  # the rule that cuts texts, where each vector is of a span
+    encoding: EncodingShape | None = None  # of all tokens of a text, or span, as one vector
 
     def cells(self) -> Cells:
         """The facts about the index that a line or a table shows."""
@@ -166,7 +171,7 @@ class IndexSettings:
     @property
     def width(self) -> int:
         """Number of values in one vector."""
-        return self.column.width
+        return self.column.width if self.encoding is None else self.encoding.width
 
     @property
     def stored_width(self) -> int:
@@ -181,7 +186,7 @@ class IndexSettings:
     @property
     def per_document(self) -> bool:
         """Whether there is one vector per document; else there is one per token, word or span."""
-        return self.spans is None and self.column.pooling.per_document
+        return self.spans is None and (self.encoding is not None or self.column.pooling.per_document)
 
     @property
     def span_rule(self) -> SpanRule | None:
@@ -190,23 +195,26 @@ class IndexSettings:
 
     @property
     def contents(self) -> str:
-        """The vectors of the index in words: ``last_mean``, or ``sentences of last_token``."""
-        return describe_vectors(self.column.name, self.span_rule)
+        """The vectors of the index in words: ``last_mean``, ``sentences of last_token``, ``fde:4096 of last_token``."""
+        contents = describe_vectors(self.column.name, self.span_rule)
+        return contents if self.encoding is None else f"{self.encoding} of {contents}"
 
     @property
     def unit(self) -> str:
         """The thing that has one vector: document, token, word or span."""
-        return "span" if self.spans is not None else self.column.pooling.unit.value
+        if self.spans is not None:
+            return "span"
+        return (Unit.DOCUMENT if self.per_document else self.column.pooling.unit).value
 
     @property
     def query_column(self) -> FeatureColumn:
         """The column in which queries are embedded."""
-        return query_column(self.column, self.span_rule)
+        return query_column(self.column, self.span_rule, is_encoded=self.encoding is not None)
 
     @property
     def marks_words(self) -> bool:
         """Whether a query marks the word that is searched for, as in an index of tokens or words; else it is a text."""
-        return not self.query_column.pooling.per_document
+        return self.encoding is None and not self.query_column.pooling.per_document
 
     @property
     def changed_since_evaluation(self) -> bool:
@@ -215,9 +223,9 @@ class IndexSettings:
         return measured is not None and (self.updates > 0 or measured.vectors != self.count or self.tombstones > 0)
 
 
-def query_column(column: FeatureColumn, spans: SpanRule | None) -> FeatureColumn:
-    """The column in which queries are embedded: that of the index; for spans of it, the mean over the whole query."""
-    return column if spans is None else replace(column, pooling=Pooling.MEAN)
+def query_column(column: FeatureColumn, spans: SpanRule | None, *, is_encoded: bool) -> FeatureColumn:
+    """The column in which queries are embedded: that of the index; for means of its spans, that of the whole query."""
+    return column if spans is None or is_encoded else replace(column, pooling=Pooling.MEAN)
 
 
 INDEX_FORMAT = JsonFormat(IndexSettings, FORMAT_VERSION, error=IndexFolderError, remedy=COPY_OR_REBUILD)
@@ -274,6 +282,7 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
     needed = {FAISS_NAME, DOCUMENTS_NAME}
     needed |= {REMOVED_NAME} if settings.tombstones else set()
     needed |= set() if settings.per_document else {PIECES_NAME}
+    needed |= set() if settings.encoding is None else {ENCODING_NAME}
     if settings.tokens is not None:
         needed |= _TOKEN_FILES | (_STRING_FILES if settings.tokens.has_strings else set())
         column = settings.tokens.column
@@ -284,7 +293,7 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
     elif (_TOKEN_FILES | _STRING_FILES) & set(settings.files):
         return "it lists vectors of tokens, and says that there are none"
     kept = [settings.column, *([settings.tokens.column] if settings.tokens else [])]
-    if problem := _wrong_spans(settings):
+    if problem := _wrong_spans(settings) or _wrong_encoding(settings):
         return problem
     num_layers = settings.model.num_layers
     if foreign_layers := [each.name for each in kept if each.recipe.layers[-1] > num_layers]:
@@ -314,3 +323,13 @@ def _wrong_spans(settings: IndexSettings) -> str | None:
         return None if str(SpanRule.parse(settings.spans)) == settings.spans else f"spans {settings.spans!r}"
     except UsageError as error:
         return str(error)
+
+
+def _wrong_encoding(settings: IndexSettings) -> str | None:
+    """The contradiction in the encoding of an index; None if there is none."""
+    encoding, column = settings.encoding, settings.column
+    if encoding is None:
+        return "it lists an encoding, and says that there is none" if ENCODING_NAME in settings.files else None
+    if column.pooling.per_document or settings.transform is not None or encoding.values > column.width:
+        return f"{encoding} of {column.name}, of {column.width} values, by the transform {settings.transform}"
+    return None

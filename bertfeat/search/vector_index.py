@@ -24,6 +24,7 @@ from bertfeat.search.vectors.faiss_index import copy_to_gpu, flat_storage
 from bertfeat.search.vectors.faiss_search import EMPTY, reconstruct_vectors, scan_all_vectors, search_faiss
 from bertfeat.search.vectors.faiss_transforms import apply_transforms, transformed_index
 from bertfeat.search.vectors.metric import Metric, copy_as_float32
+from bertfeat.search.vectors.token_encoding import TokenEncoding
 from bertfeat.where import find_matching_rows
 
 _EXACT_QUERIES = 512  # number of queries whose hits are compared again at once
@@ -74,6 +75,8 @@ class VectorIndex:
         """The token, word or span of each vector; None where there is one vector per document."""
         self.removed: NDArray[np.bool_] | None = opened.removed
         """The mask of the vectors that are tombstones, if any."""
+        self.encoding: TokenEncoding | None = opened.encoding
+        """The encoding of all tokens of a text as one vector; None where vectors are not such encodings."""
         self.tokens: KeptTokens | None = opened.tokens
         """The documents' token vectors, where the index keeps them."""
         self._searched = copy_to_gpu(self.stored_index, device)

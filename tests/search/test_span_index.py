@@ -3,8 +3,9 @@
 import csv
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat import CorpusSettings, Extractor, FeatureSet
+from bertfeat import Extractor, FeatureSet
 from bertfeat.distributed import Processes
 from bertfeat.errors import FeatureSetError, IndexFolderError, NotDerivableError, UsageError
 from bertfeat.features import export_features
@@ -35,39 +36,12 @@ from bertfeat.spans import SpanRule
 from bertfeat.usages import find_usages_in_index
 from tests.support.slow_features import SlowText, slow_text
 from tests.support.tiny_models import Tiny
-
-RIVER = "The river rose at night. Nobody saw it! They didn't wake, naïve as they were.\n\nThe bank was gone."
-TEXTS = {
-    "a": RIVER,
-    "b": "One sentence only",
-    "c": f"{RIVER} " * 4,  # longer than the models read at once
-    "d": "나는 강가의 은행에 갔다. 물이 많았다.",
-    "e": "A storm came. The river rose again, and the bank with it.",
-}
-QUERIES = ["Where is the river?", "the bank", "물이 많았다"]
-
-Make = Callable[..., Path]
+from tests.support.token_sets import QUERIES, RIVER, TEXTS, Make, make_token_set
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """A feature set of texts, by id."""
-
-    def made(tiny: Tiny, texts: dict[str, str] | list[dict[str, str]], name: str = "texts", **settings: Any) -> Path:
-        rows = [{"id": key, "text": text} for key, text in texts.items()] if isinstance(texts, dict) else texts
-        lines = (json.dumps({**row, "size": len(row["text"])}) + "\n" for row in rows)
-        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
-        keep = ("size", *settings.pop("keep", ()))
-        corpus = CorpusSettings(id_column="id", keep=keep, pair_column="pair" if "pair" in rows[0] else None)
-        run = {key: settings.pop(key) for key in ("keep_text", "part_rows") if key in settings}
-        given = {"precision": "fp32", "dtype": "float32", "pooling": "token", **settings}
-        place = tmp_path / f"{name}.features"
-        Extractor(str(tiny.folder), **given).extract(
-            tmp_path / f"{name}.jsonl", place, corpus_settings=corpus, overwrite=True, **run
-        )
-        return place
-
-    return made
+    return partial(make_token_set, tmp_path)
 
 
 def span_index(

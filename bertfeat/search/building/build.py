@@ -15,7 +15,7 @@ import bertfeat
 from bertfeat.arguments import checked
 from bertfeat.engine import Engine
 from bertfeat.errors import IndexFolderError, UsageError, parameter
-from bertfeat.features import FeatureSets, open_feature_sets
+from bertfeat.features import FeatureSet, FeatureSets, find_pieces, open_feature_sets
 from bertfeat.io import Address, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.recipe import FeatureColumn
@@ -36,6 +36,7 @@ from bertfeat.search.queries import (
     query_texts,
 )
 from bertfeat.search.settings import (
+    ENCODING_NAME,
     FAISS_NAME,
     FORMAT_VERSION,
     REBUILD,
@@ -62,6 +63,7 @@ from bertfeat.search.vectors.faiss_transforms import (
 )
 from bertfeat.search.vectors.index_types import IndexChoice, choose_index
 from bertfeat.search.vectors.metric import Whitening, copy_as_float32
+from bertfeat.search.vectors.token_encoding import EncodingShape, fit_encoding
 from bertfeat.search.vectors.vector_blocks import (
     QUERIES,
     prepare_vectors,
@@ -91,7 +93,9 @@ def build_index(
 
     Without a ``column``, the last layer is indexed, stored or derived, where exactly one pooling has it; else the only
     column. With ``spans`` among the options it names vectors of tokens or words, and each vector is the mean of those
-    in a sentence, a paragraph or a run of words (:meth:`bertfeat.FeatureSet.spans`).
+    in a sentence, a paragraph or a run of words (:meth:`bertfeat.FeatureSet.spans`). So with ``encode``, which makes
+    one vector of all tokens of a document or span, by partitions of their space (Dhulipala et al. 2024,
+    arXiv:2405.19504).
 
     The index is tuned to the target recall, and its recall is measured, on ``queries``: texts such as users ask, which
     the model of the sets embeds (``model`` says where it is now, ``encoder`` replaces it). At most 1,000 are used, one
@@ -118,14 +122,14 @@ def build_index(
     if workers is not None:
         workers.check([features.folder for features in sets])
     with hold_index_folder(folder, new=True) as held, telling(progress) as tell:
-        source = FeatureSource(sets, column, options.span_rule, keep_text=options.keep_text)
+        clock = _StepClock(tell)
+        source = _open_source(sets, column, options, clock)
         named = options.with_tokens
         kept = None if named is None else plan_tokens(source, named, options.token_dtype)
         if not source.count:
             contents = describe_vectors(source.column.name, source.spans)
             problem = f"there are no vectors of {contents} in it, so nothing to index"
             raise UsageError(problem, where=sets[0].folder)
-        clock = _StepClock(tell)
         given = None if queries is None else _queries_to_tune_on(queries, source, options, model, encoder, clock)
         whitener = _fit_to_source(source, options.whitening, clock)
         width = whitener.width if whitener else source.width
@@ -138,11 +142,28 @@ def build_index(
                     source, choice, options, given, whitener, fresh, stores.write, clock, workers
                 )
             settings = _new_settings(source, choice, options, report, stores.documents)
+            if source.encoding is not None:
+                source.encoding.write(fresh / ENCODING_NAME)
             if kept is not None:
                 with clock.step("tokens", source.count):
                     tokens = keep_tokens(fresh, kept, sets, keep_text=options.keep_text)
                 settings = replace(settings, tokens=tokens)
             return held.publish(settings, fresh)
+
+
+def _open_source(
+    sets: Sequence[FeatureSet], column: str | None, options: BuildOptions, clock: "_StepClock"
+) -> FeatureSource:
+    """The vectors to index; where all tokens of a text are encoded as one, a sample of them has been read for that."""
+    spans, keep_text = options.span_rule, options.keep_text
+    if options.encoded_width is None or not sets:
+        return FeatureSource(sets, column, spans, keep_text=keep_text)
+    found = find_pieces(sets[0], column, use="an encoding is made of")
+    shape = EncodingShape.of_width(options.encoded_width, found.width)
+    with clock.step("encoding", shape.partitions):
+        pieces = FeatureSource(sets, found.name, spans, keep_text=keep_text)
+        encoding = fit_encoding(pieces.sample_pieces(), shape)
+    return FeatureSource(sets, found.name, spans, encoding, keep_text=keep_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +248,8 @@ def _queries_to_tune_on(
         raise UsageError("there are no queries to tune on", where=parameter("queries"))
     texts = [texts[number] for number in sample_numbers(len(texts), QUERIES)]
     header, found = source.sets[0].header, source.column
-    column = query_column(FeatureColumn(found.recipe, found.pooling, found.width, "float32"), source.spans)
+    column = FeatureColumn(found.recipe, found.pooling, found.width, "float32")
+    column = query_column(column, source.spans, is_encoded=source.encoding is not None)
     with clock.step("queries", len(texts)):
         if encoder is None:
             folder = source.sets[0].folder
@@ -237,7 +259,7 @@ def _queries_to_tune_on(
         else:
             check_same_model(source.sets[0].folder, header.model, encoder, IndexFolderError, rebuild=REBUILD)
             encoder = encoder_of_columns(encoder, [column])
-        vectors = copy_as_float32(embed_queries(encoder, column, texts))
+        vectors = copy_as_float32(embed_queries(encoder, column, texts, source.encoding))
         prepare_vectors(options.preparation, vectors, 0)
     return given_queries(vectors)
 
@@ -299,4 +321,5 @@ def _new_settings(
         seconds=report.seconds,
         transform=report.transform,
         spans=None if source.spans is None else str(source.spans),
+        encoding=None if source.encoding is None else source.encoding.shape,
     )

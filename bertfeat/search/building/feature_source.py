@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 
 import numpy as np
 import pyarrow as pa
@@ -31,10 +31,13 @@ from bertfeat.features import (
 )
 from bertfeat.search.document_store import SOURCE, document_schema
 from bertfeat.search.settings import SourceSet
+from bertfeat.search.vectors.token_encoding import TokenEncoding
 from bertfeat.search.vectors.vector_blocks import BLOCK_BYTES, BlockBuilder, PieceColumns, VectorBlock, block_rows
 from bertfeat.spans import SpanRule
 
 _READ_ROWS = 8192
+_SAMPLED_PLACES = 64
+_SAMPLED_BYTES = 128 << 20
 
 LEAST_BYTES = 2 * BLOCK_BYTES
 """The smallest limit that is set on the bytes of a shard's vectors; a part above the limit is a shard of its own."""
@@ -98,24 +101,28 @@ class PlannedShard:
 
 
 class FeatureSource:
-    """One column of one or several feature sets; with ``spans``, the spans of their texts that are pooled from it."""
+    """One column of one or several feature sets; with ``spans``, the spans of their texts that are pooled from it.
+
+    With an ``encoding``, the vector of a document or span is that of all its tokens or words together.
+    """
 
     def __init__(
         self,
         sets: Sequence[FeatureSet],
         column: str | None,
         spans: SpanRule | None = None,
+        encoding: TokenEncoding | None = None,
         *,
         keep_text: bool,
         source_numbers: Sequence[int] = (),
     ) -> None:
         self.sets = tuple(sets)
-        self.spans = spans
+        self.spans, self.encoding = spans, encoding
         self.column = _one_column(self.sets, column, spans)
         self._readers = [] if spans is None else [SpanReader(each, spans, self.column.name) for each in self.sets]
-        self.width = self.column.width
+        self.width = self.column.width if encoding is None else encoding.shape.width
         self.skipped = 0  # tokens, words and spans without a vector of their own, known when everything was read
-        self.per_document = spans is None and self.column.pooling.per_document
+        self.per_document = spans is None and (encoding is not None or self.column.pooling.per_document)
         self.schemas = [(features.folder, _document_fields(features, keep_text)) for features in self.sets]
         self.schema = document_schema(self.schemas)
         self.first_document = 0  # number of the first document in the index
@@ -150,10 +157,10 @@ class FeatureSource:
         self.skipped = 0
         for shard in self.shards if shards is None else shards:
             for batch, number, document in self._read(shard, documents=documents, vectors=True):
-                stored = self.column.derivation.inputs(self.sets[number].columns)
-                vectors = self.column.derivation.apply(stored_matrices(batch, stored))
-                positions = self._positions(batch, number)
-                if isinstance(positions, SpanPositions):
+                vectors, positions = self._stored_vectors(batch, number), self._positions(batch, number)
+                if self.encoding is not None and positions is not None:
+                    vectors = self.encoding.encode_texts(vectors, positions.ranges())
+                elif isinstance(positions, SpanPositions):
                     vectors = positions.pool(vectors)
                 usable, pieces = self._pieces(positions, document)
                 table = self._document_table(batch, number) if documents else None
@@ -172,6 +179,34 @@ class FeatureSource:
             for batch, number, document in self._read(shard, documents=True, vectors=False):
                 _, pieces = self._pieces(self._positions(batch, number), document)
                 yield VectorBlock(nothing, (self._document_table(batch, number),), pieces)
+
+    def sample_pieces(self) -> NDArray[np.float32]:
+        """A sample of the vectors of tokens or words, ``[n, W]``: those of documents at places evenly apart."""
+        most = max(1, _SAMPLED_BYTES // (4 * self.column.width * _SAMPLED_PLACES))
+        sampled = [np.empty((0, self.column.width), np.float32)]
+        for rows in self._places_evenly_apart():
+            names = dict.fromkeys([*self.column.derivation.columns, *self._position_names(rows.features)])
+            stream = self.sets[rows.features].stream(
+                list(names), batch_rows=_READ_ROWS, start=rows.start, stop=rows.stop
+            )
+            for batch in islice(stream, 1):
+                usable = np.flatnonzero(read_positions(batch, self.column.pooling).usable)
+                chosen = usable[np.linspace(0, len(usable), min(most, len(usable)), endpoint=False, dtype=np.int64)]
+                sampled.append(self._stored_vectors(batch, rows.features)[chosen])
+        return np.concatenate(sampled)
+
+    def _places_evenly_apart(self) -> Iterator[SourceRows]:
+        """The rows from each of some places in the sets to the next place."""
+        lengths = [features.entries[-1].last_row for features in self.sets]
+        step = max(1, sum(lengths) // _SAMPLED_PLACES)
+        for number, length in enumerate(lengths):
+            for start in range(0, length, step):
+                yield SourceRows(number, start, min(start + step, length))
+
+    def _stored_vectors(self, batch: pa.RecordBatch, number: int) -> NDArray[np.float32]:
+        """The vectors of the column in a batch of a set: of documents, or of all tokens or words."""
+        stored = self.column.derivation.inputs(self.sets[number].columns)
+        return self.column.derivation.apply(stored_matrices(batch, stored))
 
     def _read(
         self, shard: PlannedShard, *, documents: bool, vectors: bool
@@ -192,16 +227,16 @@ class FeatureSource:
                 document += len(batch)
 
     def _positions(self, batch: pa.RecordBatch, number: int) -> PiecePositions | None:
-        """The positions of the tokens, words or spans of a batch of a set; None where each document has one vector."""
+        """The positions of the tokens, words or spans of a batch of a set; None where a document has one vector."""
         if self._readers:
             return self._readers[number].find(batch)
-        return None if self.per_document else read_positions(batch, self.column.pooling)
+        return None if self.column.pooling.per_document else read_positions(batch, self.column.pooling)
 
     def _pieces(
         self, pieces: PiecePositions | None, document: int
     ) -> tuple[NDArray[np.bool_] | None, PieceColumns | None]:
         """Return a mask of the usable pieces of a batch, and their columns; its first document is ``document``."""
-        if pieces is None:
+        if pieces is None or self.per_document:
             return None, None
         usable = pieces.usable
         self.skipped += len(usable) - int(usable.sum())
@@ -239,7 +274,8 @@ class FeatureSource:
     def _position_names(self, number: int) -> Sequence[str]:
         if self._readers:
             return self._readers[number].names
-        return [] if self.per_document else position_columns(self.column.pooling, self.sets[number].names)
+        pooling = self.column.pooling
+        return [] if pooling.per_document else position_columns(pooling, self.sets[number].names)
 
 
 def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:

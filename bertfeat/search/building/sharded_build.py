@@ -40,6 +40,7 @@ from bertfeat.search.vectors.faiss_import import FaissIndex, Scored, faiss, fais
 from bertfeat.search.vectors.faiss_index import copy_to_cpu, copy_to_gpu, count_faiss_threads, write_faiss_index
 from bertfeat.search.vectors.faiss_transforms import judged_transform
 from bertfeat.search.vectors.metric import Metric
+from bertfeat.search.vectors.token_encoding import TokenEncoding
 from bertfeat.spans import SpanRule
 
 _log = logging.getLogger("bertfeat")
@@ -82,6 +83,7 @@ class ShardJob:
     sources: tuple[SourceSet, ...]  # the same sets as they were when the build began
     column: str
     spans: SpanRule | None  # that cuts the texts
+    encoding: TokenEncoding | None
     metric: Metric
     preparation: Metric  # for which vectors are prepared before FAISS gets them
     folder: Location  # of the shards
@@ -120,6 +122,7 @@ def fill_by_workers(workers: Workers, index: FaissIndex, filling: Filling) -> tu
             sources=tuple(map(describe_source_set, source.sets)),
             column=source.column.name,
             spans=source.spans,
+            encoding=source.encoding,
             metric=filling.options.metric,
             preparation=filling.options.preparation,
             folder=place,
@@ -211,7 +214,7 @@ class _ShardWorker:
                 raise IndexFolderError(
                     "a worker finds another feature set here than the one that the index is to be built of", where=place
                 )
-        self._source = FeatureSource(sets, job.column, job.spans, keep_text=False)
+        self._source = FeatureSource(sets, job.column, job.spans, job.encoding, keep_text=False)
         self._index = copy_to_gpu(_read_trained(job.folder), device)
 
     def work(self, tasks: Iterator[PlannedShard], done: Callable[[PlannedShard, _FilledShard], None]) -> None:

@@ -22,7 +22,7 @@ from bertfeat.search.building.feature_source import (
 from bertfeat.search.building.filling import check_complete, fill_index, kept_blocks
 from bertfeat.search.building.token_writer import KeptTokensWriter, check_token_sets
 from bertfeat.search.document_store import IndexStoresWriter, document_schema
-from bertfeat.search.settings import FAISS_NAME, REMOVED_NAME, IndexSettings, StoredTokens
+from bertfeat.search.settings import ENCODING_NAME, FAISS_NAME, REMOVED_NAME, IndexSettings, StoredTokens
 from bertfeat.search.vector_index import VectorIndex
 from bertfeat.search.vectors.faiss_import import FaissIndex
 from bertfeat.search.vectors.faiss_index import can_remove, has_lists_on_disk, remove_vectors, write_faiss_index
@@ -71,6 +71,7 @@ def append_features(
             sets,
             index.settings.column.name,
             index.settings.span_rule,
+            index.encoding,
             keep_text=index.settings.has_text,
             source_numbers=numbers,
         )
@@ -185,7 +186,9 @@ class _RemainingIndex:
         return writer.stored
 
     def settings(self, folder: Path, *, added: int) -> IndexSettings:
-        """The settings of the remaining index; writes its tombstones, for ``added`` further vectors too."""
+        """The settings of the remaining index; writes its encoding, and its tombstones, also for ``added`` vectors."""
+        if self._index.encoding is not None:
+            self._index.encoding.write(folder / ENCODING_NAME)
         count = 0 if self._removes else int(self._tombstones.sum())
         if count:
             np.save(folder / REMOVED_NAME, np.concatenate([self._tombstones, np.zeros(added, bool)]))

@@ -33,7 +33,7 @@ from bertfeat.search.settings import (
     StoredTokens,
 )
 
-Number = TypeVar("Number", bound=np.number)
+Value = TypeVar("Value", bound=np.number | np.bool_)
 
 VOCABULARY_SCHEMA = pa.schema([("token", pa.large_string()), ("documents", pa.int64())])
 _BLOCK_BYTES = 16 << 20
@@ -94,12 +94,12 @@ class KeptTokens:
         self.folder, self.stored = folder, tokens
         self._settings = settings
         shape = (tokens.count, tokens.column.width)
-        self.vectors: NDArray[np.number] = _map_array(folder / TOKENS_NAME, np.dtype(tokens.column.dtype), shape)
+        self.vectors: NDArray[np.number] = map_array(folder / TOKENS_NAME, np.dtype(tokens.column.dtype), shape)
         """The directions as they are stored, ``[N, W]``."""
-        self.offsets = _map_array(folder / TOKEN_OFFSETS_NAME, np.dtype(np.int64), (settings.documents + 1,))
+        self.offsets = map_array(folder / TOKEN_OFFSETS_NAME, np.dtype(np.int64), (settings.documents + 1,))
         """The start of each document's tokens, and the end of the last one's, ``[D+1]``."""
         ids = folder / TOKEN_IDS_NAME
-        self.ids = _map_array(ids, np.dtype(np.int32), (tokens.count,)) if tokens.has_strings else None
+        self.ids = map_array(ids, np.dtype(np.int32), (tokens.count,)) if tokens.has_strings else None
         """The number of each token in the vocabulary, ``[N]``; None in an index without texts."""
         below = {"documents": settings.documents - settings.tombstones + 1}
         path = folder / VOCABULARY_NAME
@@ -177,7 +177,7 @@ def encode_directions(vectors: NDArray[np.float32], dtype: str) -> NDArray[np.nu
     return np.rint(units * (127 / np.where(largest > 0, largest, 1))).astype(np.int8)
 
 
-def _map_array(path: Path, dtype: np.dtype[Number], shape: tuple[int, ...]) -> NDArray[Number]:
+def map_array(path: Path, dtype: np.dtype[Value], shape: tuple[int, ...]) -> NDArray[Value]:
     """Map the array of a ``.npy`` file into memory by an open handle: it stays readable if the folder is replaced."""
     expected = dtype.newbyteorder("<")
     try:

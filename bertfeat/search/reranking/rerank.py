@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.features import DocumentFeatures, unit_vectors
+from bertfeat.features import DocumentFeatures
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.options import RERANK_DEPTH, MaxSim
-from bertfeat.search.queries import QueryEncoder, encoder_of_columns
+from bertfeat.search.queries import QueryEncoder, encoder_of_columns, read_query_vectors, token_vectors
 from bertfeat.search.reranking.kept_tokens import StoredDocumentTokens
 from bertfeat.search.reranking.set_tokens import DocumentTokens, FeatureSetTokens
 from bertfeat.search.settings import REBUILD
@@ -31,18 +31,6 @@ def compute_maxsim(query: NDArray[np.float32], weights: NDArray[np.float32], doc
     if not len(document) or total == 0:
         return 0.0
     return float((query @ document.T).max(axis=1) @ weights) / total
-
-
-def token_vectors(document: DocumentFeatures, column: FeatureColumn) -> tuple[Sequence[str], NDArray[np.float32]]:
-    """The tokens (or words) of a text that stand in it and have a vector, and these vectors ``[n, W]`` of length 1."""
-    pieces = document.pieces_of(column)
-    if pieces is None or pieces.strings is None:
-        raise UsageError(f"the encoder at hand gives no {column.name} of a text")
-    usable = pieces.end > pieces.start
-    if pieces.aligned is not None:
-        usable &= pieces.aligned
-    strings = [string for string, has_vector in zip(pieces.strings, usable.tolist(), strict=True) if has_vector]
-    return strings, unit_vectors(document.matrix(column.name)[usable])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +83,14 @@ class Reranker:
 
     def encode(self, encoder: QueryEncoder, texts: Sequence[str]) -> Sequence[DocumentFeatures]:
         """The vectors of queries and of their tokens, from one pass of the model."""
-        return encoder_of_columns(encoder, (self._index.settings.query_column, self.column)).features(texts)
+        columns = dict.fromkeys((self._index.settings.query_column, self.column))
+        return encoder_of_columns(encoder, list(columns)).features(texts)
 
     def search_encoded(
         self, queries: Sequence[DocumentFeatures], k: int, *, where: str | None = None, exact: bool = False
     ) -> Neighbors:
         """Search as :meth:`search` does, for queries that :meth:`encode` returned."""
-        vectors = np.stack([query.vector(self._index.settings.query_column.name) for query in queries])
+        vectors = read_query_vectors(queries, self._index.settings.query_column, self._index.encoding)
         depth = max(k, self.options.depth or RERANK_DEPTH)
         found = self._index.search(vectors, depth if k > 0 else k, where=where, exact=exact)
         if not found.numbers.shape[1]:
