@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     "--column",
     metavar="NAME",
     show_default="the last layer, where one pooling has it, else the only one",
-    help="Which column, stored or derived, such as sum4_mean; of tokens or words for --spans.",
+    help="Which column, stored or derived, such as sum4_mean; of tokens or words for --spans and --encode.",
 )
 @option("--append", is_flag=True, help="Add to an existing index; documents with an id that it has are replaced.")
 @option("--remove", type=click.File("rb"), metavar="FILE", help="Remove documents: an id a line; - is stdin.")
@@ -85,6 +85,7 @@ def command(
     bertfeat index corpus.features --with-tokens last_token
     bertfeat index corpus.features --column concat4_mean --transform half-whiten
     bertfeat index books.features --spans sentences
+    bertfeat index corpus.features --column sum4_token --encode fde
     bertfeat index s3://bucket/corpus.features -o s3://bucket/corpus.index --workers 4
     bertfeat index more.features -o corpus.index --append
     bertfeat index -o corpus.index --remove ids.txt

@@ -57,6 +57,25 @@ def test_an_index_of_spans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert (told["spans"], told["count"], told["documents"]) == ("words:4:1", 5, 1)
 
 
+def test_an_index_of_encodings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text("The river rose.\nNobody saw it.\nThe bank was gone.\n")
+    assert run("extract", "a.txt", "--pooling", "token").exit_code == 0
+    result = run("index", "a.features", "--encode", "fde:512")
+    assert "3 of 512 values, fde:512 of last_token, cosine" in result.stdout
+    assert "fde:512 of last_token" in run("info", "a.index").stdout
+    assert "The river rose." in run("search", "a.index", "a flood", "--rerank", "maxsim", "-k", "1").stdout
+    told = json.loads(run("index", "a.features", "--encode", "fde:256", "--json").stdout)
+    assert told["encoding"] == {"partitions": 2, "values": 128}
+    for wrong, problem in {
+        "fde:500": "--encode fde:500: each partition of these tokens has 128 values",
+        "fde": "tokens cannot be divided into 32 partitions",
+        "pca": "--encode pca: this encoding is unknown",
+    }.items():
+        refused = run("index", "a.features", "--encode", wrong)
+        assert (refused.exit_code, problem in refused.stderr) == (2, True)
+
+
 def test_the_same_as_json(features: Path) -> None:
     told = json.loads(run("index", features, "--type", "ivf", "--json").stdout)
     assert (told["folder"], told["count"], told["factory"]) == ("toy.index", 100, "IVF2,Flat")
@@ -118,7 +137,7 @@ def test_what_an_update_cannot_change_is_refused(index: Path) -> None:
     """Each of the options of a build, by the name that stands on the command line."""
     given = {
         "--type": "ivf", "--metric": "l2", "--memory": "1G", "--target-recall": "0.5", "--query-prompt": "q: ",
-        "--transform": "whiten", "--device": "cpu", "--column": "last_mean",
+        "--transform": "whiten", "--device": "cpu", "--column": "last_mean", "--encode": "fde", "--spans": "sentences",
         "--no-evaluate": None, "--evaluate": None, "--no-text": None,
     }  # fmt: skip
     before = Path("toy.index", RECORD).read_bytes()
