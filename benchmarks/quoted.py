@@ -20,6 +20,7 @@ TABLES = (
     ("docs/tagging.md", "Which subword"),
     ("docs/spans.md", "Measured"),
     ("docs/stored-encoders.md", "Measured"),
+    ("docs/many-vectors.md", "Measured"),
     ("docs/learning.md", "Measured"),
     ("docs/pretraining.md", "Measured"),
     ("docs/pretraining.md", "What of it helps"),
@@ -178,6 +179,17 @@ def late_spans(task: str, unit: str, layers: str) -> list[float]:
     found = result("spans")["tasks"][task]["found"][unit][layers]
     gain, low, high = found["late - alone"]["mrr"]
     return [found["late"]["mrr"][0], found["alone"]["mrr"][0], -gain, -high, -low]
+
+
+def many_vectors(way: str) -> list[float]:
+    """The share of maxsim's 100 best texts that are found, and nDCG@10 after scoring again, for each task."""
+    tasks = [task["ways"][way] for task in many_vector_tasks()]
+    return [value for task in tasks for value in (task["recall_of_100"], task["reranked"])]
+
+
+def many_vector_tasks() -> list[Any]:
+    """The last layer and the sum of the last four, of each collection."""
+    return [task for collection in result("many_vectors")["collections"].values() for task in collection.values()]
 
 
 def stored_encoder(way: str) -> list[float]:
@@ -465,6 +477,28 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
             f"{name}, by `{layers}`": late_spans(task, unit, layers)
             for name, (task, unit) in SPANS.items()
             for layers in ("last", "sum4")
+        },
+    ),
+    (
+        "many_vectors",
+        {
+            **{
+                label: many_vectors(way)
+                for label, way in {
+                    "the mean vector": "vector",
+                    "the mean vector, half-whitened": "half-whitened vector",
+                    **{f"`fde:{width}`": f"fde:{width}" for width in (512, 1024, 2048, 4096, 8192)},
+                    "random partitions, 4,096 values, inner product": "random 4096, inner product",
+                    "random partitions, 4,096 values, cosine": "random 4096, cosine",
+                }.items()
+            },
+            "maxsim of all texts": [
+                value for task in many_vector_tasks() for value in (1, task["maxsim"]["by_itself"])
+            ],
+            "`fde:4096`, 50 scored again": [
+                task["ways"]["fde:4096"]["queries_per_second"] for task in many_vector_tasks()
+            ],
+            "maxsim with every text": [task["maxsim"]["queries_per_second"] for task in many_vector_tasks()],
         },
     ),
     ("stored_encoder", {f"`{way}`": stored_encoder(way) for way in ("Extractor", "StoredEncoder")}),

@@ -64,7 +64,7 @@ class EncodingShape:
         return f"fde:{self.width}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TokenEncoding:
     """Encodes the tokens of a text as one vector; only their directions count, as in a cosine."""
 
