@@ -46,8 +46,8 @@ class DocumentPieces:
 class PieceRanges:
     """The tokens or words of some texts that have a vector of their own; those of two texts may be the same ones."""
 
-    rows: NDArray[np.int64]  # [P] their numbers among all N
-    first: NDArray[np.int64]  # [S] where those of each text begin in ``rows``
+    rows: NDArray[np.int64]  # [n] their numbers among all N
+    first: NDArray[np.int64]  # [S] where those of each of S texts begin in ``rows``
     stop: NDArray[np.int64]  # [S]
 
     @property
@@ -56,11 +56,11 @@ class PieceRanges:
         return self.stop - self.first
 
     def expand(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The tokens or words of all texts, one text after the other: their numbers among all N, and their texts."""
+        """The tokens or words of all texts, one text after the other: their places in ``rows``, and their texts."""
         sizes = self.sizes
         begins = np.cumsum(sizes) - sizes
         places = np.arange(int(sizes.sum())) + np.repeat(self.first - begins, sizes)
-        return self.rows[places], np.repeat(np.arange(len(sizes)), sizes)
+        return places, np.repeat(np.arange(len(sizes)), sizes)
 
 
 @dataclass(frozen=True, slots=True)

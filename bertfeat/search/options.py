@@ -89,7 +89,7 @@ class BuildOptions:
     encode: Annotated[
         str | None,
         Option(
-            "fde[:WIDTH]: one vector for all tokens of a text, so that hits near those by maxsim.",
+            "fde[:WIDTH]: one vector for all tokens of a text, which finds more of what maxsim would.",
             default="none",
             metavar="NAME[:WIDTH]",
         ),
@@ -101,12 +101,18 @@ class BuildOptions:
         if self.spans is not None:
             object.__setattr__(self, "spans", str(self.span_rule))
         if self.encode is not None:
-            object.__setattr__(self, "encode", f"fde:{self.encoded_width}")
+            _width_of_encoding(self.encode)
             if self.transform is not None:
                 raise UsageError(
-                    "a whitening changes what is near, and an encoding nears maxsim, which knows none",
+                    "an encoding imitates maxsim, which compares vectors that are not whitened",
                     where=parameter("encode", self.encode),
                     remedy=f"leave out {parameter('transform')}",
+                )
+            if self.metric is Metric.L2:
+                raise UsageError(
+                    "an encoding imitates maxsim, a mean of cosines; Euclidean distances order its vectors otherwise",
+                    where=parameter("encode", self.encode),
+                    remedy=f"leave out {parameter('metric', 'l2')}",
                 )
 
     @property

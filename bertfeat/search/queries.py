@@ -30,6 +30,7 @@ from bertfeat.search.settings import REBUILD, IndexSettings
 from bertfeat.search.vectors.token_encoding import TokenEncoding
 
 _BLOCK = 1 << 16
+_ENCODED_AT_ONCE = 64  # queries
 _LONGEST_LINE = 1 << 24  # bytes
 _MARKED = re.compile(r"\*(\S(?:[^*]*\S)?)\*")
 
@@ -269,8 +270,12 @@ def embed_queries(
 
     With an ``encoding``, they are those of all tokens or words of a query.
     """
-    if encoding is not None:
-        return read_query_vectors(encoder.features(texts), column, encoding)
+    if encoding is not None:  # some at a time, since the tokens of a query take more memory than its vector
+        parts = [texts[start : start + _ENCODED_AT_ONCE] for start in range(0, len(texts), _ENCODED_AT_ONCE)]
+        nothing = np.empty((0, encoding.shape.width), np.float32)
+        return np.concatenate(
+            [nothing, *(read_query_vectors(encoder.features(part), column, encoding) for part in parts)]
+        )
     if column.pooling.per_document:
         return encoder.encode(texts)
     marked = [_marked_word(text) for text in texts]

@@ -69,7 +69,7 @@ def test_an_index_of_encodings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert told["encoding"] == {"partitions": 2, "values": 128}
     for wrong, problem in {
         "fde:500": "--encode fde:500: each partition of these tokens has 128 values",
-        "fde": "tokens cannot be divided into 32 partitions",
+        "fde:16384": "tokens cannot be divided into 128 partitions",
         "pca": "--encode pca: this encoding is unknown",
     }.items():
         refused = run("index", "a.features", "--encode", wrong)

@@ -26,6 +26,7 @@ from bertfeat.search import (
     verify_index,
 )
 from bertfeat.search.building import feature_source
+from bertfeat.search.options import ENCODED_WIDTH
 from bertfeat.search.settings import ENCODING_NAME, SETTINGS_NAME
 from bertfeat.search.vectors import token_encoding
 from bertfeat.spans import SpanRule
@@ -260,9 +261,89 @@ def test_a_text_without_tokens_scores_nothing(bert: Tiny, make: Make) -> None:
     assert {hit.id: hit.score for hit in index.search(QUERIES[0], 100).hits}["empty"] == 0
 
 
+def test_spans_that_overlap_and_documents_without_any(bert: Tiny, make: Make) -> None:
+    rows = [
+        {"id": "a", "text": "The river rose.", "entities": "[[0, 9], [0, 15], [4, 14]]"},
+        {"id": "b", "text": "Nobody saw it.", "entities": "[]"},
+        {"id": "c", "text": "", "entities": "[]"},
+    ]
+    index = encoded_index(make(bert, rows, keep=("entities",)), 2, spans="column:entities")
+    assert len(index) == 3
+    later = make(bert, rows[1:], "later", keep=("entities",))  # not a single span
+    assert append_features(index.folder, later).removed == 2
+    hits = Index(index.folder).search(QUERIES[0]).hits
+    assert {hit.piece.string for hit in hits if hit.piece} == {"The river", "The river rose.", "river rose"}
+
+
+def test_pairs_and_short_types(bert: Tiny, make: Make) -> None:
+    """All tokens of both texts are encoded, of the vectors as they are stored."""
+    rows = [
+        {"id": "p", "text": "The river rose.", "pair": "It has the bank."},
+        {"id": "q", "text": "It.", "pair": "No"},
+    ]
+    for dtype in ("float16", "int8"):
+        features = make(bert, rows, dtype, dtype=dtype)
+        index = encoded_index(features, 2)
+        for number, tokens in enumerate(stored_tokens(features).values()):
+            vector = unit(slow_encoding(tokens, index, is_query=False))
+            np.testing.assert_allclose(index.reconstruct(np.array([number]))[0], vector, atol=3e-5)
+
+
+def test_several_sets(bert: Tiny, make: Make) -> None:
+    texts = list(TEXTS.items())
+    sets = [
+        make(bert, dict(part), f"part{at}", part_rows=1) for at, part in enumerate([texts[:1], texts[1:3], texts[3:]])
+    ]
+    index = encoded_index(sets, 3)
+    assert_encodings(index, {name: tokens for each in sets for name, tokens in stored_tokens(each).items()}, bert)
+
+
+def test_every_set_has_all_words(bert: Tiny, make: Make) -> None:
+    whole = make(bert, {"a": TEXTS["a"]}, "whole", pooling="word")
+    some = make(bert, {"e": TEXTS["e"]}, "some", pooling="word", only=("bank",))
+    with pytest.raises(NotDerivableError, match="an encoding is made of those of all"):
+        encoded_index([whole, some], 2)
+    index = encoded_index(whole, 2)
+    with pytest.raises(NotDerivableError, match="an encoding is made of those of all"):
+        append_features(index.folder, some)
+    assert len(Index(index.folder)) == 1
+
+
+def test_own_vectors_and_many_queries(bert: Tiny, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = encoded_index(make(bert, TEXTS))
+    whole = index.encode(QUERIES)
+    monkeypatch.setattr("bertfeat.search.queries._ENCODED_AT_ONCE", 2)
+    np.testing.assert_allclose(index.encode(QUERIES), whole, atol=1e-6)
+    assert index.encode([]).shape == (0, 4 * WIDTH)
+    found = [[hit.id for hit in answer.hits] for answer in index.search_vectors(whole)]
+    assert found == [[hit.id for hit in answer.hits] for answer in index.search_batch(QUERIES)]
+    with pytest.raises(UsageError, match=r"query vectors must be \[n, 128\]"):
+        index.search_vectors(whole[:, :WIDTH])
+
+
+def test_the_default_fits_small_corpora(bert: Tiny, make: Make) -> None:
+    features = make(bert, {"a": "The bank.", "b": "It rose."})
+    count = sum(map(len, stored_tokens(features).values()))
+    assert encoded_index(features, encode="fde").settings.encoding == token_encoding.EncodingShape(count, WIDTH)
+    chosen = json.loads((Path(__file__).parents[2] / "benchmarks" / "results" / "many_vectors.json").read_text("utf-8"))
+    assert chosen["default_width"] == ENCODED_WIDTH
+
+
+def test_sets_without_a_token(bert: Tiny, make: Make) -> None:
+    with pytest.raises(UsageError, match="there are no vectors of last_token in it, so nothing to index"):
+        encoded_index(make(bert, {"a": "", "b": ""}))
+
+
+def test_tokens_that_are_not_finite() -> None:
+    tokens = np.ones((9, 4), np.float32)
+    tokens[5, 1] = np.nan
+    with pytest.raises(IndexFolderError, match="a vector of a token is not finite"):
+        token_encoding.fit_encoding(tokens, token_encoding.EncodingShape(2, 4))
+
+
 @pytest.mark.parametrize("name", ["fde", "fde:4096", "fde:32768"])
 def test_names_of_encodings(name: str) -> None:
-    assert BuildOptions(encode=name).encode == ("fde:4096" if name == "fde" else name)
+    assert BuildOptions(encode=name).encode == name
 
 
 @pytest.mark.parametrize("name", ["", "FDE", "fde:", "fde:0", "fde:-1", "fde:1.5", "fde:32769", "fde:1,024", "muvera"])
@@ -271,17 +352,20 @@ def test_unknown_encodings(name: str) -> None:
         BuildOptions(encode=name)
 
 
-def test_no_whitening_of_encodings() -> None:
-    with pytest.raises(UsageError, match="whitening changes what is near"):
-        BuildOptions(encode="fde", transform="whiten")
+@pytest.mark.parametrize("other", [{"transform": "whiten"}, {"metric": "l2"}])
+def test_what_does_not_go_with_encodings(other: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=rf"an encoding imitates maxsim.*leave out .*{next(iter(other))}"):
+        BuildOptions(encode="fde", **other)
 
 
 def test_widths_that_do_not_fit(bert: Tiny, make: Make) -> None:
     features = make(bert, TEXTS)
-    for wrong, remedy in ((100, "fde:96 or fde:128"), (8, "fde:32$")):
+    for wrong, remedy in ((100, "fde:96$"), (8, "fde:32$")):
         with pytest.raises(UsageError, match=rf"each partition of these tokens has 32 values.*choose {remedy}"):
             encoded_index(features, encode=f"fde:{wrong}")
-    with pytest.raises(UsageError, match=r"tokens cannot be divided into 1,000 partitions; choose fde:\d+ at most"):
+    with pytest.raises(
+        UsageError, match=r"sampled tokens cannot be divided into 1,000 partitions; choose fde:\d+ at most"
+    ):
         encoded_index(features, 1000)
 
 

@@ -15,11 +15,11 @@ import bertfeat
 from bertfeat.arguments import checked
 from bertfeat.engine import Engine
 from bertfeat.errors import IndexFolderError, UsageError, parameter
-from bertfeat.features import FeatureSet, FeatureSets, find_pieces, open_feature_sets
+from bertfeat.features import FeatureSet, FeatureSets, open_feature_sets
 from bertfeat.io import Address, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.recipe import FeatureColumn
-from bertfeat.search.building.feature_source import FeatureSource, describe_source_set
+from bertfeat.search.building.feature_source import FeatureSource, describe_source_set, find_encoded_column
 from bertfeat.search.building.filling import Filling, Keep, check_complete, fill_here, refuse_indivisible
 from bertfeat.search.building.sharded_build import Workers, fill_by_workers
 from bertfeat.search.building.token_writer import keep_tokens, plan_tokens
@@ -93,8 +93,8 @@ def build_index(
 
     Without a ``column``, the last layer is indexed, stored or derived, where exactly one pooling has it; else the only
     column. With ``spans`` among the options it names vectors of tokens or words, and each vector is the mean of those
-    in a sentence, a paragraph or a run of words (:meth:`bertfeat.FeatureSet.spans`). So with ``encode``, which makes
-    one vector of all tokens of a document or span, by partitions of their space (Dhulipala et al. 2024,
+    in a sentence, a paragraph or a run of words (:meth:`bertfeat.FeatureSet.spans`). With ``encode`` it does too, and
+    each vector is of all those of a document or span, by partitions of their space (Dhulipala et al. 2024,
     arXiv:2405.19504).
 
     The index is tuned to the target recall, and its recall is measured, on ``queries``: texts such as users ask, which
@@ -107,8 +107,9 @@ def build_index(
     ``scratch`` is a folder or an address that all of them see.
 
     Raises:
-        UsageError: no vectors, too few of them for the type asked for, a type that FAISS does not know, or one that
-            cannot be merged from shards; or ``queries`` that are empty, or are given without evaluation.
+        UsageError: no vectors, too few of them for the type or encoding asked for, a width that the encoding cannot
+            have, a type that FAISS does not know, or one that cannot be merged from shards; or ``queries`` that are
+            empty, or are given without evaluation.
         NotDerivableError: there is no such column.
         FeatureSetError: a set holds no texts that could be cut into spans, or not the kept column that lists them.
         MissingLibraryError: words of Korean texts are counted for spans, and what finds them is not installed.
@@ -158,12 +159,18 @@ def _open_source(
     spans, keep_text = options.span_rule, options.keep_text
     if options.encoded_width is None or not sets:
         return FeatureSource(sets, column, spans, keep_text=keep_text)
-    found = find_pieces(sets[0], column, use="an encoding is made of")
-    shape = EncodingShape.of_width(options.encoded_width, found.width)
-    with clock.step("encoding", shape.partitions):
-        pieces = FeatureSource(sets, found.name, spans, keep_text=keep_text)
-        encoding = fit_encoding(pieces.sample_pieces(), shape)
-    return FeatureSource(sets, found.name, spans, encoding, keep_text=keep_text)
+    name = find_encoded_column(sets[0], column).name
+    pieces = FeatureSource(sets, name, spans, keep_text=keep_text)
+    with clock.step("encoding", 0):
+        sample = pieces.sample_pieces()
+    if not len(sample):
+        return pieces  # which has nothing to index
+    if options.encode == "fde":
+        shape = EncodingShape.within(options.encoded_width, pieces.width)
+        shape = replace(shape, partitions=min(shape.partitions, len(sample)))
+    else:
+        shape = EncodingShape.of_width(options.encoded_width, pieces.width)
+    return FeatureSource(sets, name, spans, fit_encoding(sample, shape), keep_text=keep_text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from bertfeat.features import (
     SpanPositions,
     SpanReader,
     find_incomparability,
+    find_pieces,
     position_columns,
     read_positions,
     stored_matrices,
@@ -118,7 +119,7 @@ class FeatureSource:
     ) -> None:
         self.sets = tuple(sets)
         self.spans, self.encoding = spans, encoding
-        self.column = _one_column(self.sets, column, spans)
+        self.column = _one_column(self.sets, column, spans, is_encoded=encoding is not None)
         self._readers = [] if spans is None else [SpanReader(each, spans, self.column.name) for each in self.sets]
         self.width = self.column.width if encoding is None else encoding.shape.width
         self.skipped = 0  # tokens, words and spans without a vector of their own, known when everything was read
@@ -177,14 +178,16 @@ class FeatureSource:
         self.skipped, nothing = 0, np.empty((0, self.width), np.float32)
         for shard in self.shards:
             for batch, number, document in self._read(shard, documents=True, vectors=False):
-                _, pieces = self._pieces(self._positions(batch, number), document)
+                positions = None if self.per_document else self._positions(batch, number)
+                _, pieces = self._pieces(positions, document)
                 yield VectorBlock(nothing, (self._document_table(batch, number),), pieces)
 
     def sample_pieces(self) -> NDArray[np.float32]:
         """A sample of the vectors of tokens or words, ``[n, W]``: those of documents at places evenly apart."""
-        most = max(1, _SAMPLED_BYTES // (4 * self.column.width * _SAMPLED_PLACES))
+        places = list(self._places_evenly_apart())
+        most = max(1, _SAMPLED_BYTES // (4 * self.column.width * max(1, len(places))))
         sampled = [np.empty((0, self.column.width), np.float32)]
-        for rows in self._places_evenly_apart():
+        for rows in places:
             names = dict.fromkeys([*self.column.derivation.columns, *self._position_names(rows.features)])
             stream = self.sets[rows.features].stream(
                 list(names), batch_rows=_READ_ROWS, start=rows.start, stop=rows.stop
@@ -196,12 +199,14 @@ class FeatureSource:
         return np.concatenate(sampled)
 
     def _places_evenly_apart(self) -> Iterator[SourceRows]:
-        """The rows from each of some places in the sets to the next place."""
-        lengths = [features.entries[-1].last_row for features in self.sets]
-        step = max(1, sum(lengths) // _SAMPLED_PLACES)
-        for number, length in enumerate(lengths):
-            for start in range(0, length, step):
-                yield SourceRows(number, start, min(start + step, length))
+        """The rows from each of some places in the parts of all sets to the next place, or to the end of the part."""
+        step = max(1, sum(map(len, self.sets)) // _SAMPLED_PLACES)
+        offset = 0  # of the next place, in the documents from the beginning of a part
+        for number, features in enumerate(self.sets):
+            for entry in features.entries:
+                for start in range(entry.first_row + offset, entry.first_row + entry.documents, step):
+                    yield SourceRows(number, start, min(start + step, entry.last_row))
+                offset = (offset - entry.documents) % step
 
     def _stored_vectors(self, batch: pa.RecordBatch, number: int) -> NDArray[np.float32]:
         """The vectors of the column in a batch of a set: of documents, or of all tokens or words."""
@@ -218,11 +223,12 @@ class FeatureSource:
             names = dict.fromkeys(
                 [
                     *(self.column.derivation.columns if vectors else ()),
-                    *self._position_names(rows.features),
+                    *(self._position_names(rows.features) if vectors or not self.per_document else ()),
                     *(self._kept_names(features) if documents else ()),
                 ]
             )
-            for batch in features.stream(list(names), batch_rows=_READ_ROWS, start=rows.start, stop=rows.stop):
+            most = _READ_ROWS if self.encoding is None else min(_READ_ROWS, block_rows(self.width))
+            for batch in features.stream(list(names), batch_rows=most, start=rows.start, stop=rows.stop):
                 yield batch, rows.features, document
                 document += len(batch)
 
@@ -291,24 +297,33 @@ def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
     return pa.schema([("row", pa.int64()), ("id", pa.string()), *texts, *kept])
 
 
-def _one_column(sets: Sequence[FeatureSet], column: str | None, spans: SpanRule | None) -> ReadableColumn:
+def _one_column(
+    sets: Sequence[FeatureSet], column: str | None, spans: SpanRule | None, *, is_encoded: bool
+) -> ReadableColumn:
     """The column to index, as the first set has it; the vectors of the other sets must be comparable with it."""
     if not sets:
         raise UsageError("name at least one feature set")
     first = sets[0]
-    shared = _column_to_index(first, column, spans)
+    shared = _column_to_index(first, column, spans, is_encoded=is_encoded)
     for other in sets[1:]:
-        theirs = _column_to_index(other, shared.name, spans)
+        theirs = _column_to_index(other, shared.name, spans, is_encoded=is_encoded)
         problem = find_incomparability(first.header.model, first.header.settings, shared, other.header, theirs, spans)
         if problem:
             raise IndexFolderError(f"{other.folder} cannot share an index with {first.folder}: {problem}")
     return shared
 
 
-def _column_to_index(features: FeatureSet, column: str | None, spans: SpanRule | None) -> ReadableColumn:
-    if spans is None:
-        return features.find(column, task="search")
-    return SpanReader(features, spans, column).column
+def _column_to_index(
+    features: FeatureSet, column: str | None, spans: SpanRule | None, *, is_encoded: bool
+) -> ReadableColumn:
+    if spans is not None:
+        return SpanReader(features, spans, column).column
+    return find_encoded_column(features, column) if is_encoded else features.find(column, task="search")
+
+
+def find_encoded_column(features: FeatureSet, column: str | None) -> ReadableColumn:
+    """The column of tokens or words of a set that are encoded as one vector."""
+    return find_pieces(features, column, use="an encoding is made of")
 
 
 def plan_shards(parts: Sequence[SourcePart], width: int) -> tuple[PlannedShard, ...]:

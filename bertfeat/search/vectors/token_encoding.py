@@ -4,14 +4,14 @@ MUVERA (Dhulipala et al. 2024, arXiv:2405.19504, section 2) divides the space of
 query has the sum of its tokens there, and a document the mean of its own, or that of the nearest partition where it has
 some. So the inner product of both has, for each token of the query, the mean of the document's tokens near it, which
 stands for the nearest one. MUVERA draws partitions and projections at random, several times; here a sample of the
-tokens gives them once: the centers of k-means, and principal components. At the same width that finds more
-(docs/many-vectors.md).
+tokens gives them once: the centers of k-means, and principal components. At the same width that finds more of the best
+texts by maxsim (docs/many-vectors.md).
 
 Shapes: N tokens of all texts, n tokens of one, S texts (documents or spans), W values in the vector of a token, P
 partitions, V values in each.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
@@ -20,13 +20,14 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from bertfeat.errors import UsageError, parameter
+from bertfeat.errors import IndexFolderError, UsageError, parameter
 from bertfeat.features import PieceRanges, unit_vectors
 from bertfeat.search.vectors.faiss_import import faiss, faiss_errors
 
 MOST_VALUES = 128
 """The largest number of values in a partition: principal components of the tokens."""
 
+_TEXTS_AT_ONCE = 256  # so that tokens of many overlapping spans take little memory
 _ITERATIONS = 20  # of k-means
 _SEED = 4171
 
@@ -45,15 +46,20 @@ class EncodingShape:
         Raises:
             UsageError: ``width`` cannot be divided among partitions.
         """
-        values = min(MOST_VALUES, token_width)
-        if width % values:
-            nearest = [each for each in (width // values * values, (width // values + 1) * values) if each]
+        shape = cls.within(width, token_width)
+        if shape.width != width:
             raise UsageError(
-                f"each partition of these tokens has {values} values, and {width:,} are no multiple of that",
+                f"each partition of these tokens has {shape.values} values, and {width:,} are no multiple of that",
                 where=parameter("encode", f"fde:{width}"),
-                remedy=f"choose {' or '.join(f'fde:{each}' for each in nearest)}",
+                remedy=f"choose {shape}",
             )
-        return cls(width // values, values)
+        return shape
+
+    @classmethod
+    def within(cls, width: int, token_width: int) -> "EncodingShape":
+        """The widest encoding within ``width`` values, or one of a single partition if even that is wider."""
+        values = min(MOST_VALUES, token_width)
+        return cls(max(1, width // values), values)
 
     @property
     def width(self) -> int:
@@ -88,21 +94,35 @@ class TokenEncoding:
 
         Shape: ``tokens [N, W]`` → ``[S, P * V]``.
         """
-        rows, owners = ranges.expand()
-        partitions, values = self._place(tokens[rows])
+        partitions, values = self._place(tokens[ranges.rows])
+        encoded = np.empty((len(ranges.first), self.shape.width), np.float32)
+        for start in range(0, len(encoded), _TEXTS_AT_ONCE):
+            part = slice(start, start + _TEXTS_AT_ONCE)
+            encoded[part] = self._fill(
+                partitions, values, replace(ranges, first=ranges.first[part], stop=ranges.stop[part])
+            )
+        return encoded
+
+    def _fill(
+        self, partitions: NDArray[np.int64], values: NDArray[np.float32], ranges: PieceRanges
+    ) -> NDArray[np.float32]:
+        """The vectors of texts, from the partition and the values of each token in ``ranges.rows``."""
+        places, owners = ranges.expand()
         texts, shape = len(ranges.first), self.shape
-        keys = owners * shape.partitions + partitions
+        keys = owners * shape.partitions + partitions[places]
         order = np.argsort(keys, kind="stable")
         found, first, sizes = np.unique(keys[order], return_index=True, return_counts=True)
         means: NDArray[np.float32] = np.zeros((texts * shape.partitions, shape.values), np.float32)
+        has_tokens = np.zeros((texts, shape.partitions), bool)
         if len(found):
-            means[found] = np.add.reduceat(values[order], first, axis=0) / sizes[:, np.newaxis].astype(np.float32)
-        has_tokens = np.isin(np.arange(texts * shape.partitions), found).reshape(texts, -1)
+            sums = np.add.reduceat(values[places[order]], first, axis=0)
+            means[found] = sums / sizes[:, np.newaxis].astype(np.float32)
+            has_tokens.ravel()[found] = True
         # the nearest partition where the text has tokens, which is the partition itself if it has some there
         sources = [nearest[has_tokens[:, nearest].argmax(axis=1)] for nearest in self._nearest]
-        places = np.arange(texts)[:, np.newaxis] * shape.partitions + np.stack(sources, axis=1)
-        encoded: NDArray[np.float32] = means[places].reshape(texts, shape.width)
-        return encoded
+        filled = np.arange(texts)[:, np.newaxis] * shape.partitions + np.stack(sources, axis=1)
+        vectors: NDArray[np.float32] = means[filled].reshape(texts, shape.width)
+        return vectors
 
     def encode_query(self, tokens: NDArray[np.floating]) -> NDArray[np.float32]:
         """The vector of a query from those of its tokens, whose inner product with a text's nears their maxsim.
@@ -135,16 +155,20 @@ class TokenEncoding:
 
 
 def fit_encoding(tokens: NDArray[np.floating], shape: EncodingShape) -> TokenEncoding:
-    """Find the partitions and directions of a sample of tokens ``[n, W]``.
+    """Find the partitions and directions of a sample of tokens ``[n, W]``, not none.
 
     Raises:
         UsageError: there are fewer tokens than partitions.
+        IndexFolderError: a vector is not finite.
     """
+    if not np.isfinite(tokens).all():
+        problem = "a vector of a token is not finite (NaN or infinite)"
+        raise IndexFolderError(problem, remedy="bertfeat verify finds the cause")
     if len(tokens) < shape.partitions:
         raise UsageError(
-            f"{len(tokens):,} tokens cannot be divided into {shape.partitions:,} partitions",
+            f"{len(tokens):,} sampled tokens cannot be divided into {shape.partitions:,} partitions",
             where=parameter("encode", str(shape)),
-            remedy=f"choose fde:{max(1, len(tokens)) * shape.values} at most",
+            remedy=f"choose fde:{len(tokens) * shape.values} at most",
         )
     units = unit_vectors(tokens)
     width = units.shape[1]
