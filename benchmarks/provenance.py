@@ -30,6 +30,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "architectures": ("encoder", "models"),
     "attention": ("encoder",),
     "block": ("encoder",),
+    "canary": _ENCODING,
     "change": ("study", "usages"),
     "compiled": _ENCODING,
     "families": _ENCODING,

@@ -21,6 +21,7 @@ TABLES = (
     ("docs/spans.md", "Measured"),
     ("docs/stored-encoders.md", "Measured"),
     ("docs/many-vectors.md", "Measured"),
+    ("docs/canary.md", "Measured"),
     ("docs/learning.md", "Measured"),
     ("docs/pretraining.md", "Measured"),
     ("docs/pretraining.md", "What of it helps"),
@@ -196,6 +197,12 @@ def stored_encoder(way: str) -> list[float]:
     """Seconds and MiB in which texts get their vectors."""
     found = result("stored_encoder")["ways"][way]
     return [found["seconds"], found["memory_mib"]]
+
+
+def canaries() -> dict[str, list[float]]:
+    """By change of the computation: the least cosine of the canary, and how many of ten nearest texts are found."""
+    found = result("canary")
+    return {name: [one["cosine"], one["same_of_ten"]] for name, one in (found["sound"] | found["defects"]).items()}
 
 
 def subword(way: str) -> list[float]:
@@ -501,6 +508,7 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
             "maxsim with every text": [task["maxsim"]["queries_per_second"] for task in many_vector_tasks()],
         },
     ),
+    ("canary", canaries()),
     ("stored_encoder", {f"`{way}`": stored_encoder(way) for way in ("Extractor", "StoredEncoder")}),
     (
         "subword",

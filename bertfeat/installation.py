@@ -3,14 +3,22 @@
 import importlib.util
 import os
 import platform
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
-from pathlib import Path
+
+import torch
 
 import bertfeat
-from bertfeat.encoder import has_native_bf16, kernels_in_use, kernels_problem, resolve_device, resolve_precision
+from bertfeat.encoder import (
+    device_name,
+    has_native_bf16,
+    kernels_in_use,
+    kernels_problem,
+    processor_flags,
+    resolve_device,
+    resolve_precision,
+)
 from bertfeat.errors import BertfeatError
 from bertfeat.io import installed_version
 from bertfeat.models import DEFAULT_MODEL, find_model
@@ -52,7 +60,7 @@ def installation() -> Installation:
         bertfeat=bertfeat.__version__,
         python=platform.python_version(),
         system=platform.platform(),
-        processor=_processor(),
+        processor=device_name(torch.device("cpu")),
         processors=len(os.sched_getaffinity(0)),
         device=str(device),
         precision=precision.value,
@@ -68,7 +76,7 @@ def installation() -> Installation:
 def kernels_note() -> str:
     """Why bertfeat's own kernels cannot run on this processor, and the remedy; empty if they can, or would not help."""
     again = "pip install --force-reinstall --no-deps --no-cache-dir bertfeat"
-    if "avx2" not in _flags() and platform.machine() != "aarch64":
+    if "avx2" not in processor_flags() and platform.machine() != "aarch64":
         return ""
     if importlib.util.find_spec("bertfeat.encoder._kernels") is None:
         return (
@@ -91,20 +99,3 @@ def _default_model() -> str:
         return str(find_model().folder)
     except BertfeatError as error:
         return f"{DEFAULT_MODEL}: {error}"
-
-
-def _cpuinfo() -> str:
-    try:
-        return Path("/proc/cpuinfo").read_text("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def _processor() -> str:
-    named = re.search(r"model name\s*:\s*(.+)", _cpuinfo())
-    return named[1].strip() if named else platform.processor() or platform.machine()
-
-
-def _flags() -> set[str]:
-    flags = re.search(r"flags\s*:\s*(.+)", _cpuinfo())
-    return set(flags[1].split()) if flags else set()

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -108,6 +109,8 @@ def _to_json_type(value: object) -> object:
         return value.encode() if hasattr(value, "encode") else fields_of(value)
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Iterable):

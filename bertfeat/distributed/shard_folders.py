@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Self
 
 from bertfeat.errors import DamagedError, FeatureSetError, UsageError, parameter
@@ -13,6 +13,7 @@ from bertfeat.features import (
     PartHeader,
     ShardRecord,
     check_accounting,
+    check_same_vectors,
     list_parts,
     part_entry,
     part_footers,
@@ -110,8 +111,14 @@ def open_shards(folders: Sequence[Location]) -> list[ShardFolder]:
 
 
 def collect_parts(shards: Sequence[ShardFolder]) -> list[ShardPart]:
-    """The parts of all shards, sorted by number and checked to have every row of the corpus once."""
+    """The parts of all shards, sorted by number and checked to have every row of the corpus once.
+
+    Raises:
+        DamagedError: they do not, or a part is missing or not its shard's.
+        FeatureSetError: the model gave other vectors on one shard's machine than on another's.
+    """
     found = [(part, shard) for shard in shards for part in shard.parts()]
+    _refuse_other_vectors(shards)
     found.sort(key=lambda pair: pair[0].entry.number)
     row, plan = 0, sha256()
     for part, shard in found:
@@ -186,6 +193,12 @@ def _refuse_repeated_index(shards: Sequence[ShardFolder]) -> None:
             raise FeatureSetError(
                 f"this is {other.record}, as {one.folder} is", where=other.folder, remedy="leave one of them out"
             )
+
+
+def _refuse_other_vectors(shards: Sequence[ShardFolder]) -> None:
+    firsts = [(header, shard) for shard in shards for header in islice(shard.headers(), 1)]
+    for header, shard in firsts:
+        check_same_vectors(firsts[0][0], header, where=shard.folder)
 
 
 def _refuse_missing(shards: Sequence[ShardFolder]) -> None:

@@ -5,6 +5,7 @@ from .ceiling import (
     synchronize as synchronize,
 )
 from .forward import is_out_of_memory as is_out_of_memory
+from .hardware import device_name as device_name, processor_flags as processor_flags
 from .kernels import kernels_in_use as kernels_in_use, kernels_problem as kernels_problem
 from .load import load_encoder as load_encoder
 from .path import (

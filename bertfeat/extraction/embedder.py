@@ -13,7 +13,8 @@ import torch
 from bertfeat.arguments import checked
 from bertfeat.corpus import Failure, KeptColumn, Row
 from bertfeat.encoder import Encoder, load_encoder, resolve_device, resolve_precision
-from bertfeat.errors import FeatureSetError, UsageError, parameter
+from bertfeat.errors import FeatureSetError, ModelError, UsageError, parameter
+from bertfeat.extraction.canary import compute_canary
 from bertfeat.extraction.compute import compute_features, windows_of_columns
 from bertfeat.extraction.cores import held_to_threads, merging_threads
 from bertfeat.extraction.encode_arguments import check_prompt
@@ -26,7 +27,7 @@ from bertfeat.extraction.part_content import (
     list_failures,
     partition_rows,
 )
-from bertfeat.features import FeatureSettings, ModelIdentity, PartContent
+from bertfeat.features import Canary, FeatureSettings, ModelIdentity, PartContent, find_canary_problem
 from bertfeat.io import keep_freed_memory, stage
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import FeatureColumn, Pooling, Unit, VectorDtype, feature_columns, parse_poolings, split_specs
@@ -128,6 +129,7 @@ class Embedder:
         is_folder = model is not None and Path(model).is_dir()
         self.location: str = str(Path(str(model)).absolute() if is_folder else model or self.model.name)
         """The location by which another process finds the model: a folder's absolute path, or its name."""
+        self._expected: list[tuple[Canary, object]] = []  # canaries of records, with their folders
 
     def _check_first_tokens(self) -> None:
         if self.model.causal and any(column.pooling is Pooling.CLS for column in self.columns):
@@ -217,6 +219,7 @@ class Embedder:
             raise FeatureSetError(problem, where=where, remedy="make it again") from error
         embedder.columns = tuple(columns)
         embedder.model = model  # the one whose files have been hashed
+        embedder.expect(identity, where)
         return embedder
 
     @cached_property
@@ -235,10 +238,44 @@ class Embedder:
 
     @cached_property
     def encoder(self) -> Encoder:
-        """The model's weights, ready to compute."""
+        """The model's weights, ready to compute; they give the vectors that the records expect."""
+        for canary, where in self._expected:
+            self._compare(canary, where)
+        return self._loaded
+
+    @cached_property
+    def _loaded(self) -> Encoder:
         if self.device.type == "cpu":
             keep_freed_memory()
         return load_encoder(self.model, self.precision, self.device)
+
+    @cached_property
+    def canary(self) -> Canary:
+        """The vectors that the encoder gives a few fixed strings."""
+        return compute_canary(self._loaded, self.tokenizer, max_tokens=self.model.max_tokens)
+
+    def expect(self, recorded: ModelIdentity, where: object) -> None:
+        """Refuse to compute vectors beside those of a record, if the model gives others here than it gave there.
+
+        It is compared when the weights are loaded, or at once where they are. ``where`` is the record's folder, for
+        errors.
+
+        Raises:
+            ModelError: the recorded canary and the same strings' vectors here differ by more than rounding explains.
+        """
+        if recorded.canary is None:
+            return
+        self._expected.append((recorded.canary, where))
+        if "encoder" in self.__dict__:
+            self._compare(recorded.canary, where)
+
+    def _compare(self, recorded: Canary, where: object) -> None:
+        if problem := find_canary_problem(recorded, self.canary):
+            raise ModelError(
+                f"{self.model.name} gives other vectors here than those that are recorded: {problem}",
+                where=where,
+                remedy="use the versions and the device of the record, or make it again here",
+            )
 
     @cached_property
     def batch_tokens(self) -> int:

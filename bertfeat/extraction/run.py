@@ -138,12 +138,11 @@ class ExtractionRun:
             if trusts_listing and not self._options.overwrite and (finished := finished_as(self._folder, identity)):
                 self._add_finished(finished)
                 return
-            self._extract(corpus, settings, identity)
+            self._extract(corpus, self._job(corpus, settings, recorded), identity)
 
-    def _extract(self, corpus: Corpus, settings: FeatureSettings, identity: str) -> None:
-        job = self._job(corpus, settings)
+    def _extract(self, corpus: Corpus, job: ExtractionJob, identity: str) -> None:
         if not self._sharing.several_writers:
-            self._look_through(settings)
+            self._look_through(job.settings)
         self._work(corpus, job, identity)
         size = PlanSize(self._planned_parts, self._planned_rows)
         self._sharing.finish(self._folder, size, lambda: self._finish(corpus, identity))
@@ -255,8 +254,10 @@ class ExtractionRun:
             yield part if part.first_row < last.stop and part.last_row > last.start else part.task
             del part
 
-    def _job(self, corpus: Corpus, settings: FeatureSettings) -> ExtractionJob:
-        embedder = self._embedder
+    def _job(self, corpus: Corpus, settings: FeatureSettings, recorded: PartHeader | None) -> ExtractionJob:
+        embedder, model = self._embedder, self._embedder.identity
+        if recorded is not None and recorded.model.fingerprint == model.fingerprint:
+            model = replace(model, canary=recorded.model.canary)
         assert settings.batch_tokens is not None
         assert settings.part_rows is not None
         limits = PartLimits(
@@ -265,7 +266,7 @@ class ExtractionRun:
             bytes_per_character(embedder.columns),
         )
         return ExtractionJob(
-            model=embedder.identity,
+            model=model,
             model_location=str(embedder.location),
             columns=embedder.columns,
             settings=settings,
@@ -317,6 +318,7 @@ class ExtractionRun:
             agenda = PlannedAgenda(plan_parts(corpus, job.limits), self._select, self._add_part)
         # with several writers the first one has begun, and a manifest is there only if the others have finished
         begin = (lambda: None) if self._sharing.several_writers else self._changes.begin
+        self._embedder.expect(job.model, self._folder)
         worker = PartWorker(job, self._embedder, self._progress, begin, self._limits.check)
         worker.work(tasks_of(agenda, worker.raise_failed_writes), agenda.finish)
 

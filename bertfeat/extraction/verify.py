@@ -1,6 +1,5 @@
 """Verify a feature set: its checksums, its account of rows, and a sample of its features, computed again in fp32."""
 
-import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +15,12 @@ from bertfeat.errors import BertfeatError, FeatureSetError, UsageError
 from bertfeat.extraction.source import CorpusSource, open_files
 from bertfeat.features import (
     INT8_COSINE,
+    PRECISION_COSINES,
     DocumentFeatures,
     DocumentPieces,
     FeatureSet,
     FeatureSettings,
+    combine_cosines,
     content_documents,
 )
 from bertfeat.io import Address
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from bertfeat.extraction.embedder import Embedder
 
 SAMPLE = 100
-BOUNDS: Mapping[str, float] = {"fp32": 0.99999, "bf16": 0.9995, "fp16": 0.9999, "int8": 0.995}
-"""Least cosine between features and the same ones recomputed, by the precision they were computed in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def verify_features(
     header.settings.check_words(where=features.folder)
     unrounded = [replace(column, dtype="float32") for column in header.columns]
     embedder = Embedder.from_record(
-        header.model,
+        replace(header.model, canary=None),  # the report says how far apart its vectors are
         replace(header.settings, dtype="float32"),
         unrounded,
         name=model,
@@ -119,8 +118,8 @@ def verify_features(
 
 def _least_cosine(settings: FeatureSettings) -> float:
     """The least cosine that the precision allows and, where tokens or words are stored in int8, their rounding."""
-    bound = BOUNDS[settings.precision]
-    return math.cos(math.acos(bound) + math.acos(INT8_COSINE)) if settings.dtype == "int8" else bound
+    bound = PRECISION_COSINES[settings.precision]
+    return combine_cosines(bound, INT8_COSINE) if settings.dtype == "int8" else bound
 
 
 def _sampled_rows(features: FeatureSet, sample: int, seed: int) -> list[int]:

@@ -143,7 +143,7 @@ class PartWorker:
     def _make_part(self, part: _TokenizedPart, done: OnDone) -> None:
         self._check_failures(part.tokenized.rows.failures, final=False)  # failures of reading, known before computing
         begin = time.monotonic()
-        _ = self._embedder.encoder  # loaded when the first part needs it; the run's time does not include that
+        _ = self._embedder.encoder, self._embedder.canary  # made for the first part, and not part of the run's time
         self._progress.exclude(time.monotonic() - begin)
         result = self._compute(part)
         header = self._part_header(part, result)
@@ -183,7 +183,7 @@ class PartWorker:
             sketch=planned.sketch,
             blank=rows.blank,
             failures=result.failures,
-            model=self._job.model,
+            model=replace(self._job.model, canary=self._embedder.canary),
             columns=self._job.columns,
             sources=self._job.sources,
             counts=count_part(result.content, rows.documents),
@@ -228,7 +228,13 @@ class ExtractionJob:
         location = None if self.model_location == self.model.name else self.model_location
         self.settings.check_words(where=self.folder)
         embedder = Embedder.from_record(
-            self.model, self.settings, self.columns, name=location, device=device, only=self.settings.only
+            self.model,
+            self.settings,
+            self.columns,
+            name=location,
+            device=device,
+            only=self.settings.only,
+            where=self.folder,
         )
         return PartWorker(self, embedder)
 

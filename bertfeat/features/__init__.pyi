@@ -1,3 +1,10 @@
+from .canary import (
+    CANARY_TEXTS as CANARY_TEXTS,
+    PRECISION_COSINES as PRECISION_COSINES,
+    Canary as Canary,
+    combine_cosines as combine_cosines,
+    find_canary_problem as find_canary_problem,
+)
 from .cells import INT8_COSINE as INT8_COSINE, vector_bytes as vector_bytes
 from .columns import (
     ReadableColumn as ReadableColumn,
@@ -47,6 +54,7 @@ from .parts import (
     SPOOL_NAME as SPOOL_NAME,
     PartEntry as PartEntry,
     check_accounting as check_accounting,
+    check_same_vectors as check_same_vectors,
     list_part_files as list_part_files,
     list_parts as list_parts,
     part_entry as part_entry,

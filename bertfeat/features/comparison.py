@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from bertfeat.features.canary import find_canary_problem
 from bertfeat.features.columns import ReadableColumn
 from bertfeat.features.part import ModelIdentity, PartHeader
 from bertfeat.features.reader import FeatureSet
@@ -45,4 +46,6 @@ def find_incomparability(
         return f"they were extracted with {differ}; extract one of them again like the other"
     if spans is not None and spans.kind == "words" and settings.words != header.settings.words:
         return f"words are counted as {settings.words} and as {header.settings.words}"
+    if problem := find_canary_problem(model.canary, header.model.canary):
+        return f"the model gave them different vectors: {problem}; extract one of them again"
     return None

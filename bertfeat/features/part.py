@@ -5,7 +5,7 @@ The header is JSON in the footer: settings, range of rows, digests, failures, mo
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import Failure
 from bertfeat.errors import DamagedError, FeatureSetError, parameter
+from bertfeat.features.canary import Canary
 from bertfeat.features.cells import directions
 from bertfeat.features.schema import PartContent, content_table, row_bytes
 from bertfeat.features.sealed_file import (
@@ -57,13 +58,14 @@ UNREADABLE_ERRORS = (pa.ArrowException, OSError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """The model that made the features: its name, and a fingerprint that is equal for equal weights only."""
+    """The model that made the features: its name, a fingerprint equal for equal weights only, and its canary."""
 
     name: str
     fingerprint: str  # sha256 of weights, tokenizer, and the settings of both
     revision: str | None  # hub commit, where the model came from the hub
     num_layers: Annotated[int, Meta(ge=0)]
     hidden_size: Annotated[int, Meta(ge=1)]
+    canary: Canary | None = field(default=None, compare=False)  # of the machine that made them; None: not computed
 
     @classmethod
     def of(cls, model: "Model") -> "ModelIdentity":

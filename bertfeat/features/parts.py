@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bertfeat.errors import DamagedError, FeatureSetError, parameter
+from bertfeat.features.canary import find_canary_problem
 from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter, PartHeader, part_path, read_footer
 from bertfeat.io import (
     STATE_FOLDER,
@@ -135,7 +136,8 @@ def part_footers(folder: Location) -> Iterator[PartFooter]:
     """The footers of all parts, in the order of their numbers; those in object storage are fetched ahead.
 
     Raises:
-        FeatureSetError: there is no part; or two parts were made with different settings.
+        FeatureSetError: there is no part; two parts were made with different settings, or by machines on which the
+            model gives different vectors.
         DamagedError: a part's footer is damaged.
     """
     paths = list_parts(folder)
@@ -153,7 +155,22 @@ def part_footers(folder: Location) -> Iterator[PartFooter]:
                 where=footer.path,
                 remedy=f"move this one away, or extract anew with {parameter('overwrite', True)}",
             )
+        check_same_vectors(first, footer.header, where=footer.path)
         yield footer
+
+
+def check_same_vectors(first: PartHeader, other: PartHeader, *, where: Location) -> None:
+    """Refuse another part of a set if the machine that computed it gives other vectors than the first part's.
+
+    Raises:
+        FeatureSetError: their canaries differ by more than rounding explains.
+    """
+    if problem := find_canary_problem(first.model.canary, other.model.canary):
+        raise FeatureSetError(
+            f"the model gave other vectors than for part {first.number}: {problem}",
+            where=where,
+            remedy="move the wrong parts away, and run the same command again, without the machine that made them",
+        )
 
 
 def _fetched_footers(paths: Sequence[Location]) -> Iterator[PartFooter]:

@@ -22,7 +22,14 @@ from bertfeat.errors import (
     TrainingError,
     parameter,
 )
-from bertfeat.features import FeatureSet, FeatureSettings, MemoryFeatures, ModelIdentity, find_column
+from bertfeat.features import (
+    FeatureSet,
+    FeatureSettings,
+    MemoryFeatures,
+    ModelIdentity,
+    find_canary_problem,
+    find_column,
+)
 from bertfeat.io import Address, JsonError, Location, as_location, from_plain, is_address, real_path, to_plain
 from bertfeat.learning.example_store import parts_digest
 from bertfeat.recipe import BEST_LAYERS, FeatureColumn, Operation, Pooling, Recipe, VectorDtype, parse_recipes
@@ -203,6 +210,10 @@ def check_same_features(
             f"{ours.folder} says that {model.name} has {header.model.num_layers} layers of width "
             f"{header.model.hidden_size}, and {what} that it has {model.num_layers} of width {model.hidden_size}",
             remedy="make again what was changed",
+        )
+    if problem := find_canary_problem(model.canary, header.model.canary):
+        raise TrainingError(
+            f"the model gave {ours.folder} other vectors than {what}: {problem}", remedy="extract it again"
         )
     theirs = replace(extraction.settings, model=header.settings.model)  # models were compared above
     differences = header.settings.incomparable_with(theirs, pooling)

@@ -221,6 +221,15 @@ class _ColumnsEncoder(Protocol):
         ...
 
 
+@runtime_checkable
+class _ComparingEncoder(Protocol):
+    """An encoder that can tell whether it gives the vectors that are recorded, as a :class:`bertfeat.Extractor` can."""
+
+    def expect(self, recorded: ModelIdentity, where: object) -> None:
+        """Refuse to compute vectors beside those of a record, if the model gives others here."""
+        ...
+
+
 def open_query_encoder(
     folder: Location, settings: IndexSettings, model: str | Path | None, device: str | None
 ) -> QueryEncoder:
@@ -234,7 +243,13 @@ def open_query_encoder(
     """
     try:
         return open_column_encoder(
-            settings.model, settings.extraction, [settings.query_column], settings.query_prompt, model, device
+            settings.model,
+            settings.extraction,
+            [settings.query_column],
+            settings.query_prompt,
+            model,
+            device,
+            where=folder,
         )
     except FeatureSetError as error:
         raise IndexFolderError(error.problem, where=folder, remedy=f"{error.remedy}, or {REBUILD}") from error
@@ -321,10 +336,11 @@ def open_feature_encoder(
 def check_same_model(
     folder: Location, recorded: ModelIdentity, encoder: QueryEncoder, error: type[BertfeatError], *, rebuild: str
 ) -> None:
-    """Check that an encoder is the model that made a feature set or an index.
+    """Check that an encoder is the model that made a feature set or an index, and gives its vectors if it can tell.
 
     Raises:
         BertfeatError: it is another model; the class is ``error``, and ``rebuild`` the second remedy.
+        ModelError: its weights are loaded, and give other vectors here.
     """
     identity = encoder.identity
     if identity.fingerprint != recorded.fingerprint:
@@ -333,6 +349,8 @@ def check_same_model(
             f"is {identity.name} (fingerprint {identity.fingerprint[:12]}): vectors of two models cannot be compared",
             remedy=f"give the first one with {parameter('model')}, or {rebuild}",
         )
+    if isinstance(encoder, _ComparingEncoder):
+        encoder.expect(recorded, folder)
 
 
 def _marked_word(query: str) -> tuple[str, tuple[int, int]]:

@@ -71,6 +71,7 @@ def open_service(
             service.model_that_made(each.header.model, each.folder)
         service.features = tuple(features)
         if index is not None and recorded is not None:
+            service.model_that_made(index.settings.model, index.vectors.folder)
             index.encoder = service.share_encoder(recorded)
             service.index = index
         if tagger is not None:

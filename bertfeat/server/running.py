@@ -33,8 +33,10 @@ def run_server(service: Service, *, on_start: Callable[[str], None] = lambda _: 
     """Serve until a signal arrives, and finish the requests in flight; ``on_start`` is called with the address.
 
     Raises:
+        ModelError: a model cannot be loaded.
         UsageError: the server cannot listen on the address.
     """
+    service.load()  # before it listens, so that what is wrong with a model is an error of the command
     settings = service.settings
     listening = _listen(settings)
     host, port = listening.getsockname()[:2]

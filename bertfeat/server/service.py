@@ -81,7 +81,9 @@ class Service:
         return served
 
     def model_that_made(self, identity: ModelIdentity, folder: Address | Path) -> ServedModel:
-        """The model that made the features of a folder, or those that a tagger learned from.
+        """The model that made the features of a folder, or those that an index or a tagger was made from.
+
+        When it is loaded, it must give the vectors that the folder records.
 
         Raises:
             UsageError: the server does not have it.
@@ -94,10 +96,20 @@ class Service:
                 where=folder,
                 remedy=f"add it by {parameter('also_models')}, or start another server for it",
             )
+        served.extractor.expect(identity, folder)
         return served
 
+    def load(self) -> None:
+        """Load the models.
+
+        Raises:
+            ModelError: one cannot be loaded, or gives other vectors than those that a folder records.
+        """
+        for served in self.models:
+            _ = served.extractor.encoder
+
     async def warm_up(self) -> None:
-        """Load the models, and compute something, so that no client waits for work that is done only once."""
+        """Compute something, so that no client waits for work that is done only once."""
         documents = [Document(number, str(number), text) for number, text in enumerate(_WARM_UP)]
         requests = [self.batcher.submit(documents, served.read()) for served in self.models]
         for request in requests:

@@ -1,5 +1,6 @@
 """``bertfeat info`` of a feature set, a model and a corpus."""
 
+import base64
 import json
 import os
 import re
@@ -7,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -15,7 +17,7 @@ from bertfeat import installation
 from bertfeat.cli import main
 from bertfeat.encoder import kernels_in_use, resolve_device, resolve_precision
 from bertfeat.io import ResultKind, claim_folder, folder_lock
-from tests.support.features_toy import toy_set
+from tests.support.features_toy import H, toy_set
 from tests.support.sentence_models import sentence_folder, with_encoder_apart
 from tests.support.tiny_architectures import ARCHITECTURES
 
@@ -34,6 +36,7 @@ def test_feature_set(tmp_path: Path) -> None:
     value = told(toy_set(tmp_path / "toy.features"))
     # toy_parts: 18 rows, of which one failed and two are blank
     assert (value["kind"], value["finished"]) == ("features", True)
+    assert np.frombuffer(base64.b64decode(value["model"]["canary"]["values"]), "<f4").tolist() == list(range(5 * H))
     assert (value["documents"], value["failed"], value["blank"], value["parts"]) == (15, 1, 2, 3)
     assert value["bytes"] == sum(path.stat().st_size for path in tmp_path.glob("*/part-*.parquet"))
     assert {
@@ -115,10 +118,10 @@ def test_what_is_installed() -> None:
 
 
 def test_kernels_that_were_not_built_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "_flags", lambda: {"avx2"})
+    monkeypatch.setattr(installation, "processor_flags", lambda: {"avx2"})
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert "no C compiler was found" in installation.kernels_note()
-    monkeypatch.setattr(installation, "_flags", lambda: {"sse2"})
+    monkeypatch.setattr(installation, "processor_flags", lambda: {"sse2"})
     assert installation.kernels_note() == ""
 
 

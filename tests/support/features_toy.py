@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bertfeat.corpus import Failure, KeptColumn, Value
 from bertfeat.features import (
     FORMAT_VERSION,
+    Canary,
     Counts,
     FeatureSettings,
     ModelIdentity,
@@ -25,7 +26,8 @@ from bertfeat.io import Place, from_plain
 from bertfeat.recipe import FeatureColumn, Operation, Pooling, feature_columns
 
 L, H = 4, 8  # layers and their width
-MODEL = ModelIdentity("toy/model", "f" * 64, "0123abc", L, H)
+CANARY = Canary.of("fp32", np.arange(5 * H, dtype=np.float32).reshape(5, H), {"torch": "2.13.0", "kernels": "avx2"})
+MODEL = ModelIdentity("toy/model", "f" * 64, "0123abc", L, H, CANARY)
 TEXTS = ("The bank, by the river.", "은행에서 돈을 찾았다", "", 'a "quoted" text', "emoji 🙂 too", "two\nlines")
 KEPT = (
     KeptColumn("year", "int64"),

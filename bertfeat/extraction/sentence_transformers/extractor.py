@@ -29,7 +29,8 @@ from bertfeat.progress import ProgressOption, telling
 from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
 
 _CHUNK = 2048  # texts that encode() and features() compute at a time
-_CACHED = ("tokenizer", "encoder", "batch_tokens", "model_card_data")  # left out of pickles, and made again
+# left out of pickles, and made again
+_CACHED = ("tokenizer", "encoder", "_loaded", "canary", "batch_tokens", "model_card_data")
 
 
 @checked

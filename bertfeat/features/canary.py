@@ -1,0 +1,101 @@
+"""Canaries: vectors of fixed strings, which show whether a model gives the same vectors in two places.
+
+A feature set, and every index or head that is made from one, records those of the machine that computed it. Wherever
+the model is opened again they are computed once more, because other versions of a library, another processor or another
+kernel may compute something else without any error.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from bertfeat.errors import shorten
+
+CANARY_TEXTS = (
+    "bank",
+    "He sat on the bank of the river, and deposited 1,250.75 dollars at 3 o'clock.",
+    "세종대왕은 1443년에 한글을 만들었다.",
+    "def area(r): return 3.14159 * r**2  # πr² — “naïve”, §4; see https://example.org?q=a&b=ü",
+    "In the town where I was born lived a man who had spent more than forty years of his life at sea, and who told us, "
+    "whenever the evenings were long and the fire was warm, of islands that no map shows, of storms that lasted for a "
+    "month, and of a whale so old that barnacles had grown into letters on its back, which he alone could read.",
+)
+"""The strings, which are part of the storage format: a word, sentences in two languages, code, and a long sentence."""
+
+PRECISION_COSINES: Mapping[str, float] = {"fp32": 0.99999, "bf16": 0.9995, "fp16": 0.9999, "int8": 0.995}
+"""Least cosine between vectors and the same ones in exact fp32, by the precision that they are computed in."""
+
+_MOST_VALUES = 64  # of a vector that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """The vectors of :data:`CANARY_TEXTS`, and what computed them.
+
+    They are the means of the last layer over the tokens of each string, of which at most 64 evenly spaced values are
+    kept.
+    """
+
+    precision: Annotated[str, Meta(pattern="^(fp32|bf16|fp16|int8)$")]
+    values: bytes = field(repr=False)  # [strings, kept values] float32, row by row, little-endian
+    computed_by: Mapping[str, str]  # versions of libraries, device, processor, kernels
+
+    def __post_init__(self) -> None:
+        if not self.values or len(self.values) % (4 * len(CANARY_TEXTS)) or not np.isfinite(self.vectors).all():
+            raise ValueError(f"the canary's {len(self.values)} bytes are not {len(CANARY_TEXTS)} finite vectors")
+
+    @classmethod
+    def of(cls, precision: str, vectors: NDArray[np.float32], computed_by: Mapping[str, str]) -> "Canary":
+        """The canary of the strings' vectors, ``[strings, H]``."""
+        width = vectors.shape[1]
+        kept = min(_MOST_VALUES, width)
+        return cls(precision, vectors[:, np.arange(kept) * width // kept].astype("<f4").tobytes(), computed_by)
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """The kept values, ``[strings, kept values]``."""
+        return np.frombuffer(self.values, "<f4").reshape(len(CANARY_TEXTS), -1)
+
+
+def find_canary_problem(one: Canary | None, other: Canary | None) -> str | None:
+    """The difference between two computations that give the strings different vectors, and between what computed them.
+
+    None where the vectors are as near as their precisions promise, and where a canary is absent.
+    """
+    if one is None or other is None:
+        return None
+    if len(one.values) != len(other.values):
+        return f"canaries of {len(one.values)} and of {len(other.values)} bytes"
+    cosines = [_cosine(ours, theirs) for ours, theirs in zip(one.vectors, other.vectors, strict=True)]
+    least = combine_cosines(PRECISION_COSINES[one.precision], PRECISION_COSINES[other.precision])
+    worst = int(np.argmin(cosines))
+    if cosines[worst] >= least:
+        return None
+    promising = " with ".join(dict.fromkeys((one.precision, other.precision)))
+    return (
+        f"for {shorten(CANARY_TEXTS[worst], 40)!r} their cosine is {cosines[worst]:.6f}, where {promising} promises "
+        f"{least:.6f} ({_describe_changes(one, other)})"
+    )
+
+
+def combine_cosines(one: float, other: float) -> float:
+    """The least cosine between two vectors whose cosines with a third are at least these."""
+    return math.cos(math.acos(one) + math.acos(other))
+
+
+def _cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    ours, theirs = one.astype(np.float64), other.astype(np.float64)
+    norms = float(np.linalg.norm(ours) * np.linalg.norm(theirs))
+    return float(ours @ theirs) / norms if norms else float(np.array_equal(ours, theirs))
+
+
+def _describe_changes(one: Canary, other: Canary) -> str:
+    names = dict.fromkeys([*one.computed_by, *other.computed_by])
+    pairs = [(name, one.computed_by.get(name, "none"), other.computed_by.get(name, "none")) for name in names]
+    changes = [f"{name} {shorten(ours)} and {shorten(theirs)}" for name, ours, theirs in pairs if ours != theirs]
+    return f"different are {', '.join(changes)}" if changes else "versions, processor and kernels are the same"
