@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 
-import torch
-
 import bertfeat
 from bertfeat.encoder import (
     device_name,
@@ -60,7 +58,7 @@ def installation() -> Installation:
         bertfeat=bertfeat.__version__,
         python=platform.python_version(),
         system=platform.platform(),
-        processor=device_name(torch.device("cpu")),
+        processor=device_name(resolve_device("cpu")),
         processors=len(os.sched_getaffinity(0)),
         device=str(device),
         precision=precision.value,
