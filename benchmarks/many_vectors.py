@@ -25,7 +25,7 @@ import ir_measures
 import numpy as np
 from _machine import machine
 from numpy.typing import NDArray
-from rerank import write_xquad
+from rerank import collections_of
 
 from bertfeat import CorpusSettings, Extractor, FeatureSet
 from bertfeat.features import PieceRanges, unit_vectors
@@ -65,12 +65,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--work", type=Path, default=Path("build/many_vectors"))
     options = parser.parse_args()
-    folders = {"cranfield": options.data / "cranfield", "xquad": options.work / "xquad"}
-    if not (folders["cranfield"] / "corpus.jsonl").exists():
-        raise SystemExit(f"no {folders['cranfield']}/corpus.jsonl: give --data; see benchmarks/README.md")
-    write_xquad(options.data / "xquad" / "xquad.en.json", folders["xquad"])
     before, found = machine("faiss-cpu"), dict[str, dict[str, Any]]()
-    for name, folder in folders.items():
+    for name, folder in collections_of(options).items():
         features = options.work / f"{name}.features"
         settings = CorpusSettings(text_columns=("title", "text"), id_column="_id")
         extractor = Extractor(layers=",".join(LAYERS), pooling=["mean", "token"])

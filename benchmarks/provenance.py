@@ -65,6 +65,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "page_lines": ("server", "usages"),
     "page_million": ("server",),
     "plan_size": ("corpus", "extraction"),
+    "pool_tokens": ("search",),
     "pooled": _ENCODING,
     "processors": _ENCODING,
     "recall": ("search",),

@@ -39,19 +39,24 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("build/rerank"))
     parser.add_argument("--times", action="store_true")
     options = parser.parse_args()
-    collections = {"cranfield": options.data / "cranfield", "xquad": options.work / "xquad"}
-    if not (collections["cranfield"] / "corpus.jsonl").exists():
-        raise SystemExit(f"no {collections['cranfield']}/corpus.jsonl: give --data; see benchmarks/README.md")
-    write_xquad(options.data / "xquad" / "xquad.en.json", collections["xquad"])
     target = HERE / "results" / "rerank.json"
     before = json.loads(target.read_text())["collections"] if options.times else {}
     found: dict[str, Any] = {"machine": machine("faiss-cpu"), "collections": {}}
-    for name, folder in collections.items():
+    for name, folder in collections_of(options).items():
         scores = before[name] if options.times else measure(folder, options.work / name)
         kept = keep_and_time(folder, read_beir(folder), options.work / name)
         found["collections"][name] = {**scores, "kept": kept}
         print(name, json.dumps(found["collections"][name], indent=1))
     target.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def collections_of(options: argparse.Namespace) -> dict[str, Path]:
+    """Cranfield and XQuAD in BEIR's layout, of ``--data`` and, where it has to be written, in ``--work``."""
+    collections = {"cranfield": options.data / "cranfield", "xquad": options.work / "xquad"}
+    if not (collections["cranfield"] / "corpus.jsonl").exists():
+        raise SystemExit(f"no {collections['cranfield']}/corpus.jsonl: give --data; see benchmarks/README.md")
+    write_xquad(options.data / "xquad" / "xquad.en.json", collections["xquad"])
+    return collections
 
 
 def write_xquad(source: Path, folder: Path) -> None:

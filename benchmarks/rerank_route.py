@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from _machine import machine
-from rerank import scores_of, write_xquad
+from rerank import collections_of, scores_of
 from starlette.testclient import TestClient
 
 from bertfeat.corpus import memory_corpus
@@ -35,12 +35,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--work", type=Path, default=Path("build/rerank_route"))
     options = parser.parse_args()
-    collections = {"cranfield": options.data / "cranfield", "xquad": options.work / "xquad"}
-    if not (collections["cranfield"] / "corpus.jsonl").exists():
-        raise SystemExit(f"no {collections['cranfield']}/corpus.jsonl: give --data; see benchmarks/README.md")
-    write_xquad(options.data / "xquad" / "xquad.en.json", collections["xquad"])
     found: dict[str, Any] = {"machine": machine("faiss-cpu"), "texts": TEXTS, "collections": {}}
-    for name, folder in collections.items():
+    for name, folder in collections_of(options).items():
         found["collections"][name] = measure(folder, options.work / name, EVERY[name])
         print(name, found["collections"][name], flush=True)
     (HERE / "results" / "rerank_route.json").write_text(json.dumps(found, indent=1) + "\n")

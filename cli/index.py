@@ -106,8 +106,9 @@ def command(
     else:
         from bertfeat.search import build_index
 
-        if options.with_tokens is None and on_command_line("token_dtype"):
-            raise click.UsageError("--token-dtype is for --with-tokens")
+        for name in ("token_dtype", "pool_tokens"):
+            if options.with_tokens is None and on_command_line(name):
+                raise click.UsageError(f"--{name.replace('_', '-')} is for --with-tokens")
         if model is not None and queries is None:
             raise click.UsageError("--model is for embedding --queries; leave it out")
         ways.check(None)
@@ -245,7 +246,8 @@ def tokens_line(settings: "IndexSettings") -> str | None:
     kept = settings.tokens
     if kept is None:
         return None
-    strings = "" if kept.has_strings else ", without the tokens themselves"
+    strings = ", without the tokens themselves" if kept.distinct is None else ""
+    strings = f", of {kept.pooled} tokens each{strings}" if kept.pooled > 1 else strings
     return f"{kept.count:,} of {kept.column.width:,} values, {kept.column.name}, {kept.column.dtype}{strings}"
 
 

@@ -85,6 +85,7 @@ TOYS: dict[str, Toy | str] = {
     "page_lines": Toy("--data {data} --work {work} --paragraphs 120 --repeats 1"),
     "page_million": Toy("--data {data} --work {work} --count 200"),
     "plan_size": Toy("--files 20 --documents 10000 --scanned 200 --work {work}"),
+    "pool_tokens": Toy("--data {data} --work {work}", {"FACTORS": (2,), "RESAMPLES": 10}),
     "pooled": Toy("--data {data} --tokens 100 --repeats 1", {"PRECISIONS": ("fp32",)}),
     "processors": Toy("--data {data} --tokens 100 --repeats 1"),
     "recall": Toy("--data {data} --work {work} --only banking77"),

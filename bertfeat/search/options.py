@@ -76,6 +76,10 @@ class BuildOptions:
         ),
     ] = None
     token_dtype: Annotated[TokenDtype, Option("One byte a value of theirs, or two.")] = "int8"
+    pool_tokens: Annotated[
+        int,
+        Option("Keep so many times fewer: one vector for tokens of a text that are alike.", least=1, most=100),
+    ] = 1
     transform: Annotated[
         Whitening | str | None,
         Option(
@@ -100,6 +104,9 @@ class BuildOptions:
         object.__setattr__(self, "transform", as_whitening(self.transform))
         if self.spans is not None:
             object.__setattr__(self, "spans", str(self.span_rule))
+        if self.pool_tokens > 1 and self.with_tokens is None:
+            problem = f"it pools the tokens that {parameter('with_tokens')} keeps"
+            raise UsageError(problem, where=parameter("pool_tokens", self.pool_tokens))
         if self.encode is not None:
             _width_of_encoding(self.encode)
             if self.transform is not None:

@@ -43,12 +43,13 @@ DOCUMENTS_NAME = "documents.arrow"
 PIECES_NAME = "pieces.arrow"  # only in an index of tokens, words or spans
 ENCODING_NAME = "encoding.npy"  # only where the tokens of a text are encoded as one vector
 REMOVED_NAME = "removed.npy"  # only where there are tombstones
-TOKENS_NAME = "tokens.npy"  # this and the next three only where token vectors are kept
+TOKENS_NAME = "tokens.npy"  # this and the next only where token vectors are kept
 TOKEN_OFFSETS_NAME = "token_offsets.npy"
-TOKEN_IDS_NAME = "token_ids.npy"  # this and the next only where the tokens themselves are kept
+TOKEN_IDS_NAME = "token_ids.npy"  # this and the next two only where the tokens themselves are kept
+TOKEN_ID_OFFSETS_NAME = "token_id_offsets.npy"
 VOCABULARY_NAME = "vocabulary.arrow"
 _TOKEN_FILES = frozenset({TOKENS_NAME, TOKEN_OFFSETS_NAME})
-_STRING_FILES = frozenset({TOKEN_IDS_NAME, VOCABULARY_NAME})
+_STRING_FILES = frozenset({TOKEN_IDS_NAME, TOKEN_ID_OFFSETS_NAME, VOCABULARY_NAME})
 FILE_NAMES = (
     _TOKEN_FILES | _STRING_FILES | {FAISS_NAME, LISTS_NAME, DOCUMENTS_NAME, PIECES_NAME, ENCODING_NAME, REMOVED_NAME}
 )
@@ -80,7 +81,8 @@ class StoredTokens:
 
     column: FeatureColumn  # dtype float16 or int8
     count: Count  # of vectors
-    has_strings: bool  # whether the tokens themselves are kept too
+    pooled: Annotated[int, Meta(ge=1)]  # how many times fewer vectors than tokens there are; 1: each has its own
+    distinct: Count | None  # of the tokens that each document has, without repetitions; None: only vectors are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,11 +286,11 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
     needed |= set() if settings.per_document else {PIECES_NAME}
     needed |= set() if settings.encoding is None else {ENCODING_NAME}
     if settings.tokens is not None:
-        needed |= _TOKEN_FILES | (_STRING_FILES if settings.tokens.has_strings else set())
+        needed |= _TOKEN_FILES | (_STRING_FILES if settings.tokens.distinct is not None else set())
         column = settings.tokens.column
         if column.dtype not in get_args(TokenDtype) or column.pooling.per_document or not settings.per_document:
             return f"tokens of {column.name} in {column.dtype}, in an index of {settings.column.name}"
-        if not settings.tokens.has_strings and _STRING_FILES & set(settings.files):
+        if settings.tokens.distinct is None and _STRING_FILES & set(settings.files):
             return "it lists the tokens of documents, and says that there are none"
     elif (_TOKEN_FILES | _STRING_FILES) & set(settings.files):
         return "it lists vectors of tokens, and says that there are none"

@@ -133,7 +133,7 @@ def _counts_of_index(service: Service, served: ServedModel) -> TokenCounts | Non
     """The document frequencies of the model's tokens in the server's index; None unless it keeps them, with strings."""
     index = service.index if served is service.models[0] else None  # its texts are of the first model
     kept = index.vectors.tokens if index is not None else None
-    return kept.vocabulary if kept is not None and kept.stored.has_strings else None
+    return kept.vocabulary if kept is not None and kept.ids is not None else None
 
 
 def _score(

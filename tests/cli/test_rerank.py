@@ -130,6 +130,22 @@ def test_an_index_with_tokens_needs_no_features(index: Path, tiny: Callable[[str
     assert run("verify", index).exit_code == 0
 
 
+def test_an_index_keeps_fewer_vectors_than_tokens(index: Path) -> None:
+    build = ("index", "corpus.features", "--column", "last_mean", "--no-evaluate", "-o", index)
+    run(*build, "--with-tokens", "layer1_token")
+    whole = json.loads(run("info", index, "--json").stdout)["tokens"]
+    built = run(*build, "--with-tokens", "layer1_token", "--pool-tokens", "2")
+    assert "layer1_token, int8, of 2 tokens each" in built.stdout
+    pooled = json.loads(run("info", index, "--json").stdout)["tokens"]
+    assert (whole["pooled"], pooled["pooled"]) == (1, 2)
+    assert whole["count"] / 2 <= pooled["count"] < whole["count"]
+    assert pooled["distinct"] == whole["distinct"]
+    assert run("search", index, QUERIES[0], "--rerank", "maxsim").exit_code == 0
+    assert run("verify", index).exit_code == 0
+    refused = run(*build, "--pool-tokens", "2")
+    assert (refused.exit_code, "--with-tokens" in refused.stderr) == (2, True)
+
+
 def test_scores_of_a_beir_folder(index: Path, tiny: Callable[[str], Tiny]) -> None:
     pytest.importorskip("ir_measures")
     layers = tiny("bert").model.num_layers

@@ -55,12 +55,11 @@ def test_kept_tokens_have_the_directions_of_their_vectors() -> None:
     assert store is not None
     for number, document in enumerate(toy_part(poolings=("mean", "token")).documents):
         true = document.feature("concat", range(1, L + 1), "token")[1:-1]  # without [CLS] and [SEP]
-        read = store.document_vectors(number).astype(np.float64)
+        read = store.vectors.of(number).astype(np.float64)
         true, read = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (true, read))
         np.testing.assert_allclose(read, true, atol=0.01)
         assert store.ids is not None
-        ids = store.ids[store.offsets[number] : store.offsets[number + 1]]
-        assert [store.vocabulary.strings[token] for token in ids] == document.words
+        assert {store.vocabulary.strings[token] for token in store.ids.of(number)} == {*document.words}
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "whitened"])

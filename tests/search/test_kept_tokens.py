@@ -25,23 +25,39 @@ from bertfeat.search import (
 )
 from bertfeat.search.reranking import kept_tokens
 from bertfeat.search.reranking.kept_tokens import encode_directions
-from bertfeat.search.settings import TOKEN_IDS_NAME, TOKEN_OFFSETS_NAME, TOKENS_NAME, VOCABULARY_NAME
+from bertfeat.search.settings import (
+    TOKEN_ID_OFFSETS_NAME,
+    TOKEN_IDS_NAME,
+    TOKEN_OFFSETS_NAME,
+    TOKENS_NAME,
+    VOCABULARY_NAME,
+)
 from tests.search.test_verify import edit_store, rewritten
 from tests.support.features_toy import toy_part, toy_parts, toy_set
 from tests.support.index_toy import current_files, files_of, version_of
 
-FILES = (TOKENS_NAME, TOKEN_OFFSETS_NAME, TOKEN_IDS_NAME, VOCABULARY_NAME)
+ARRAYS = (TOKENS_NAME, TOKEN_OFFSETS_NAME, TOKEN_IDS_NAME, TOKEN_ID_OFFSETS_NAME)
+FILES = (*ARRAYS, VOCABULARY_NAME)
 
 
 def kept(dtype: str = "int8", **options: Any) -> BuildOptions:
     return BuildOptions(evaluate=False, with_tokens="concat4_token", token_dtype=cast(TokenDtype, dtype), **options)
 
 
-@pytest.fixture(params=["int8", "float16"])
+@pytest.fixture(params=[("int8", 1), ("float16", 1), ("int8", 2)], ids=["int8", "float16", "pooled"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    dtype, pooled = request.param
     toy_set(tmp_path / "toy.features", *toy_parts())
-    build_index(tmp_path / "toy.features", tmp_path / "toy.index", "concat4_mean", options=kept(request.param))
+    options = kept(dtype, pool_tokens=pooled)
+    build_index(tmp_path / "toy.features", tmp_path / "toy.index", "concat4_mean", options=options)
     return tmp_path / "toy.index"
+
+
+def like(folder: Path) -> BuildOptions:
+    """The options with which an index was built."""
+    tokens = VectorIndex(folder).settings.tokens
+    assert tokens is not None
+    return kept(tokens.column.dtype, pool_tokens=tokens.pooled)
 
 
 def token_files(folder: Path) -> dict[str, bytes]:
@@ -65,14 +81,7 @@ def test_an_appended_set_gives_what_a_build_of_both_gives(
 ) -> None:
     monkeypatch.setattr(kept_tokens, "_BLOCK_BYTES", block)  # a document at a time, or all
     more, both = other_set(folder.with_name("more.features")), folder.with_name("both.index")
-    dtype = VectorIndex(folder).settings.tokens
-    assert dtype is not None
-    build_index(
-        [folder.with_name("toy.features"), more],
-        both,
-        "concat4_mean",
-        options=kept(dtype.column.dtype),
-    )
+    build_index([folder.with_name("toy.features"), more], both, "concat4_mean", options=like(folder))
     append_features(folder, more)
     assert token_files(folder) == token_files(both)
     assert verify_index(folder).settings.tokens == VectorIndex(both).settings.tokens
@@ -89,16 +98,13 @@ def test_what_is_removed_leaves_no_trace(folder: Path, block: int, monkeypatch: 
     assert verify_index(folder).documents == 0
     store = VectorIndex(folder).tokens
     assert store is not None
-    assert (len(store.vectors), store.offsets.tolist(), store.vocabulary.strings) == (0, [0], [])
+    assert (len(store.vectors.rows), store.vectors.offsets.tolist(), store.vocabulary.strings) == (0, [0], [])
 
 
 @pytest.mark.slow
 def test_workers_change_nothing(folder: Path) -> None:
     other = folder.with_name("other.index")
-    stored = VectorIndex(folder).settings.tokens
-    assert stored is not None
-    options = kept(stored.column.dtype)
-    build_index(folder.with_name("toy.features"), other, "concat4_mean", options=options, engine=Processes(2))
+    build_index(folder.with_name("toy.features"), other, "concat4_mean", options=like(folder), engine=Processes(2))
     assert token_files(folder) == token_files(other)
 
 
@@ -181,13 +187,14 @@ def put(at: int, value: int) -> Callable[[NDArray[Any]], None]:
     return change
 
 
+@pytest.mark.parametrize("name", [TOKEN_OFFSETS_NAME, TOKEN_ID_OFFSETS_NAME])
 @pytest.mark.parametrize("edit", [swap, put(-1, 1)])
 def test_documents_that_do_not_follow_one_another_are_told(
-    edit: Callable[[NDArray[Any]], None], folder: Path, tmp_path: Path
+    edit: Callable[[NDArray[Any]], None], name: str, folder: Path, tmp_path: Path
 ) -> None:
-    edit_array(TOKEN_OFFSETS_NAME, edit)(folder)
+    edit_array(name, edit)(folder)
     rewritten(folder)
-    with pytest.raises(IndexFolderError, match=r"token_offsets\.npy: cannot be read \(documents do not follow"):
+    with pytest.raises(IndexFolderError, match=rf"{name}: cannot be read \(documents do not follow"):
         append_features(folder, other_set(tmp_path / "more.features"))
 
 
@@ -213,7 +220,7 @@ def test_a_vocabulary_that_is_none_is_told(edit: Callable[[Path], None], problem
         _ = tokens.vocabulary
 
 
-@pytest.mark.parametrize("name", [TOKENS_NAME, TOKEN_OFFSETS_NAME, TOKEN_IDS_NAME])
+@pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("change", [lambda array: array[:-1], lambda array: array.astype(np.float64)])
 def test_another_shape_or_type_is_told_at_opening(
     name: str, change: Callable[[NDArray[Any]], NDArray[Any]], folder: Path
@@ -255,6 +262,9 @@ def test_a_header_that_promises_more_than_there_is(folder: Path) -> None:
         lambda tokens: replace(tokens, column=replace(tokens.column, width=8)),
         lambda tokens: replace(tokens, count=2**40),
         lambda tokens: replace(tokens, count=0),
+        lambda tokens: replace(tokens, distinct=0),
+        lambda tokens: replace(tokens, distinct=None),
+        lambda tokens: replace(tokens, pooled=0),
     ],
 )
 def test_settings_that_do_not_fit_are_told(change: Callable[[Any], Any], folder: Path) -> None:

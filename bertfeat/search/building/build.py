@@ -147,7 +147,7 @@ def build_index(
                 source.encoding.write(fresh / ENCODING_NAME)
             if kept is not None:
                 with clock.step("tokens", source.count):
-                    tokens = keep_tokens(fresh, kept, sets, keep_text=options.keep_text)
+                    tokens = keep_tokens(fresh, kept, options.pool_tokens, sets, keep_text=options.keep_text)
                 settings = replace(settings, tokens=tokens)
             return held.publish(settings, fresh)
 

@@ -15,9 +15,17 @@ from bertfeat.recipe import FeatureColumn
 from bertfeat.search.building.feature_source import FeatureSource
 from bertfeat.search.document_store import ArrowStoreWriter
 from bertfeat.search.options import TokenDtype
-from bertfeat.search.reranking.kept_tokens import VOCABULARY_SCHEMA, KeptTokens, TokenCounts, encode_directions
+from bertfeat.search.reranking.kept_tokens import (
+    VOCABULARY_SCHEMA,
+    KeptTokens,
+    TokenCounts,
+    distinct_tokens,
+    encode_directions,
+)
 from bertfeat.search.reranking.set_tokens import find_token_column, has_strings, stream_tokens
+from bertfeat.search.reranking.token_pooling import pool_documents
 from bertfeat.search.settings import (
+    TOKEN_ID_OFFSETS_NAME,
     TOKEN_IDS_NAME,
     TOKEN_OFFSETS_NAME,
     TOKENS_NAME,
@@ -26,25 +34,42 @@ from bertfeat.search.settings import (
 )
 
 
+class _RaggedWriter:
+    """Writes a ragged array: the rows of one document after another's, and their offsets."""
+
+    def __init__(self, rows: NpyWriter, offsets: NpyWriter) -> None:
+        self._rows, self._offsets, self.count = rows, offsets, 0
+        offsets.write(np.zeros(1, np.int64))
+
+    def write(self, rows: NDArray[np.number], lengths: NDArray[np.int64]) -> None:
+        """Append the rows of some documents, which have so many each."""
+        self._rows.write(rows)
+        self._offsets.write(self.count + np.cumsum(lengths))
+        self.count += len(rows)
+
+
 class KeptTokensWriter:
     """Writes the files of a token store, document after document.
 
-    ``column`` is the stored column with its dtype; ``with_strings`` says whether the tokens themselves are kept too.
+    ``column`` is the stored column with its dtype; ``pooled`` says how many times fewer vectors than tokens are kept,
+    and ``with_strings`` whether the tokens themselves are kept too.
     """
 
-    def __init__(self, folder: Path, column: FeatureColumn, *, with_strings: bool) -> None:
-        self._folder, self._column, self._with_strings = folder, column, with_strings
-        self._counts, self._count = TokenCounts(), 0
+    def __init__(self, folder: Path, column: FeatureColumn, pooled: int, *, with_strings: bool) -> None:
+        self._folder, self._column, self._pooled, self._with_strings = folder, column, pooled, with_strings
+        self._counts = TokenCounts()
         self._files = ExitStack()
 
     def __enter__(self) -> "KeptTokensWriter":
-        folder, column = self._folder, self._column
-        open_file = self._files.enter_context
-        self._vectors = open_file(NpyWriter(folder / TOKENS_NAME, column.width, column.dtype))
-        self._offsets = open_file(NpyWriter(folder / TOKEN_OFFSETS_NAME, None, "int64"))
-        self._ids = open_file(NpyWriter(folder / TOKEN_IDS_NAME, None, "int32")) if self._with_strings else None
-        self._offsets.write(np.zeros(1, np.int64))
+        column = self._column
+        self._vectors = self._ragged(TOKENS_NAME, TOKEN_OFFSETS_NAME, column.width, column.dtype)
+        named = (TOKEN_IDS_NAME, TOKEN_ID_OFFSETS_NAME)
+        self._ids = self._ragged(*named, None, "int32") if self._with_strings else None
         return self
+
+    def _ragged(self, name: str, offsets_name: str, width: int | None, dtype: str) -> _RaggedWriter:
+        rows = self._files.enter_context(NpyWriter(self._folder / name, width, dtype))
+        return _RaggedWriter(rows, self._files.enter_context(NpyWriter(self._folder / offsets_name, None, "int64")))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -58,7 +83,8 @@ class KeptTokensWriter:
     @property
     def stored(self) -> StoredTokens:
         """The record of what was written."""
-        return StoredTokens(self._column, self._count, self._with_strings)
+        distinct = None if self._ids is None else self._ids.count
+        return StoredTokens(self._column, self._vectors.count, self._pooled, distinct)
 
     def add_sets(self, sets: Sequence[FeatureSet]) -> None:
         """Append the documents of feature sets."""
@@ -67,49 +93,42 @@ class KeptTokensWriter:
             if self._with_strings and not has_strings(features, column.pooling):
                 raise IndexFolderError("it keeps no texts, and the index keeps tokens", where=features.folder)
             for tokens in stream_tokens(features, column, strings=self._with_strings, vectors=True):
-                usable, owners = tokens.positions.usable, tokens.positions.owners
+                usable, documents = tokens.positions.usable, len(tokens.rows)
+                owners = tokens.positions.owners[usable]
                 assert tokens.vectors is not None
                 try:
-                    codes = encode_directions(tokens.vectors[usable], self._column.dtype)
+                    lengths = np.bincount(owners, minlength=documents)
+                    vectors, lengths = pool_documents(tokens.vectors[usable], lengths, self._pooled)
+                    self._vectors.write(encode_directions(vectors, self._column.dtype), lengths)
                 except ValueError as error:
                     raise IndexFolderError(str(error), where=features.folder) from error
-                ids = None if tokens.strings is None else self._counts.number(tokens.strings, usable)
-                self._write(codes, ids, owners[usable], np.ones(len(tokens.rows), bool))
+                if tokens.strings is not None:
+                    self._write_ids(self._counts.number(tokens.strings, usable), owners, np.ones(documents, bool))
 
     def copy(self, store: KeptTokens, kept: NDArray[np.bool_], living: NDArray[np.bool_]) -> None:
         """Append the documents of another store for which ``kept`` is true; only the ``living`` ones are counted.
 
         Both are masks over all documents of that store, ``[D]``. The counts are of documents per token.
         """
-        strings = None if store.ids is None else store.vocabulary.strings
-        for start, stop in store.ranges():
-            own = slice(int(store.offsets[start]), int(store.offsets[stop]))
-            owners = store.owners(start, stop)
-            chosen = kept[start:stop][owners]
-            ids = None
-            if store.ids is not None and strings is not None:
-                used, places = np.unique(store.ids[own][chosen], return_inverse=True)
-                ids = self._counts.numbers([strings[number] for number in used.tolist()])[places]
-            new_number = np.cumsum(kept[start:stop]) - 1
-            counted = living[start:stop][kept[start:stop]]
-            self._write(store.vectors[own][chosen], ids, new_number[owners[chosen]], counted)
+        for own, vectors, owners in store.vectors.blocks():
+            lengths = np.bincount(owners, minlength=own.stop - own.start)
+            self._vectors.write(vectors[kept[own][owners]], lengths[kept[own]])
+        if store.ids is None:
+            return
+        strings = store.vocabulary.strings
+        for own, ids, owners in store.ids.blocks():
+            chosen = kept[own][owners]
+            used, places = np.unique(ids[chosen], return_inverse=True)
+            numbers = self._counts.numbers([strings[number] for number in used.tolist()])[places]
+            new_owners = (np.cumsum(kept[own]) - 1)[owners[chosen]]
+            self._write_ids(numbers, new_owners, living[own][kept[own]])
 
-    def _write(
-        self,
-        codes: NDArray[np.number],
-        ids: NDArray[np.int32] | None,
-        owners: NDArray[np.int64],
-        living: NDArray[np.bool_],
-    ) -> None:
-        """Append one document per value of ``living``, and their tokens; ``owners`` has the document of each token."""
-        lengths = np.bincount(owners, minlength=len(living))
-        self._vectors.write(codes)
-        self._offsets.write(self._count + np.cumsum(lengths))
-        self._count += len(codes)
-        if self._ids is not None and ids is not None:
-            self._ids.write(ids)
-            counted = living[owners]
-            self._counts.add(ids[counted], owners[counted], int(living.sum()))
+    def _write_ids(self, numbers: NDArray[np.int32], owners: NDArray[np.int64], living: NDArray[np.bool_]) -> None:
+        """Append the tokens of one document per value of ``living``; ``owners`` has the document of each token."""
+        assert self._ids is not None
+        ids, owners = distinct_tokens(numbers, owners)
+        self._ids.write(ids, np.bincount(owners, minlength=len(living)))
+        self._counts.add(ids[living[owners]], int(living.sum()))
 
 
 def plan_tokens(source: FeatureSource, name: str, dtype: TokenDtype) -> FeatureColumn:
@@ -126,10 +145,12 @@ def plan_tokens(source: FeatureSource, name: str, dtype: TokenDtype) -> FeatureC
     return column
 
 
-def keep_tokens(folder: Path, column: FeatureColumn, sets: Sequence[FeatureSet], *, keep_text: bool) -> StoredTokens:
+def keep_tokens(
+    folder: Path, column: FeatureColumn, pooled: int, sets: Sequence[FeatureSet], *, keep_text: bool
+) -> StoredTokens:
     """Write the token vectors of feature sets; with the tokens themselves, where the sets and the index keep texts."""
     with_strings = keep_text and all(has_strings(features, column.pooling) for features in sets)
-    with KeptTokensWriter(folder, column, with_strings=with_strings) as writer:
+    with KeptTokensWriter(folder, column, pooled, with_strings=with_strings) as writer:
         writer.add_sets(sets)
     return writer.stored
 

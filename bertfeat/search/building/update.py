@@ -180,7 +180,8 @@ class _RemainingIndex:
         store = self._index.tokens
         if store is None:
             return None
-        with KeptTokensWriter(folder, store.stored.column, with_strings=store.ids is not None) as writer:
+        stored = store.stored
+        with KeptTokensWriter(folder, stored.column, stored.pooled, with_strings=store.ids is not None) as writer:
             writer.copy(store, self._documents, ~self._tombstones)
             writer.add_sets(sets)
         return writer.stored

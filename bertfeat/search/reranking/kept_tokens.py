@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from bertfeat.io import Location, open_regular
 from bertfeat.search.document_store import ArrowStore
 from bertfeat.search.settings import (
     REBUILD,
+    TOKEN_ID_OFFSETS_NAME,
     TOKEN_IDS_NAME,
     TOKEN_OFFSETS_NAME,
     TOKENS_NAME,
@@ -69,14 +70,9 @@ class TokenCounts:
         known = [self._numbers.setdefault(string, len(self._numbers)) for string in strings]
         return np.array(known, np.int32)
 
-    def add(self, numbers: NDArray[np.int32], owners: NDArray[np.int64], documents: int) -> None:
-        """Count the tokens of ``documents`` further documents, by their ``numbers`` ``[N]``.
-
-        ``owners`` ``[N]`` tells the document of each token; a document counts once for each token that it has.
-        """
-        size = len(self._numbers)
-        pairs = np.unique(owners.astype(np.int64) * max(size, 1) + numbers)
-        counts = np.bincount(pairs % max(size, 1), minlength=size)
+    def add(self, numbers: NDArray[np.int32], documents: int) -> None:
+        """Count the tokens of ``documents`` further documents, by their ``numbers`` ``[N]``, each once a document."""
+        counts = np.bincount(numbers, minlength=len(self._numbers))
         counts[: len(self.counts)] += self.counts
         self.counts, self.documents = counts, self.documents + documents
 
@@ -87,23 +83,71 @@ class TokenCounts:
         return np.log((self.documents + 1) / (having + 1)).astype(np.float32)
 
 
+def distinct_tokens(
+    numbers: NDArray[np.int32], owners: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The tokens that each document has, sorted and without repetitions, and the document of each."""
+    size = int(numbers.max(initial=0)) + 1
+    pairs = np.unique(owners.astype(np.int64) * size + numbers)
+    return (pairs % size).astype(np.int32), pairs // size
+
+
+class RaggedArray(Generic[Value]):
+    """An array whose rows are those of one document after another's, and the offsets at which each begins."""
+
+    def __init__(self, path: Path, offsets: Path, dtype: np.dtype[Value], shape: tuple[int, ...], documents: int):
+        self.rows = map_array(path, dtype, shape)
+        """The rows of all documents, ``[N]`` or ``[N, W]``."""
+        self.offsets = map_array(offsets, np.dtype(np.int64), (documents + 1,))
+        """The start of each document's rows, and the end of the last one's, ``[D+1]``."""
+        self._path = offsets
+
+    def of(self, document: int) -> NDArray[Value]:
+        """The rows of a document."""
+        start, stop = int(self.offsets[document]), int(self.offsets[document + 1])
+        if not 0 <= start <= stop <= len(self.rows):
+            raise _damaged(self._path, f"rows {start:,} to {stop:,} of document {document:,}")
+        return self.rows[start:stop]
+
+    def blocks(self) -> Iterator[tuple[slice, NDArray[Value], NDArray[np.int64]]]:
+        """Ranges of documents with about 16 MiB of rows: the range, its rows, and the document of each row.
+
+        Documents are counted from the start of their range. The offsets must not decrease, and must cover all rows.
+        """
+        size = max(1, _BLOCK_BYTES // max(1, self.rows[:1].nbytes))
+        last, at = len(self.offsets) - 1, 0
+        if (int(self.offsets[0]), int(self.offsets[-1])) != (0, len(self.rows)) or (np.diff(self.offsets) < 0).any():
+            raise _damaged(self._path, "documents do not follow one another")
+        while at < last:
+            stop = max(at + 1, int(np.searchsorted(self.offsets, self.offsets[at] + size, side="right")) - 1)
+            owners = np.repeat(np.arange(stop - at), np.diff(self.offsets[at : stop + 1]))
+            yield slice(at, stop), self.rows[int(self.offsets[at]) : int(self.offsets[stop])], owners
+            at = stop
+
+
 class KeptTokens:
     """The token vectors of an index, as they were written; the files must have the shapes that the settings give."""
 
     def __init__(self, folder: Path, settings: IndexSettings, tokens: StoredTokens) -> None:
         self.folder, self.stored = folder, tokens
         self._settings = settings
-        shape = (tokens.count, tokens.column.width)
-        self.vectors: NDArray[np.number] = map_array(folder / TOKENS_NAME, np.dtype(tokens.column.dtype), shape)
-        """The directions as they are stored, ``[N, W]``."""
-        self.offsets = map_array(folder / TOKEN_OFFSETS_NAME, np.dtype(np.int64), (settings.documents + 1,))
-        """The start of each document's tokens, and the end of the last one's, ``[D+1]``."""
-        ids = folder / TOKEN_IDS_NAME
-        self.ids = map_array(ids, np.dtype(np.int32), (tokens.count,)) if tokens.has_strings else None
-        """The number of each token in the vocabulary, ``[N]``; None in an index without texts."""
-        below = {"documents": settings.documents - settings.tombstones + 1}
-        path = folder / VOCABULARY_NAME
-        self._vocabulary = ArrowStore(path, VOCABULARY_SCHEMA, below=below) if tokens.has_strings else None
+        documents = settings.documents
+        self.vectors: RaggedArray[np.number] = RaggedArray(
+            folder / TOKENS_NAME,
+            folder / TOKEN_OFFSETS_NAME,
+            np.dtype(tokens.column.dtype),
+            (tokens.count, tokens.column.width),
+            documents,
+        )
+        """The directions as they are stored, of each token or, where they are pooled, of several: ``[N, W]``."""
+        self.ids: RaggedArray[np.int32] | None = None
+        """The numbers of each document's tokens in the vocabulary, without repetitions; None if they are not kept."""
+        self._vocabulary: ArrowStore | None = None
+        if tokens.distinct is not None:
+            ids, offsets = folder / TOKEN_IDS_NAME, folder / TOKEN_ID_OFFSETS_NAME
+            self.ids = RaggedArray(ids, offsets, np.dtype(np.int32), (tokens.distinct,), documents)
+            below = {"documents": documents - settings.tombstones + 1}
+            self._vocabulary = ArrowStore(folder / VOCABULARY_NAME, VOCABULARY_SCHEMA, below=below)
 
     @cached_property
     def vocabulary(self) -> TokenCounts:
@@ -117,31 +161,6 @@ class KeptTokens:
         living = self._settings.documents - self._settings.tombstones
         return TokenCounts(strings, store.numbers("documents"), living)
 
-    def document_vectors(self, document: int) -> NDArray[np.number]:
-        """The directions of a document's tokens as they are stored, ``[n, W]``."""
-        start, stop = int(self.offsets[document]), int(self.offsets[document + 1])
-        if not 0 <= start <= stop <= len(self.vectors):
-            raise _damaged(self.folder / TOKEN_OFFSETS_NAME, f"tokens {start:,} to {stop:,} of document {document:,}")
-        return self.vectors[start:stop]
-
-    def ranges(self) -> Iterator[tuple[int, int]]:
-        """Divide all documents into ranges of about 16 MiB of vectors; yields the start and stop of each.
-
-        The offsets must not decrease, and must cover all vectors.
-        """
-        size = max(1, _BLOCK_BYTES // max(1, self.vectors[:1].nbytes))
-        last, at = len(self.offsets) - 1, 0
-        if (int(self.offsets[0]), int(self.offsets[-1])) != (0, len(self.vectors)) or (np.diff(self.offsets) < 0).any():
-            raise _damaged(self.folder / TOKEN_OFFSETS_NAME, "documents do not follow one another")
-        while at < last:
-            stop = max(at + 1, int(np.searchsorted(self.offsets, self.offsets[at] + size, side="right")) - 1)
-            yield at, stop
-            at = stop
-
-    def owners(self, start: int, stop: int) -> NDArray[np.int64]:
-        """The document of each token in the documents from ``start`` to ``stop``, counted from ``start``."""
-        return np.repeat(np.arange(stop - start), np.diff(self.offsets[start : stop + 1]))
-
 
 class StoredDocumentTokens:
     """The token vectors of documents as they are compared: the stored ones, or derived from them."""
@@ -154,7 +173,7 @@ class StoredDocumentTokens:
         """The number of each of those documents and its vectors ``[n, W]``."""
         name, derivation = self._store.stored.column.name, self.column.derivation
         for document in numbers.tolist():
-            stored = self._store.document_vectors(document).astype(np.float32)
+            stored = self._store.vectors.of(document).astype(np.float32)
             yield document, unit_vectors(derivation.apply({name: stored}))
 
     def counts(self) -> TokenCounts:

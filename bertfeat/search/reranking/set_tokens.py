@@ -31,7 +31,7 @@ from bertfeat.io import as_location
 from bertfeat.recipe import Pooling, Recipe
 from bertfeat.search.building.feature_source import describe_source_set
 from bertfeat.search.document_store import SOURCE
-from bertfeat.search.reranking.kept_tokens import TokenCounts, no_strings_error
+from bertfeat.search.reranking.kept_tokens import TokenCounts, distinct_tokens, no_strings_error
 from bertfeat.search.settings import REBUILD
 from bertfeat.search.vector_index import VectorIndex
 
@@ -146,7 +146,8 @@ class FeatureSetTokens:
                 inside = np.isin(tokens.rows, rows, assume_unique=True)
                 owners = tokens.positions.owners
                 chosen = tokens.positions.usable & inside[owners]
-                counts.add(counts.number(tokens.strings, chosen), owners[chosen], int(inside.sum()))
+                numbers, _ = distinct_tokens(counts.number(tokens.strings, chosen), owners[chosen])
+                counts.add(numbers, int(inside.sum()))
             if counts.documents - before != len(rows):
                 raise _other_documents(self._index, number)
         return counts
