@@ -21,6 +21,7 @@ TABLES = (
     ("docs/spans.md", "Measured"),
     ("docs/stored-encoders.md", "Measured"),
     ("docs/many-vectors.md", "Measured"),
+    ("docs/many-vectors.md", "Fewer vectors to score again"),
     ("docs/canary.md", "Measured"),
     ("docs/learning.md", "Measured"),
     ("docs/pretraining.md", "Measured"),
@@ -186,6 +187,18 @@ def many_vectors(way: str) -> list[float]:
     """The share of maxsim's 100 best texts that are found, and nDCG@10 after scoring again, for each task."""
     tasks = [task["ways"][way] for task in many_vector_tasks()]
     return [value for task in tasks for value in (task["recall_of_100"], task["reranked"])]
+
+
+def pooled_tokens() -> dict[str, list[float]]:
+    """By the vectors that are kept: nDCG@10 of each task."""
+    tasks = [task for collection in result("pool_tokens")["collections"].values() for task in collection.values()]
+    names = {"all": "all tokens"} | {
+        f"{way}:{factor}": label.format(factor)
+        for way, label in (("pooled", "`--pool-tokens {}`"), ("neighbors", "means of {} neighbors"))
+        for factor in (2, 3, 4, 6)
+    }
+    found = {label: [task["ways"][way]["ndcg_at_10"] for task in tasks] for way, label in names.items()}
+    return found | {"by vector, none scored again": [task["vector"] for task in tasks]}
 
 
 def many_vector_tasks() -> list[Any]:
@@ -509,6 +522,7 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         },
     ),
     ("canary", canaries()),
+    ("pool_tokens", pooled_tokens()),
     ("stored_encoder", {f"`{way}`": stored_encoder(way) for way in ("Extractor", "StoredEncoder")}),
     (
         "subword",
