@@ -247,7 +247,7 @@ def tokens_line(settings: "IndexSettings") -> str | None:
     if kept is None:
         return None
     strings = ", without the tokens themselves" if kept.distinct is None else ""
-    strings = f", of {kept.pooled} tokens each{strings}" if kept.pooled > 1 else strings
+    strings = f", {kept.pooled} times fewer than tokens{strings}" if kept.pooled > 1 else strings
     return f"{kept.count:,} of {kept.column.width:,} values, {kept.column.name}, {kept.column.dtype}{strings}"
 
 

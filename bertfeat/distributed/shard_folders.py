@@ -4,16 +4,17 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Self
 
 from bertfeat.errors import DamagedError, FeatureSetError, UsageError, parameter
 from bertfeat.features import (
+    Canary,
+    CanaryGroups,
     PartEntry,
     PartHeader,
     ShardRecord,
     check_accounting,
-    check_same_vectors,
     list_parts,
     part_entry,
     part_footers,
@@ -30,6 +31,7 @@ class ShardPart:
 
     path: Location
     entry: PartEntry
+    canary: Canary | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class ShardFolder:
         for footer in part_footers(self.folder) if there else ():
             if footer.header.fingerprint != self.record.settings.fingerprint:
                 raise DamagedError("made with other settings than its shard", where=footer.path, remedy=self.remedy)
-            found.append(ShardPart(footer.path, part_entry(footer)))
+            found.append(ShardPart(footer.path, part_entry(footer), footer.header.model.canary))
         check_accounting(self.folder, [part.entry for part in found], gaps=True)
         return found
 
@@ -118,10 +120,10 @@ def collect_parts(shards: Sequence[ShardFolder]) -> list[ShardPart]:
         FeatureSetError: the model gave other vectors on one shard's machine than on another's.
     """
     found = [(part, shard) for shard in shards for part in shard.parts()]
-    _refuse_other_vectors(shards)
     found.sort(key=lambda pair: pair[0].entry.number)
-    row, plan = 0, sha256()
+    row, plan, groups = 0, sha256(), CanaryGroups()
     for part, shard in found:
+        groups.add(part.entry.number, part.canary)
         if part.entry.first_row != row:
             raise DamagedError(
                 f"begins with row {part.entry.first_row} where row {row} is expected",
@@ -135,6 +137,11 @@ def collect_parts(shards: Sequence[ShardFolder]) -> list[ShardPart]:
         raise DamagedError(
             "the parts of these shards are not those of the plan that the shards had",
             remedy="run the command of each shard again: it redoes what is concerned",
+        )
+    if problem := groups.problem():
+        again = parameter("overwrite", True)
+        raise FeatureSetError(
+            problem, remedy=f"run the commands of the shards with the wrong ones on another machine, with {again}"
         )
     return [part for part, _ in found]
 
@@ -193,12 +200,6 @@ def _refuse_repeated_index(shards: Sequence[ShardFolder]) -> None:
             raise FeatureSetError(
                 f"this is {other.record}, as {one.folder} is", where=other.folder, remedy="leave one of them out"
             )
-
-
-def _refuse_other_vectors(shards: Sequence[ShardFolder]) -> None:
-    firsts = [(header, shard) for shard in shards for header in islice(shard.headers(), 1)]
-    for header, shard in firsts:
-        check_same_vectors(firsts[0][0], header, where=shard.folder)
 
 
 def _refuse_missing(shards: Sequence[ShardFolder]) -> None:

@@ -129,7 +129,7 @@ class Embedder:
         is_folder = model is not None and Path(model).is_dir()
         self.location: str = str(Path(str(model)).absolute() if is_folder else model or self.model.name)
         """The location by which another process finds the model: a folder's absolute path, or its name."""
-        self._expected: list[tuple[Canary, object]] = []  # canaries of records, with their folders
+        self._record: tuple[ModelIdentity, object] | None = None  # that it was made from, with its folder
 
     def _check_first_tokens(self) -> None:
         if self.model.causal and any(column.pooling is Pooling.CLS for column in self.columns):
@@ -219,7 +219,7 @@ class Embedder:
             raise FeatureSetError(problem, where=where, remedy="make it again") from error
         embedder.columns = tuple(columns)
         embedder.model = model  # the one whose files have been hashed
-        embedder.expect(identity, where)
+        embedder._record = identity, where
         return embedder
 
     @cached_property
@@ -238,9 +238,9 @@ class Embedder:
 
     @cached_property
     def encoder(self) -> Encoder:
-        """The model's weights, ready to compute; they give the vectors that the records expect."""
-        for canary, where in self._expected:
-            self._compare(canary, where)
+        """The model's weights, ready to compute; of an embedder that was made from a record, they give its vectors."""
+        if self._record is not None:
+            self.check_against(*self._record)
         return self._loaded
 
     @cached_property
@@ -254,23 +254,15 @@ class Embedder:
         """The vectors that the encoder gives a few fixed strings."""
         return compute_canary(self._loaded, self.tokenizer, max_tokens=self.model.max_tokens)
 
-    def expect(self, recorded: ModelIdentity, where: object) -> None:
-        """Refuse to compute vectors beside those of a record, if the model gives others here than it gave there.
+    def check_against(self, recorded: ModelIdentity, where: object) -> None:
+        """Check that the model gives the same vectors here as it gave where something was recorded.
 
-        It is compared when the weights are loaded, or at once where they are. ``where`` is the record's folder, for
-        errors.
+        Where there is a canary to compare with, the weights are loaded. ``where`` is the record's folder, for errors.
 
         Raises:
             ModelError: the recorded canary and the same strings' vectors here differ by more than rounding explains.
         """
-        if recorded.canary is None:
-            return
-        self._expected.append((recorded.canary, where))
-        if "encoder" in self.__dict__:
-            self._compare(recorded.canary, where)
-
-    def _compare(self, recorded: Canary, where: object) -> None:
-        if problem := find_canary_problem(recorded, self.canary):
+        if recorded.canary is not None and (problem := find_canary_problem(recorded.canary, self.canary)):
             raise ModelError(
                 f"{self.model.name} gives other vectors here than those that are recorded: {problem}",
                 where=where,

@@ -43,6 +43,8 @@ from bertfeat.features import (
     Manifest,
     PartHeader,
     check_kept,
+    check_same_vectors,
+    part_path,
     refuse_foreign_parts,
     remove_leftovers,
 )
@@ -114,6 +116,7 @@ class ExtractionRun:
         self._planned_parts = self._planned_rows = 0
         self._checked: frozenset[str] | None = None  # digests of the plan that finished parts were checked against
         self._plan_digest = sha256()
+        self._first: PartHeader | None = None  # of the parts that were added
 
     def execute(self) -> ExtractionReport:
         """Compute the missing parts, and account for every row."""
@@ -318,7 +321,6 @@ class ExtractionRun:
             agenda = PlannedAgenda(plan_parts(corpus, job.limits), self._select, self._add_part)
         # with several writers the first one has begun, and a manifest is there only if the others have finished
         begin = (lambda: None) if self._sharing.several_writers else self._changes.begin
-        self._embedder.expect(job.model, self._folder)
         worker = PartWorker(job, self._embedder, self._progress, begin, self._limits.check)
         worker.work(tasks_of(agenda, worker.raise_failed_writes), agenda.finish)
 
@@ -349,6 +351,9 @@ class ExtractionRun:
             self._changes.changed |= not made.kept
             self._limits.check(made.header.failures, final=True)
         self._progress.add_part(part, made, elsewhere=self._engine is not None)
+        self._first = self._first or made.header
+        if not made.kept:  # of those that are, the manifest's writer finds all that disagree
+            check_same_vectors(self._first, made.header, where=part_path(self._folder, part.number))
         if made.warnings and not self._progress.warnings:  # once per run: those of all parts would be much the same
             self._progress.warnings = made.warnings
             for warning in made.warnings:

@@ -144,6 +144,7 @@ class PartWorker:
         self._check_failures(part.tokenized.rows.failures, final=False)  # failures of reading, known before computing
         begin = time.monotonic()
         _ = self._embedder.encoder, self._embedder.canary  # made for the first part, and not part of the run's time
+        self._embedder.check_against(self._job.model, self._job.folder)
         self._progress.exclude(time.monotonic() - begin)
         result = self._compute(part)
         header = self._part_header(part, result)

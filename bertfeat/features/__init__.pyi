@@ -2,6 +2,7 @@ from .canary import (
     CANARY_TEXTS as CANARY_TEXTS,
     PRECISION_COSINES as PRECISION_COSINES,
     Canary as Canary,
+    CanaryGroups as CanaryGroups,
     combine_cosines as combine_cosines,
     find_canary_problem as find_canary_problem,
 )

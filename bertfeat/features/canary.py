@@ -31,6 +31,7 @@ PRECISION_COSINES: Mapping[str, float] = {"fp32": 0.99999, "bf16": 0.9995, "fp16
 """Least cosine between vectors and the same ones in exact fp32, by the precision that they are computed in."""
 
 _MOST_VALUES = 64  # of a vector that are kept
+_SHOWN_PARTS = 10  # of a group, in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,34 @@ def find_canary_problem(one: Canary | None, other: Canary | None) -> str | None:
         f"for {shorten(CANARY_TEXTS[worst], 40)!r} their cosine is {cosines[worst]:.6f}, where {promising} promises "
         f"{least:.6f} ({_describe_changes(one, other)})"
     )
+
+
+class CanaryGroups:
+    """The parts of a feature set, grouped by the vectors that the model gives where they were made."""
+
+    def __init__(self) -> None:
+        self._groups: list[tuple[Canary | None, list[int]]] = []
+
+    def add(self, number: int, canary: Canary | None) -> None:
+        """Add a part, by its number, to the first group whose vectors are the same."""
+        for known, numbers in self._groups:
+            if find_canary_problem(known, canary) is None:
+                numbers.append(number)
+                return
+        self._groups.append((canary, [number]))
+
+    def problem(self) -> str | None:
+        """The problem of the first two groups, with their parts; None if there is one group."""
+        if len(self._groups) < 2:
+            return None
+        (one, ours), (other, theirs) = self._groups[:2]
+        parts = f"the model gave other vectors for {_name_parts(theirs)} than for {_name_parts(ours)}"
+        return f"{parts}: {find_canary_problem(one, other)}"
+
+
+def _name_parts(numbers: list[int]) -> str:
+    shown, more = ", ".join(map(str, numbers[:_SHOWN_PARTS])), len(numbers) - _SHOWN_PARTS
+    return f"part{'s' if len(numbers) > 1 else ''} {shown}" + (f" and {more:,} more" if more > 0 else "")
 
 
 def combine_cosines(one: float, other: float) -> float:

@@ -15,8 +15,10 @@ from typing import IO
 
 from bertfeat.corpus import RESERVED_COLUMNS, Failure, KeptColumn
 from bertfeat.errors import DamagedError, FeatureSetError
+from bertfeat.features.canary import CanaryGroups
 from bertfeat.features.part import FORMAT_VERSION, Counts, ModelIdentity, PartFooter
 from bertfeat.features.parts import (
+    OTHER_MACHINE,
     RERUN_REMEDY,
     PartEntry,
     check_accounting,
@@ -94,7 +96,8 @@ def write_manifest(
     dates), ``versions`` (of bertfeat, torch, …) and the digest of the ``run`` are stored as given.
 
     Raises:
-        FeatureSetError: there is no part; or two parts were made with different settings.
+        FeatureSetError: there is no part; or two parts were made with different settings, or by machines on which the
+            model gives different vectors.
         DamagedError: a part is missing or damaged, or rows do not add up.
         StorageError: the folder cannot be written.
     """
@@ -201,12 +204,16 @@ def _derive_manifest(folder: Location, failures: IO[bytes]) -> Manifest:
     Fields that only the run knows stay empty.
     """
     entries, sources, counts, splits = [], {}, Counts(), 0
+    groups = CanaryGroups()
     for footer in part_footers(folder):
         entries.append(part_entry(footer))
+        groups.add(footer.header.number, footer.header.model.canary)
         failures.writelines(map(_failure_line, footer.header.failures))
         sources.update(dict.fromkeys(footer.header.sources))
         counts += footer.header.counts
         splits += footer.header.split_batches
+    if problem := groups.problem():
+        raise FeatureSetError(problem, where=folder, remedy=OTHER_MACHINE)
     return Manifest(
         format_version=FORMAT_VERSION,
         settings=footer.header.settings,

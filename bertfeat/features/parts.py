@@ -136,8 +136,7 @@ def part_footers(folder: Location) -> Iterator[PartFooter]:
     """The footers of all parts, in the order of their numbers; those in object storage are fetched ahead.
 
     Raises:
-        FeatureSetError: there is no part; two parts were made with different settings, or by machines on which the
-            model gives different vectors.
+        FeatureSetError: there is no part; or two parts were made with different settings.
         DamagedError: a part's footer is damaged.
     """
     paths = list_parts(folder)
@@ -155,8 +154,11 @@ def part_footers(folder: Location) -> Iterator[PartFooter]:
                 where=footer.path,
                 remedy=f"move this one away, or extract anew with {parameter('overwrite', True)}",
             )
-        check_same_vectors(first, footer.header, where=footer.path)
         yield footer
+
+
+OTHER_MACHINE = "move the wrong parts away, and run the same command again, without the machine that made them"
+"""The remedy where parts disagree."""
 
 
 def check_same_vectors(first: PartHeader, other: PartHeader, *, where: Location) -> None:
@@ -169,7 +171,7 @@ def check_same_vectors(first: PartHeader, other: PartHeader, *, where: Location)
         raise FeatureSetError(
             f"the model gave other vectors than for part {first.number}: {problem}",
             where=where,
-            remedy="move the wrong parts away, and run the same command again, without the machine that made them",
+            remedy=OTHER_MACHINE,
         )
 
 

@@ -23,7 +23,14 @@ from bertfeat.errors import (
     WrongTypeError,
     parameter,
 )
-from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ModelIdentity, unit_vectors
+from bertfeat.features import (
+    DocumentFeatures,
+    FeatureSet,
+    FeatureSettings,
+    ModelIdentity,
+    find_canary_problem,
+    unit_vectors,
+)
 from bertfeat.io import JsonError, Location, decode_json, open_regular, shorten
 from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.search.settings import REBUILD, IndexSettings
@@ -225,8 +232,8 @@ class _ColumnsEncoder(Protocol):
 class _ComparingEncoder(Protocol):
     """An encoder that can tell whether it gives the vectors that are recorded, as a :class:`bertfeat.Extractor` can."""
 
-    def expect(self, recorded: ModelIdentity, where: object) -> None:
-        """Refuse to compute vectors beside those of a record, if the model gives others here."""
+    def check_against(self, recorded: ModelIdentity, where: object) -> None:
+        """Check that the model gives the same vectors here as it gave where something was recorded."""
         ...
 
 
@@ -340,7 +347,7 @@ def check_same_model(
 
     Raises:
         BertfeatError: it is another model; the class is ``error``, and ``rebuild`` the second remedy.
-        ModelError: its weights are loaded, and give other vectors here.
+        ModelError: it gives other vectors here.
     """
     identity = encoder.identity
     if identity.fingerprint != recorded.fingerprint:
@@ -349,8 +356,10 @@ def check_same_model(
             f"is {identity.name} (fingerprint {identity.fingerprint[:12]}): vectors of two models cannot be compared",
             remedy=f"give the first one with {parameter('model')}, or {rebuild}",
         )
+    if problem := find_canary_problem(recorded.canary, identity.canary):
+        raise error(f"the model gave the encoder's vectors otherwise than those of {folder}: {problem}", remedy=rebuild)
     if isinstance(encoder, _ComparingEncoder):
-        encoder.expect(recorded, folder)
+        encoder.check_against(recorded, folder)
 
 
 def _marked_word(query: str) -> tuple[str, tuple[int, int]]:

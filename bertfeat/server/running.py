@@ -36,9 +36,13 @@ def run_server(service: Service, *, on_start: Callable[[str], None] = lambda _: 
         ModelError: a model cannot be loaded.
         UsageError: the server cannot listen on the address.
     """
-    service.load()  # before it listens, so that what is wrong with a model is an error of the command
     settings = service.settings
     listening = _listen(settings)
+    try:
+        service.load()  # here, so that a model that cannot be loaded is an error of the command
+    except BaseException:
+        listening.close()
+        raise
     host, port = listening.getsockname()[:2]
     shown = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     on_start(f"{shown}{settings.prefix}/")

@@ -62,6 +62,7 @@ class Service:
         self.features: tuple[FeatureSet, ...] = ()
         self.tagger: Tagger | None = None
         self._encoders: dict[object, SharedEncoder] = {}
+        self._records: list[tuple[ServedModel, ModelIdentity, Address | Path]] = []  # what models made, with its folder
         self.metrics = _Metrics()
         self.batcher = Batcher([each for each, _ in named], most_tokens=settings.most_waiting_tokens)
         self.is_ready = False
@@ -96,7 +97,7 @@ class Service:
                 where=folder,
                 remedy=f"add it by {parameter('also_models')}, or start another server for it",
             )
-        served.extractor.expect(identity, folder)
+        self._records.append((served, identity, folder))
         return served
 
     def load(self) -> None:
@@ -107,9 +108,12 @@ class Service:
         """
         for served in self.models:
             _ = served.extractor.encoder
+        for served, identity, folder in self._records:
+            served.extractor.check_against(identity, folder)
 
     async def warm_up(self) -> None:
-        """Compute something, so that no client waits for work that is done only once."""
+        """Load the models, and compute something, so that no client waits for work that is done only once."""
+        await asyncio.to_thread(self.load)
         documents = [Document(number, str(number), text) for number, text in enumerate(_WARM_UP)]
         requests = [self.batcher.submit(documents, served.read()) for served in self.models]
         for request in requests:

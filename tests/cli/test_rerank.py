@@ -135,7 +135,7 @@ def test_an_index_keeps_fewer_vectors_than_tokens(index: Path) -> None:
     run(*build, "--with-tokens", "layer1_token")
     whole = json.loads(run("info", index, "--json").stdout)["tokens"]
     built = run(*build, "--with-tokens", "layer1_token", "--pool-tokens", "2")
-    assert "layer1_token, int8, of 2 tokens each" in built.stdout
+    assert "layer1_token, int8, 2 times fewer than tokens" in built.stdout
     pooled = json.loads(run("info", index, "--json").stdout)["tokens"]
     assert (whole["pooled"], pooled["pooled"]) == (1, 2)
     assert whole["count"] / 2 <= pooled["count"] < whole["count"]

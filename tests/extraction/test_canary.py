@@ -2,6 +2,7 @@
 
 import base64
 import json
+import pickle
 import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ from bertfeat import (
 )
 from bertfeat.distributed import Shard, merge_features
 from bertfeat.encoder import Encoder, HiddenState
-from bertfeat.errors import BertfeatError, FeatureSetError, IndexFolderError, ModelError, TrainingError
+from bertfeat.errors import FeatureSetError, IndexFolderError, ModelError, TrainingError
 from bertfeat.extraction import embedder
 from bertfeat.features import CANARY_TEXTS, PRECISION_COSINES, Canary, find_canary_problem, read_header
 from bertfeat.io import write_json
@@ -172,7 +173,7 @@ def test_other_precisions_are_allowed_their_rounding(
 ) -> None:
     features = extract(bert, tmp_path / "a.features", precision=recorded_in)
     extractor = Extractor(str(bert.folder), precision=opened_in)
-    extractor.expect(FeatureSet(features).header.model, features)
+    extractor.check_against(FeatureSet(features).header.model, features)
     assert extractor.encode(["river"]).shape == (1, bert.model.hidden_size)
 
 
@@ -189,11 +190,12 @@ def test_a_run_is_not_finished_with_other_vectors(bert: Tiny, tmp_path: Path, ha
     assert sorted(part.name for part in features.glob("part-*")) == ["part-00000.parquet", "part-00002.parquet"]
     broken = extract(bert, tmp_path / "b.features", part_rows=2)
     shutil.copy(broken / "part-00001.parquet", features)
-    with pytest.raises(FeatureSetError, match=r"part-00001.parquet: the model gave other vectors than for part 0"):
+    with pytest.raises(FeatureSetError, match="the model gave other vectors for part 1 than for parts 0, 2: for '"):
         extract(bert, features, part_rows=2)  # all parts are there, so that nothing is computed
     assert (features / "part-00001.parquet").exists()  # no part is removed that nobody asked to remove
-    with pytest.raises(BertfeatError):
-        verify_features(features, sample=0)
+    (features / ".bertfeat" / "manifest.json").unlink()
+    unfinished = FeatureSet(features, allow_unfinished=True)  # which can still be looked at
+    assert len(unfinished) == len(TEXTS)
     assert {name: (features / name).read_bytes() for name in whole if name != "part-00001.parquet"} == {
         name: content for name, content in whole.items() if name != "part-00001.parquet"
     }
@@ -207,6 +209,63 @@ def test_a_run_of_another_machine_can_go_on(bert: Tiny, tmp_path: Path, harm: Ha
     assert verify_features(features).holds
 
 
+def test_a_refusal_is_no_harm_to_the_extractor(bert: Tiny, tmp_path: Path, harm: Harm) -> None:
+    features = extract(bert, tmp_path / "a.features", part_rows=2)
+    build_index(features, tmp_path / "a.index", column="last_mean")
+    (features / "part-00001.parquet").unlink()
+    harm()
+    extractor = Extractor(str(bert.folder), pooling="mean,word", precision="fp32", dtype="float32")
+    one = Extractor(str(bert.folder), precision="fp32")
+    with pytest.raises(ModelError, match=REFUSAL):
+        Index(tmp_path / "a.index", encoder=one)
+    assert one.encode(["river"]).shape == (1, bert.model.hidden_size)
+    with pytest.raises(ModelError, match=REFUSAL):
+        extractor.extract(tmp_path / "a.txt", features, part_rows=2)
+    extractor.extract(tmp_path / "a.txt", tmp_path / "b.features", part_rows=2)
+    extractor.extract(tmp_path / "a.txt", features, part_rows=2, overwrite=True)
+    assert recorded(features).vectors.tolist() == recorded(tmp_path / "b.features").vectors.tolist()
+
+
+def test_what_is_finished_is_not_computed_and_not_compared(bert: Tiny, tmp_path: Path, harm: Harm) -> None:
+    features = extract(bert, tmp_path / "a.features")
+    harm()
+    extractor = Extractor(str(bert.folder), pooling="mean,word", precision="fp32", dtype="float32")
+    extractor.features(["river"])
+    assert extractor.extract(tmp_path / "a.txt", features).counts.documents == len(TEXTS)
+
+
+def test_a_pickled_extractor_computes_its_own_canary(bert: Tiny, harm: Harm) -> None:
+    extractor = Extractor(str(bert.folder), precision="fp32")
+    before = extractor.canary
+    harm()
+    there = pickle.loads(pickle.dumps(extractor))
+    assert find_canary_problem(before, there.canary) is not None
+
+
+class _OneBad:
+    """An engine whose workers are in this process; from the second part on, something is wrong."""
+
+    def __init__(self, harm: Harm) -> None:
+        self._harm = harm
+
+    def run(self, job: Any, agenda: Any) -> None:
+        while not agenda.done:
+            task = agenda.take()
+            worker = job.open_worker(device=None, threads=None)
+            worker.work(iter([task]), agenda.finish)
+            if getattr(task, "rows", None) is None and hasattr(task, "digest"):
+                self._harm()
+
+
+def test_a_bad_worker_ends_the_run(bert: Tiny, tmp_path: Path, harm: Harm) -> None:
+    corpus = tmp_path / "a.txt"
+    corpus.write_text("".join(f"{text}\n" for text in TEXTS))
+    extractor = Extractor(str(bert.folder), precision="fp32")
+    with pytest.raises(FeatureSetError, match=r"part-00001.parquet: the model gave other vectors than for part 0"):
+        extractor.extract(corpus, tmp_path / "a.features", part_rows=1, engine=_OneBad(harm))
+    assert len(list((tmp_path / "a.features").glob("part-*"))) == 2
+
+
 def test_shards_are_not_merged(bert: Tiny, tmp_path: Path, harm: Harm) -> None:
     shards = [tmp_path / "0.shard", tmp_path / "1.shard"]
     corpus = tmp_path / "corpus.txt"
@@ -216,7 +275,7 @@ def test_shards_are_not_merged(bert: Tiny, tmp_path: Path, harm: Harm) -> None:
             harm()
         sharing = Shard(number, 2)
         Extractor(str(bert.folder), precision="fp32").extract(corpus, shard, part_rows=1, sharing=sharing)
-    with pytest.raises(FeatureSetError, match="the model gave other vectors than for part 0"):
+    with pytest.raises(FeatureSetError, match=r"other vectors for parts 1, 3 than for parts 0, 2, 4: .*overwrite=True"):
         merge_features(shards, tmp_path / "whole.features")
     assert not (tmp_path / "whole.features" / "part-00000.parquet").exists()
 
@@ -233,6 +292,9 @@ def test_sets_with_different_vectors_make_no_index(bert: Tiny, tmp_path: Path, h
         append_features(tmp_path / "a.index", other)
     with pytest.raises(FeatureSetError, match=message):
         StoredEncoder([one, other])
+    with pytest.raises(IndexFolderError, match="the model gave the encoder's vectors otherwise than those of"):
+        Index(tmp_path / "a.index", encoder=StoredEncoder(other))
+    assert Index(tmp_path / "a.index", encoder=StoredEncoder(one)).search(TEXTS[0]).hits[0].score > 0.999
 
 
 # ── what the message says, and what is wrong with a canary ──────────────────────────────────────────────────

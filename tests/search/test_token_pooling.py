@@ -1,5 +1,6 @@
 """Token pooling, held against Ward's linkage written out: each step merges the two clusters that cost the least."""
 
+import sys
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.search import BuildOptions, Index, MaxSim, build_index
+from bertfeat.errors import IndexFolderError, MissingLibraryError, UsageError
+from bertfeat.search import BuildOptions, Index, MaxSim, append_features, build_index
 from bertfeat.search.reranking import token_pooling
 from bertfeat.search.reranking.token_pooling import pool_documents
 from tests.search.test_rerank import COUNTLESS, QUERIES, Stand, all_documents, stand, tokens_of
-from tests.support.features_toy import toy_parts, toy_set
+from tests.support.features_toy import toy_part, toy_parts, toy_set
 
 __all__ = ("stand",)  # a fixture
 
@@ -119,6 +120,17 @@ def test_documents_are_counted_by_their_tokens_all_the_same(tmp_path: Path, stan
     assert pooled.vectors.rows.nbytes < whole.vectors.rows.nbytes
     weighted = Index(tmp_path / "pooled" / "toy.index", encoder=stand).search("0", 3, rerank=MaxSim(idf=True))
     assert len(weighted.hits) == 3
+
+
+def test_without_scipy_nothing_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand: Stand) -> None:
+    index = built(tmp_path / "made", stand, pool_tokens=2)
+    more = toy_set(tmp_path / "more.features", toy_part(0, 0, 4, ids="more"))
+    monkeypatch.setitem(sys.modules, "scipy.cluster.hierarchy", None)
+    monkeypatch.setattr("bertfeat.search.building.build.create_faiss_index", None)  # called only after the check
+    with pytest.raises(MissingLibraryError, match=r"pooling of tokens needs SciPy.*bertfeat\[analysis\]"):
+        built(tmp_path / "other", stand, pool_tokens=2)
+    with pytest.raises(MissingLibraryError, match="SciPy"):
+        append_features(index.vectors.folder, more)
 
 
 def test_wrong_options() -> None:

@@ -321,7 +321,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "Extractor.encode_document": lambda world: {"inputs": ["the bank"]},
     "Extractor.encode_query": lambda world: {"inputs": ["the bank"]},
     "Extractor.evaluate": lambda world: {"evaluator": lambda model, path: {"score": 1.0}},
-    "Extractor.expect": lambda world: {"recorded": world.plain.header.model, "where": world.plain.folder},
+    "Extractor.check_against": lambda world: {"recorded": world.plain.header.model, "where": world.plain.folder},
     "Extractor.extract": lambda world: {"corpus": world.corpus, "folder": world.new()},
     "Extractor.features": lambda world: {"texts": ["the bank"]},
     "Extractor.language_warning": lambda world: {"text": "the bank"},

@@ -126,7 +126,7 @@ def build_index(
         clock = _StepClock(tell)
         source = _open_source(sets, column, options, clock)
         named = options.with_tokens
-        kept = None if named is None else plan_tokens(source, named, options.token_dtype)
+        kept = None if named is None else plan_tokens(source, named, options.token_dtype, options.pool_tokens)
         if not source.count:
             contents = describe_vectors(source.column.name, source.spans)
             problem = f"there are no vectors of {contents} in it, so nothing to index"

@@ -23,7 +23,7 @@ from bertfeat.search.reranking.kept_tokens import (
     encode_directions,
 )
 from bertfeat.search.reranking.set_tokens import find_token_column, has_strings, stream_tokens
-from bertfeat.search.reranking.token_pooling import pool_documents
+from bertfeat.search.reranking.token_pooling import pool_documents, require_scipy
 from bertfeat.search.settings import (
     TOKEN_ID_OFFSETS_NAME,
     TOKEN_IDS_NAME,
@@ -96,12 +96,13 @@ class KeptTokensWriter:
                 usable, documents = tokens.positions.usable, len(tokens.rows)
                 owners = tokens.positions.owners[usable]
                 assert tokens.vectors is not None
+                lengths = np.bincount(owners, minlength=documents)
                 try:
-                    lengths = np.bincount(owners, minlength=documents)
                     vectors, lengths = pool_documents(tokens.vectors[usable], lengths, self._pooled)
-                    self._vectors.write(encode_directions(vectors, self._column.dtype), lengths)
+                    codes = encode_directions(vectors, self._column.dtype)
                 except ValueError as error:
                     raise IndexFolderError(str(error), where=features.folder) from error
+                self._vectors.write(codes, lengths)
                 if tokens.strings is not None:
                     self._write_ids(self._counts.number(tokens.strings, usable), owners, np.ones(documents, bool))
 
@@ -131,7 +132,7 @@ class KeptTokensWriter:
         self._counts.add(ids[living[owners]], int(living.sum()))
 
 
-def plan_tokens(source: FeatureSource, name: str, dtype: TokenDtype) -> FeatureColumn:
+def plan_tokens(source: FeatureSource, name: str, dtype: TokenDtype, pooled: int) -> FeatureColumn:
     """Find the token or word column that an index over a source is to keep, and check it in all feature sets."""
     if not source.per_document:
         what = (
@@ -141,7 +142,7 @@ def plan_tokens(source: FeatureSource, name: str, dtype: TokenDtype) -> FeatureC
     first = source.sets[0]
     found = find_token_column(first, name, source.column.recipe)
     column = FeatureColumn(found.recipe, found.pooling, found.width, dtype)
-    check_token_sets(source.sets, column, first.header.model, first.header.settings)
+    check_token_sets(source.sets, column, pooled, first.header.model, first.header.settings)
     return column
 
 
@@ -156,9 +157,11 @@ def keep_tokens(
 
 
 def check_token_sets(
-    sets: Sequence[FeatureSet], column: FeatureColumn, model: ModelIdentity, settings: FeatureSettings
+    sets: Sequence[FeatureSet], column: FeatureColumn, pooled: int, model: ModelIdentity, settings: FeatureSettings
 ) -> None:
-    """Check that the tokens of feature sets can be compared with those of a model and its settings."""
+    """Check that the tokens of feature sets can be compared with those of a model and its settings, and pooled."""
+    if pooled > 1:
+        require_scipy()
     for features in sets:
         theirs = features.find(column.name)
         if problem := find_incomparability(model, settings, column, features.header, theirs):

@@ -77,7 +77,7 @@ def append_features(
         )
         _check_comparable(index, source)
         if (tokens := index.settings.tokens) is not None:
-            check_token_sets(sets, tokens.column, index.settings.model, index.settings.extraction)
+            check_token_sets(sets, tokens.column, tokens.pooled, index.settings.model, index.settings.extraction)
         replaced = _with_ids(index, _stored_ids(sets))
         for features, number in zip(sets, numbers, strict=True):
             if number >= len(index.settings.sources):

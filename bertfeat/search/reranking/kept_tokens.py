@@ -38,6 +38,7 @@ Value = TypeVar("Value", bound=np.number | np.bool_)
 
 VOCABULARY_SCHEMA = pa.schema([("token", pa.large_string()), ("documents", pa.int64())])
 _BLOCK_BYTES = 16 << 20
+_OWNER_BYTES = 32  # of a row: the document that it is of, and what sorts by it
 
 
 class TokenCounts:
@@ -110,11 +111,11 @@ class RaggedArray(Generic[Value]):
         return self.rows[start:stop]
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[Value], NDArray[np.int64]]]:
-        """Ranges of documents with about 16 MiB of rows: the range, its rows, and the document of each row.
+        """Ranges of documents with about 16 MiB of rows and owners: the range, its rows, and the document of each row.
 
         Documents are counted from the start of their range. The offsets must not decrease, and must cover all rows.
         """
-        size = max(1, _BLOCK_BYTES // max(1, self.rows[:1].nbytes))
+        size = max(1, _BLOCK_BYTES // (self.rows[:1].nbytes + _OWNER_BYTES))
         last, at = len(self.offsets) - 1, 0
         if (int(self.offsets[0]), int(self.offsets[-1])) != (0, len(self.rows)) or (np.diff(self.offsets) < 0).any():
             raise _damaged(self._path, "documents do not follow one another")

@@ -50,16 +50,27 @@ def pool_tokens(units: NDArray[np.float32], factor: int) -> NDArray[np.float32]:
     wanted = -(-len(units) // factor)
     if wanted == len(units):
         return units
-    with needed_library("pooling of tokens needs SciPy", "bertfeat[analysis]"):
-        from scipy.cluster.hierarchy import fcluster, linkage
+    require_scipy()
+    from scipy.cluster.hierarchy import fcluster, linkage
+
     cosines = (units @ units.T)[np.triu_indices(len(units), 1)].astype(np.float64)
-    distances = np.sqrt(np.maximum(2 - 2 * cosines, 0))  # of vectors of length 1
+    distances = np.sqrt(np.maximum(2 - 2 * cosines, 0))  # of vectors of length 1; one without values is far from all
     labels = fcluster(linkage(distances, "ward"), wanted, "maxclust")
     _, first, clusters = np.unique(labels, return_index=True, return_inverse=True)
     order = np.argsort(np.argsort(first))
     sums = np.zeros((len(first), units.shape[1]), np.float32)
     np.add.at(sums, order[clusters], units)
     return sums / np.bincount(order[clusters]).astype(np.float32)[:, None]
+
+
+def require_scipy() -> None:
+    """Check that what clusters tokens is installed.
+
+    Raises:
+        MissingLibraryError: SciPy is not.
+    """
+    with needed_library("pooling of tokens needs SciPy", "bertfeat[analysis]"):
+        import scipy.cluster.hierarchy  # noqa: F401
 
 
 def _runs(begin: int, end: int) -> Iterator[tuple[int, int]]:
