@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from bertfeat.corpus import Corpus, CorpusSettings, Failure, FileCorpus, check_readable
 from bertfeat.engine import Engine
-from bertfeat.errors import BertfeatError, CorpusError, RowFailedError, UsageError, parameter
+from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailedError, UsageError, parameter
 from bertfeat.extraction.agenda import Agenda, MadePart, PlannedAgenda, ScanningAgenda, tasks_of
 from bertfeat.extraction.bases import check_width, learn_bases, recorded_bases, take_bases
 from bertfeat.extraction.embedder import Embedder
@@ -38,13 +38,13 @@ from bertfeat.extraction.source import CorpusSource, is_of_files, open_run_sourc
 from bertfeat.extraction.worker import ExtractionJob, PartWorker
 from bertfeat.features import (
     FAILURES_NAME,
+    OTHER_MACHINE,
+    CanaryGroups,
     FeatureSet,
     FeatureSettings,
     Manifest,
     PartHeader,
     check_kept,
-    check_same_vectors,
-    part_path,
     refuse_foreign_parts,
     remove_leftovers,
 )
@@ -116,7 +116,7 @@ class ExtractionRun:
         self._planned_parts = self._planned_rows = 0
         self._checked: frozenset[str] | None = None  # digests of the plan that finished parts were checked against
         self._plan_digest = sha256()
-        self._first: PartHeader | None = None  # of the parts that were added
+        self._vectors = CanaryGroups()  # of the parts that were added
 
     def execute(self) -> ExtractionReport:
         """Compute the missing parts, and account for every row."""
@@ -351,9 +351,9 @@ class ExtractionRun:
             self._changes.changed |= not made.kept
             self._limits.check(made.header.failures, final=True)
         self._progress.add_part(part, made, elsewhere=self._engine is not None)
-        self._first = self._first or made.header
-        if not made.kept:  # of those that are, the manifest's writer finds all that disagree
-            check_same_vectors(self._first, made.header, where=part_path(self._folder, part.number))
+        self._vectors.add(part.number, made.header.model.canary)
+        if not made.kept and (problem := self._vectors.problem()):  # of those that are, the manifest's writer tells
+            raise FeatureSetError(problem, where=self._folder, remedy=OTHER_MACHINE)
         if made.warnings and not self._progress.warnings:  # once per run: those of all parts would be much the same
             self._progress.warnings = made.warnings
             for warning in made.warnings:

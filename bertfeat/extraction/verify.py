@@ -22,6 +22,7 @@ from bertfeat.features import (
     FeatureSettings,
     combine_cosines,
     content_documents,
+    cosine_between,
 )
 from bertfeat.io import Address
 from bertfeat.words import WordList, split_words
@@ -206,6 +207,5 @@ def _deviation(column: str, stored: Mapping[int, DocumentFeatures], again: Mappi
         difference = np.abs(before - now)
         largest = max(largest, float(difference.max(initial=0.0)))
         total, number = total + float(difference.sum()), number + difference.size
-        norms = float(np.linalg.norm(before) * np.linalg.norm(now))
-        cosines.append(float(before @ now) / norms if norms else float(np.array_equal(before, now)))
+        cosines.append(cosine_between(before, now))
     return Deviation(column, largest, total / max(1, number), min(cosines), float(np.mean(cosines)))

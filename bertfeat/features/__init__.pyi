@@ -4,6 +4,7 @@ from .canary import (
     Canary as Canary,
     CanaryGroups as CanaryGroups,
     combine_cosines as combine_cosines,
+    cosine_between as cosine_between,
     find_canary_problem as find_canary_problem,
 )
 from .cells import INT8_COSINE as INT8_COSINE, vector_bytes as vector_bytes
@@ -52,10 +53,10 @@ from .part import (
     write_part as write_part,
 )
 from .parts import (
+    OTHER_MACHINE as OTHER_MACHINE,
     SPOOL_NAME as SPOOL_NAME,
     PartEntry as PartEntry,
     check_accounting as check_accounting,
-    check_same_vectors as check_same_vectors,
     list_part_files as list_part_files,
     list_parts as list_parts,
     part_entry as part_entry,

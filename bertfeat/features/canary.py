@@ -72,7 +72,7 @@ def find_canary_problem(one: Canary | None, other: Canary | None) -> str | None:
         return None
     if len(one.values) != len(other.values):
         return f"canaries of {len(one.values)} and of {len(other.values)} bytes"
-    cosines = [_cosine(ours, theirs) for ours, theirs in zip(one.vectors, other.vectors, strict=True)]
+    cosines = [cosine_between(ours, theirs) for ours, theirs in zip(one.vectors, other.vectors, strict=True)]
     least = combine_cosines(PRECISION_COSINES[one.precision], PRECISION_COSINES[other.precision])
     worst = int(np.argmin(cosines))
     if cosines[worst] >= least:
@@ -117,7 +117,8 @@ def combine_cosines(one: float, other: float) -> float:
     return math.cos(math.acos(one) + math.acos(other))
 
 
-def _cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+def cosine_between(one: NDArray[np.floating], other: NDArray[np.floating]) -> float:
+    """The cosine of two vectors in float64; where one is zero, 1 if both are, else 0."""
     ours, theirs = one.astype(np.float64), other.astype(np.float64)
     norms = float(np.linalg.norm(ours) * np.linalg.norm(theirs))
     return float(ours @ theirs) / norms if norms else float(np.array_equal(ours, theirs))

@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bertfeat.errors import DamagedError, FeatureSetError, parameter
-from bertfeat.features.canary import find_canary_problem
 from bertfeat.features.part import UNREADABLE_ERRORS, PartFooter, PartHeader, part_path, read_footer
 from bertfeat.io import (
     STATE_FOLDER,
@@ -32,6 +31,8 @@ from bertfeat.io import (
 SPOOL_NAME = "stdin"  # file in the state folder that holds standard input while it is read
 _AT_ONCE = 16  # footers that are fetched from object storage at the same time
 RERUN_REMEDY = "run the same extract command again: it redoes what is missing"
+OTHER_MACHINE = "move the wrong parts away, and run the same command again, without the machine that made them"
+"""The remedy where the model gave some parts other vectors than others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,24 +156,6 @@ def part_footers(folder: Location) -> Iterator[PartFooter]:
                 remedy=f"move this one away, or extract anew with {parameter('overwrite', True)}",
             )
         yield footer
-
-
-OTHER_MACHINE = "move the wrong parts away, and run the same command again, without the machine that made them"
-"""The remedy where parts disagree."""
-
-
-def check_same_vectors(first: PartHeader, other: PartHeader, *, where: Location) -> None:
-    """Refuse another part of a set if the machine that computed it gives other vectors than the first part's.
-
-    Raises:
-        FeatureSetError: their canaries differ by more than rounding explains.
-    """
-    if problem := find_canary_problem(first.model.canary, other.model.canary):
-        raise FeatureSetError(
-            f"the model gave other vectors than for part {first.number}: {problem}",
-            where=where,
-            remedy=OTHER_MACHINE,
-        )
 
 
 def _fetched_footers(paths: Sequence[Location]) -> Iterator[PartFooter]:

@@ -68,10 +68,10 @@ def open_service(
     service = Service(extractor, settings, also=also)
     try:
         for each in features:
-            service.model_that_made(each.header.model, each.folder)
+            service.serve_folder(each.header.model, each.folder)
         service.features = tuple(features)
         if index is not None and recorded is not None:
-            service.model_that_made(index.settings.model, index.vectors.folder)
+            service.serve_folder(index.settings.model, index.vectors.folder)
             index.encoder = service.share_encoder(recorded)
             service.index = index
         if tagger is not None:
@@ -93,7 +93,7 @@ def _open_tagger(service: Service, folder: Path, device: str | None) -> Tagger:
     record = Tagger(folder, device=device).record
     if record.network is None:
         raise UsageError("is a fine-tuned model, and /tag reads features of a model of the server", where=folder)
-    served = service.model_that_made(record.reads().model, folder)
+    served = service.serve_folder(record.reads().model, folder)
     return Tagger(folder, model=served.extractor.location, device=device)
 
 

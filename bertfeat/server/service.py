@@ -84,8 +84,6 @@ class Service:
     def model_that_made(self, identity: ModelIdentity, folder: Address | Path) -> ServedModel:
         """The model that made the features of a folder, or those that an index or a tagger was made from.
 
-        When it is loaded, it must give the vectors that the folder records.
-
         Raises:
             UsageError: the server does not have it.
         """
@@ -97,6 +95,15 @@ class Service:
                 where=folder,
                 remedy=f"add it by {parameter('also_models')}, or start another server for it",
             )
+        return served
+
+    def serve_folder(self, identity: ModelIdentity, folder: Address | Path) -> ServedModel:
+        """The model that made a folder; when it is loaded, it must give the vectors that the folder records.
+
+        Raises:
+            UsageError: the server does not have it.
+        """
+        served = self.model_that_made(identity, folder)
         self._records.append((served, identity, folder))
         return served
 
