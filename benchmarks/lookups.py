@@ -3,10 +3,10 @@
     python benchmarks/lookups.py --data DATA [--work DIR] [--paragraphs 88331]
 
 DATA holds novels/dated.csv.gz. Each word is looked up in a set of word vectors of its paragraphs: the first ten usages,
-a thousand, ten sorted by the words on the right, and ten of each half of the years. The rival is SQLite's full-text
-index (FTS5, with the positions of every word) over the same texts: the number of texts with the word, and snippets of
-the first ten. Both are open; times are medians of processor milliseconds. `command` is the processor time of
-`bertfeat usages`, beside `--help`, which reads nothing.
+a thousand, ten sorted by the words on the right, ten of each half of the years, and ten in their sentences. The rival
+is SQLite's full-text index (FTS5, with the positions of every word) over the same texts: the number of texts with the
+word, and snippets of the first ten. Both are open; times are medians of processor milliseconds. `command` is the
+processor time of `bertfeat usages`, beside `--help`, which reads nothing.
 """
 
 import argparse
@@ -66,6 +66,7 @@ def main() -> None:
                 "thousand": lambda word=word: find_usages(features, word, k=1000),
                 "sorted": lambda word=word: find_usages(features, word, sort="right"),
                 "slices": lambda word=word: find_usages_by(features, word, "year", SLICES),
+                "sentences": lambda word=word: find_usages(features, word, spans="sentences"),
                 "fts5": lambda word=word: look_up(connection, word),
             }
             times: dict[str, list[float]] = {name: [] for name in ways}

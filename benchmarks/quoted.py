@@ -146,7 +146,7 @@ def small_set(way: str) -> list[float]:
 def look_ups(word: str) -> list[float]:
     """Usages of a word, and processor milliseconds of each kind of look-up."""
     found = result("lookups")["look_ups"][word]
-    return [found[name] for name in ("usages", "ten", "thousand", "sorted", "slices", "fts5")]
+    return [found[name] for name in ("usages", "ten", "thousand", "sorted", "slices", "sentences", "fts5")]
 
 
 def page_lines(word: str) -> list[float]:

@@ -38,6 +38,15 @@ class CollocateQuery:
         Literal["log-likelihood", "log-dice"],
         Option("The strongest first by G² (Dunning 1993), or by logDice (Rychlý 2008).", basic=True),
     ] = "log-likelihood"
+    spans: Annotated[
+        str | None,
+        Option(
+            "Near is in one span: sentences, paragraphs, words:50, or column:NAME.",
+            metavar="RULE",
+            default="whole texts",
+            basic=True,
+        ),
+    ] = None
     k: Annotated[int, Option("Number of collocates.", least=1, most=100_000, basic=True)] = 20
     where: Annotated[
         str | None,
@@ -54,13 +63,14 @@ class CollocateQuery:
 def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, console: Console) -> None:
     """Show the words that stand near a word more often than by chance, from features with texts, of any pooling.
 
-    Punctuation marks do not count as words, and nothing is near beyond the end of a text. Beside each word stands how
-    often it is near, how often it would be by chance, on which side of the nearest usage it is, and how often it
-    stands in the corpus.
+    Punctuation marks do not count as words, and nothing is near beyond the end of a text, or with --spans of a span.
+    Beside each word stands how often it is near, how often it would be by chance, on which side of the nearest usage it
+    is, and how often it stands in the corpus.
 
     \b
     bertfeat collocates corpus.features bank
     bertfeat collocates corpus.features "of course" --left 3 --right 0 --where "year > 1900"
+    bertfeat collocates corpus.features bank --spans sentences
     bertfeat collocates corpus.features "train*" --measure log-dice -k 50 --csv
     """
     if as_csv and console.as_json:
@@ -78,6 +88,7 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
             measure=query.measure,
             k=query.k,
             where=query.where,
+            spans=query.spans,
             progress=progress,
         )
     if as_csv:
@@ -85,12 +96,14 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
         print_csv(names, [list(fields_of(one).values()) for one in result.collocates])
     else:
         console.result(fields_of(result), [*_table_of(result.collocates)] or ["nothing found"])
+    where = "" if query.spans is None else f"within {query.spans} "
+    where += f"in {pluralize(result.documents, 'document')}"
     if not result.found:
-        console.say(f"{word!r} does not stand in {pluralize(result.documents, 'document')}")
+        console.say(f"{word!r} does not stand {where}")
         return
     console.say(
         f"{word}: {pluralize(len(result.collocates), 'collocate')} by {query.measure}, up to {query.left} words before "
-        f"and {query.right} after {pluralize(result.found, 'usage')} in {pluralize(result.documents, 'document')}"
+        f"and {query.right} after {pluralize(result.found, 'usage')} {where}"
     )
 
 

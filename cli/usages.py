@@ -48,8 +48,12 @@ class UsageQuery:
         ),
     ] = "exact"
     near: Annotated[str | None, Option("Only usages that have WORD2, or riv*, near them.", metavar="WORD2")] = None
-    left: Annotated[int | None, Option("Of --near: words before the usage.", default="5", least=0)] = None
-    right: Annotated[int | None, Option("Of --near: words after the usage.", default="5", least=0)] = None
+    left: Annotated[
+        int | None, Option("Of --near: words before the usage.", default="5, or all of its span", least=0)
+    ] = None
+    right: Annotated[
+        int | None, Option("Of --near: words after the usage.", default="5, or all of its span", least=0)
+    ] = None
     k: Annotated[
         int | None,
         Option(
@@ -94,7 +98,15 @@ class UsageQuery:
         ),
     ] = None
     one_per_document: Annotated[bool, Option("Only the nearest usage, else the first, of each document.")] = False
-    context: Annotated[int | None, Option("Characters on each side.", default="300", least=0)] = None
+    spans: Annotated[
+        str | None,
+        Option(
+            "The context is the usage's span: sentences, paragraphs, words:50, column:NAME; --near looks there.",
+            metavar="RULE",
+            basic=True,
+        ),
+    ] = None
+    context: Annotated[int | None, Option("Characters on each side.", default="300, or the whole span", least=0)] = None
 
     def arguments(self, *names: str) -> dict[str, Any]:
         """Return the arguments of the library's function that are given; the library knows the other defaults."""
@@ -172,6 +184,7 @@ def command(
     bertfeat usages corpus.features bank --like "I *banked* the money." -k 20 --show author,year
     bertfeat usages corpus.features bank --sample 100 --sort right -k 50 --page 2
     bertfeat usages corpus.features bank --near river --left 2 --right 0
+    bertfeat usages corpus.features bank --near river --spans sentences
     bertfeat usages corpus.features bank --by year --slices every:10 -k 0 --plot bank.pdf
     bertfeat usages corpus.features "은행*" --senses 2 --where "year > 1900"
     bertfeat usages corpus.features cell --senses 3 --by year --slices 1839-1895,1896-1937 --plot cell.png
@@ -191,11 +204,11 @@ def command(
 def _search_index(
     folder: "Location", word: str, query: UsageQuery, form: _UsageFormat, model: str | None, device: str | None
 ) -> None:
-    others = (query.column, query.by, query.sort, query.sample, query.near)
+    others = (query.column, query.by, query.sort, query.sample, query.near, query.spans)
     if query.match != "any" or query.like is None or any(option is not None for option in others):
         raise click.UsageError(
             f"{folder} is an index, which answers only --match any with --like, by its own column, without --column, "
-            f"--by, --sort, --sample and --near; give the features that it was made from"
+            f"--by, --sort, --sample, --near and --spans; give the features that it was made from"
         )
     from bertfeat import Index
     from bertfeat.usages import find_usages_in_index
@@ -294,7 +307,18 @@ def _check_usage_options(query: UsageQuery, as_csv: bool, plot: Path | None, con
 
 
 _LISTING = ("page", "sort", "sample")  # options of a list of usages
-_ASKED = ("match", "near", "left", "right", "k", "column", "where", "one_per_document", "context")  # of every search
+_ASKED = (
+    "match",
+    "near",
+    "left",
+    "right",
+    "k",
+    "column",
+    "where",
+    "one_per_document",
+    "spans",
+    "context",
+)  # of every search
 
 
 def _print_usages(result: "Usages", form: _UsageFormat, query: UsageQuery) -> None:
@@ -384,9 +408,16 @@ def _slice_of(result: "Senses", usage: "Usage") -> str:
 def _found_count(found: int, query: UsageQuery) -> str:
     """The number of usages that were found, and of those that were drawn from them."""
     count = f"{found:,} words compared" if query.match == "any" else pluralize(found, "usage")
-    count += f" near {query.near}" if query.near is not None else ""
+    if query.near is not None:
+        count += f" near {query.near}"
+    count += _within(query)
     sampled = query.sample is not None and query.sample < found
     return f"a sample of {query.sample:,} of {count}" if sampled else count
+
+
+def _within(query: UsageQuery) -> str:
+    """The spans that usages stand in, with the word near them."""
+    return "" if query.spans is None else f" within {query.spans}"
 
 
 def _often(result: "Usages | SliceUsages") -> str:
@@ -419,7 +450,7 @@ def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: _UsageFor
         return
     begins = query.match == "exact" and not result.word.endswith("*")
     hint = f"; {result.word}* also finds words that begin so" if begins else ""
-    where = f"in the {pluralize(result.documents, 'document')}"
+    where = f"{_within(query).lstrip()} in the {pluralize(result.documents, 'document')}".lstrip()
     if query.near is not None:
         form.console.say(f"{result.word!r} does not stand near {query.near!r} {where}")
         return

@@ -93,6 +93,7 @@ from .settings import (
 )
 from .span_vectors import (
     SpanBatch as SpanBatch,
+    SpanCutter as SpanCutter,
     SpanPooling as SpanPooling,
     SpanPositions as SpanPositions,
     SpanReader as SpanReader,

@@ -75,6 +75,47 @@ class SpanPositions(PiecePositions):
         return result
 
 
+class SpanCutter:
+    """Cuts the texts of a feature set into spans.
+
+    Raises:
+        FeatureSetError: the set holds no texts, or not the kept column that lists the spans.
+    """
+
+    def __init__(self, features: "FeatureSet", rule: SpanRule) -> None:
+        self._rule, self._words, self._folder = rule, features.header.settings.word_rule, features.folder
+        _check_cuttable(features, rule)
+        self.names = ("row", "text", *([rule.column] if rule.column else []))
+        """The columns of a record batch that :meth:`cut` reads."""
+
+    def cut(self, batch: RecordBatch) -> list[CharSpans]:
+        """The spans of the first text of each document.
+
+        Raises:
+            FeatureSetError: the kept column lists no spans, or such as are empty or outside the text.
+            MissingLibraryError: words of Korean texts are counted, and what found them is not installed.
+        """
+        texts = batch.column("text").to_pylist()
+        listed = batch.column(self._rule.column).to_pylist() if self._rule.column else [None] * len(texts)
+        found = []
+        for at, (text, cell) in enumerate(zip(texts, listed, strict=True)):
+            try:
+                found.append(self._rule.split(text, self._words, cell))
+            except ValueError as error:
+                if not self._rule.column:
+                    raise
+                where = f"{self._folder}, row {batch.column('row')[at]}, column {self._rule.column}"
+                remedy = "correct the corpus, and extract again"
+                raise FeatureSetError(str(error), where=where, remedy=remedy) from error
+        return found
+
+    def cut_pairs(self, batch: RecordBatch) -> list[CharSpans]:
+        """The spans of the second text of each document, where a set has pairs; a column lists none of these."""
+        if self._rule.column:
+            return [self._rule.split("")] * len(batch)
+        return [self._rule.split(text, self._words) for text in batch.column("pair").to_pylist()]
+
+
 class SpanReader:
     """Cuts the texts of a feature set into spans, and finds the tokens or words that their vectors are pooled from.
 
@@ -88,12 +129,10 @@ class SpanReader:
     def __init__(
         self, features: "FeatureSet", rule: SpanRule, column: str | None = None, pooling: str | None = None
     ) -> None:
-        self._rule, self._words, self._folder = rule, features.header.settings.word_rule, features.folder
-        _check_cuttable(features, rule)
+        self._cutter = SpanCutter(features, rule)
         self.column = find_pieces(features, column, pooling, use="spans are pooled from")
         """The column of tokens or words."""
-        listed = [rule.column] if rule.column else []
-        self.names = ("row", "text", *listed, *position_columns(self.column.pooling, features.names))
+        self.names = (*self._cutter.names, *position_columns(self.column.pooling, features.names))
         """The columns of a record batch that :meth:`find` reads."""
 
     def find(self, batch: RecordBatch) -> SpanPositions:
@@ -103,7 +142,7 @@ class SpanReader:
             FeatureSetError: the kept column lists no spans, or such as are empty or outside the text.
             MissingLibraryError: words of Korean texts are counted, and what found them is not installed.
         """
-        pieces, spans = read_positions(batch, self.column.pooling), self._split_texts(batch)
+        pieces, spans = read_positions(batch, self.column.pooling), self._cutter.cut(batch)
         start, end = (
             np.concatenate([np.empty(0, np.int32), *(getattr(each, name) for each in spans)])
             for name in ("start", "end")
@@ -124,21 +163,6 @@ class SpanReader:
             aligned=stop > first,
             members=PieceRanges(counted, first, stop),
         )
-
-    def _split_texts(self, batch: RecordBatch) -> list[CharSpans]:
-        texts = batch.column("text").to_pylist()
-        listed = batch.column(self._rule.column).to_pylist() if self._rule.column else [None] * len(texts)
-        found = []
-        for at, (text, cell) in enumerate(zip(texts, listed, strict=True)):
-            try:
-                found.append(self._rule.split(text, self._words, cell))
-            except ValueError as error:
-                if not self._rule.column:
-                    raise
-                where = f"{self._folder}, row {batch.column('row')[at]}, column {self._rule.column}"
-                remedy = "correct the corpus, and extract again"
-                raise FeatureSetError(str(error), where=where, remedy=remedy) from error
-        return found
 
 
 def _check_cuttable(features: "FeatureSet", rule: SpanRule) -> None:

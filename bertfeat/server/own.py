@@ -98,8 +98,12 @@ class UsagesBody(Body):
     senses: Annotated[int, Field(ge=2, le=50)] | None = None
     match: Literal["exact", "prefix", "any"] = "exact"
     near: Name | None = Field(None, description="Only usages that have this word near them.", examples=["river"])
-    left: Annotated[int, Field(ge=0, le=100)] | None = Field(None, description="Words before a usage that are near: 5.")
-    right: Annotated[int, Field(ge=0, le=100)] | None = Field(None, description="Words after a usage that are near: 5.")
+    left: Annotated[int, Field(ge=0, le=100)] | None = Field(
+        None, description="Words before a usage that are near: 5, or all of its span."
+    )
+    right: Annotated[int, Field(ge=0, le=100)] | None = Field(
+        None, description="Words after a usage that are near: 5, or all of its span."
+    )
     k: Annotated[int, Field(ge=0, le=1000)] | None = Field(
         None, description="The number of usages, of each slice or sense; 0: only count."
     )
@@ -113,7 +117,12 @@ class UsagesBody(Body):
     layers: Name | None = Field(None, description="A stored column, or a recipe that can be derived from it.")
     where: str | None = None
     one_per_document: bool = False
-    context: Annotated[int, Field(ge=0, le=5000)] = 300
+    spans: Name | None = Field(
+        None, description="What the usages are shown in, with the word near them.", examples=["sentences"]
+    )
+    context: Annotated[int, Field(ge=0, le=5000)] | None = Field(
+        None, description="Characters on each side: 300, or all of the span."
+    )
     features: Name | None = Field(None, description="Which set, where the server has several: its name.")
 
 
@@ -128,6 +137,7 @@ class CollocatesBody(Body):
     measure: Association = Association.LOG_LIKELIHOOD
     k: Annotated[int, Field(ge=1, le=1000)] = 20
     where: str | None = None
+    spans: Name | None = Field(None, description="Near is in one span.", examples=["sentences"])
     features: Name | None = Field(None, description="Which set, where the server has several: its name.")
 
 
@@ -262,8 +272,8 @@ def word_features(service: Service, name: str | None) -> FeatureSet:
 
 def _usages(service: Service, features: FeatureSet, body: UsagesBody) -> dict[str, Any]:
     given = {"match": body.match, "column": body.layers, "where": body.where}
-    more: dict[str, Any] = {**given, "one_per_document": body.one_per_document, "context": body.context}
-    more |= {"near": body.near, "left": body.left, "right": body.right}
+    more: dict[str, Any] = {**given, "one_per_document": body.one_per_document, "spans": body.spans}
+    more |= {"near": body.near, "left": body.left, "right": body.right, "context": body.context}
     more |= {} if body.k is None else {"k": body.k}
     if body.senses is not None:
         if body.like is not None:

@@ -32,6 +32,7 @@ _PAGE_WORDS = {
     "senses": "the number of senses",
     "slices": "the slices",
     "sort": "the order",
+    "spans": "the span",
     "where": "the condition",
 }
 

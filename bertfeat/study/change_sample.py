@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertfeat.features import FeatureSet, ReadableColumn
 from bertfeat.study.settings import ChangeSettings
-from bertfeat.usages import Site, Usage, look_up, read_hits
+from bertfeat.usages import Site, Usage, look_up
 from bertfeat.where import Cut, Slice, slice_number
 from bertfeat.words import Match, WordQuery
 
@@ -91,7 +91,7 @@ class WordReader:
     def sample_word(self, query: WordQuery) -> WordSample:
         """Draw the usages of one word; the vectors are read only where it occurs."""
         sample, search = self._begin(query.word), look_up(self.features, query, self.column)
-        for read in read_hits(self.features, search.index, search.hits, self.column, vectors=True):
+        for read in search.read(np.arange(len(search.hits)), vectors=True):
             for site, unit in zip(read.sites, read.matrix, strict=True):
                 sample.add(site, unit)
         return sample
@@ -118,9 +118,9 @@ class WordReader:
         search = look_up(self.features, _EVERY_WORD, self.column)
         names = iter(words)
         while samples := {word: self._begin(word) for word in islice(names, at_once)}:
-            hits = search.hits[search.index.are_words(search.hits.first, list(samples))]
-            for read in read_hits(self.features, search.index, hits, self.column, vectors=True):
-                strings = search.index.strings(hits.first[read.numbers])
+            chosen = np.flatnonzero(search.index.are_words(search.hits.first, list(samples)))
+            for read in search.read(chosen, vectors=True):
+                strings = search.index.strings(search.hits.first[read.numbers])
                 for word, site, unit in zip(strings, read.sites, read.matrix, strict=True):
                     samples[word].add(site, unit)
             yield from (sample for sample in samples.values() if sample.is_enough)

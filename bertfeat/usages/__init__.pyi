@@ -5,7 +5,6 @@ from .collocates import (
     find_collocates as find_collocates,
     log_likelihood as log_likelihood,
 )
-from .hits import read_hits as read_hits
 from .query import (
     find_usage_column as find_usage_column,
     look_up as look_up,

@@ -21,8 +21,9 @@ from bertfeat.features import FeatureSet
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.hits import documents_that_meet
-from bertfeat.usages.near import REACH, check_reach, word_borders
-from bertfeat.usages.query import parse_condition_on
+from bertfeat.usages.near import REACH, check_reach, stretch_over, word_borders
+from bertfeat.usages.query import open_cutter, parse_condition_on
+from bertfeat.usages.spans import TextSpans
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
 from bertfeat.words import Match, WordQuery
 
@@ -62,6 +63,7 @@ class Collocates:
     left: int  # words on the left of a usage that are near
     right: int
     collocates: tuple[Collocate, ...]  # the strongest first
+    spans: str | None = None  # what a usage and the words near it stand in, such as sentences; None: a text
 
 
 @checked
@@ -76,17 +78,21 @@ def find_collocates(
     measure: Association | str = Association.LOG_LIKELIHOOD,
     k: int = 20,
     where: str | None = None,
+    spans: str | None = None,
     progress: ProgressOption[StepProgress] = None,
 ) -> Collocates:
     """Find the ``k`` words that stand near a word more often than chance would have it, by a ``measure``.
 
-    Near are ``left`` words before a usage and ``right`` words after it. Words that stand near less than ``least`` times
-    are left out. Only documents that meet the condition ``where`` count. The set needs texts, and no vectors of words.
+    Near are ``left`` words before a usage and ``right`` words after it; with ``spans``, such as ``"sentences"``
+    (docs/spans.md), those of them that a span has together with the usage, and usages in no span do not count. Words
+    that stand near less than ``least`` times are left out. Only documents that meet the condition ``where`` count. The
+    set needs texts, and no vectors of words.
 
     Raises:
-        UsageError: no word, ``match="any"``, a number that is too small, an unknown measure, or a condition that cannot
-            be read.
-        FeatureSetError: no texts in the set.
+        UsageError: no word, ``match="any"``, a number that is too small, an unknown measure, unknown spans, or a
+            condition that cannot be read.
+        FeatureSetError: no texts in the set; or the column of spans was not kept, or lists such as are empty or outside
+            the text.
         DamagedError, StorageError: see :func:`bertfeat.find_usages`.
     """
     check_reach(left, right)
@@ -102,14 +108,17 @@ def find_collocates(
     if "text" not in features.names:
         problem = f"{features.folder} was made with {parameter('keep_text', False)}, so there are no words to look for"
         raise FeatureSetError(problem, remedy="extract it again with texts")
-    condition = parse_condition_on(features, where)
+    condition, cutter = parse_condition_on(features, where), open_cutter(features, spans)
     index = open_word_index(features, progress=progress)
     inside = np.ones(len(index.rows), bool) if condition is None else documents_that_meet(features, condition)
     hits = index.find(query)
-    hits = hits[inside[index.document_of(hits.first)]]
-    counts = _count_near(index, hits, inside, left, right)
+    hits, cut = hits[inside[index.document_of(hits.first)]], None
+    if cutter is not None:
+        cut = TextSpans.read(features, index, cutter, index.text_of(hits.first))
+        hits = hits[cut.hold(index.text_of(hits.first), index.characters(hits))]
+    counts = _count_near(index, hits, inside, left, right, cut)
     found = (int(inside.sum()), int(counts.scope.sum()), len(hits), int(counts.near.sum()))
-    return Collocates(word, *found, left, right, _strongest(index, counts, len(hits), least, measure, k))
+    return Collocates(word, *found, left, right, _strongest(index, counts, len(hits), least, measure, k), spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +136,10 @@ class _NearCounts:
         return self.left + self.right
 
 
-def _count_near(index: WordIndex, hits: Hits, documents: NDArray[np.bool_], left: int, right: int) -> _NearCounts:
-    """Count the words near hits, and those of all documents of a mask ``[D]``."""
+def _count_near(
+    index: WordIndex, hits: Hits, documents: NDArray[np.bool_], left: int, right: int, spans: TextSpans | None
+) -> _NearCounts:
+    """Count the words near hits, in one span with them, and those of all documents of a mask ``[D]``."""
     different = len(index.vocabulary)
     words = index.without_marks(np.arange(len(index.words)))
     texts = index.text_of(words)
@@ -136,13 +147,17 @@ def _count_near(index: WordIndex, hits: Hits, documents: NDArray[np.bool_], left
     # -1 for a word on the left of the nearest usage, 1 for one on its right, 0 for one that is not near
     side = np.zeros(len(words), np.int8)
     begin, stop = word_borders(words, hits)
+    owners, own = index.text_of(hits.first), index.characters(hits)
     # from far to near, so that the nearest usage decides
     for away in range(max(left, right), 0, -1):
         for reach, direction, at in ((right, 1, stop - 1 + away), (left, -1, begin - away)):
             if away <= reach:
-                known = (at >= 0) & (at < len(words))
-                at, owner = at[known], index.text_of(hits.first[known])
-                side[at[texts[at] == owner]] = direction
+                known = np.flatnonzero((at >= 0) & (at < len(words)))
+                known = known[texts[at[known]] == owners[known]]
+                if spans is not None:
+                    neighbors = index.characters(Hits.of_words(words[at[known]]))
+                    known = known[spans.hold(owners[known], stretch_over(own[known], neighbors))]
+                side[at[known]] = direction
     of_hits = np.zeros(len(words), bool)
     for more in range(int((stop - begin).max(initial=0))):
         of_hits[(begin + more)[begin + more < stop]] = True

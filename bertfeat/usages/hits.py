@@ -51,9 +51,17 @@ def documents_that_meet(features: FeatureSet, condition: Condition) -> NDArray[n
 
 
 def read_hits(
-    features: FeatureSet, index: WordIndex, hits: Hits, column: ReadableColumn, *, vectors: bool
+    features: FeatureSet,
+    index: WordIndex,
+    hits: Hits,
+    bounds: NDArray[np.int64],
+    column: ReadableColumn,
+    *,
+    vectors: bool,
 ) -> Iterator[ReadHits]:
     """Read the documents of ascending hits, a row group at a time; with ``vectors``, those hits that have one.
+
+    Shape: ``bounds [n, 2]``, the characters beyond which nothing is context.
 
     Raises:
         DamagedError: the word index or a part does not hold what it should.
@@ -67,7 +75,7 @@ def read_hits(
     at = 0
     for batch in features.stream_rows(np.unique(rows).tolist(), names):
         stop = int(np.searchsorted(rows, batch.column("row")[-1].as_py(), side="right"))
-        placed = _place_hits(features, index, batch, hits[at:stop], rows[at:stop])
+        placed = _place_hits(features, index, batch, hits[at:stop], bounds[at:stop], rows[at:stop])
         if vectors:
             chosen, matrix = _vectors_of_hits(features, column, batch, placed)
             yield ReadHits(at + chosen, [placed[one].site for one in chosen], matrix)
@@ -88,9 +96,14 @@ class _PlacedHit:
 
 
 def _place_hits(
-    features: FeatureSet, index: WordIndex, batch: RecordBatch, hits: Hits, rows: NDArray[np.int64]
+    features: FeatureSet,
+    index: WordIndex,
+    batch: RecordBatch,
+    hits: Hits,
+    bounds: NDArray[np.int64],
+    rows: NDArray[np.int64],
 ) -> list[_PlacedHit]:
-    """Find hits in their documents, which lie in ``rows`` ``[n]``."""
+    """Find hits, whose contexts are in ``bounds`` ``[n, 2]``, in their documents, which lie in ``rows`` ``[n]``."""
     stored = batch.column("row").to_numpy()
     documents = np.searchsorted(stored, rows)
     if (stored[documents] != rows).any():
@@ -99,18 +112,18 @@ def _place_hits(
     columns = [batch.column(name).to_pylist() for name in ("text", "pair") if name in batch.schema.names]
     kept = {kept.name: batch.column(kept.name).to_pylist() for kept in features.kept}
     texts = index.text_of(hits.first)
-    start, first_end, end = index.characters(hits)
     firsts, second = hits.first - index.texts[texts], texts % index.texts_per_document
-    arrays = (documents, rows, second, firsts, firsts + hits.length, start, first_end, end)
+    first_end = index.starts[hits.first].astype(np.int64) + index.lengths[hits.first]
+    arrays = (documents, rows, second, firsts, firsts + hits.length, *index.characters(hits).T, first_end, *bounds.T)
     placed = []
-    for (document, row, pair, first, stop, begin, until, last), string in zip(
+    for (document, row, pair, first, stop, start, end, first_end, *bound), string in zip(
         np.stack(arrays, axis=1).tolist(), index.strings(hits.first), strict=True
     ):
         text = columns[pair][document]
-        if fold_word(text[begin:until]) != string:
+        if fold_word(text[start:first_end]) != string:
             raise index.damaged("other words than the texts")
         values = {name: column[document] for name, column in kept.items()}
-        site = Site(row, ids[document], text, bool(pair), begin, last, values)
+        site = Site(row, ids[document], text, bool(pair), start, end, values, (bound[0], bound[1]))
         placed.append(_PlacedHit(document, range(first, stop), site))
     return placed
 

@@ -1,6 +1,6 @@
 """Words near a usage: up to a number of words before or after it, in the same text. Punctuation marks do not count.
 
-Shapes: n hits, m hits of the word that is to be near.
+Shapes: n hits, m of them with such a word.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ from bertfeat.words import WordQuery
 
 REACH = 5
 """The number of words on each side that are near, by default."""
+
+_ANY_REACH = 1 << 62  # more words than there are
 
 
 def check_reach(left: int, right: int) -> None:
@@ -34,20 +36,21 @@ class NearWord:
     right: int
 
     @classmethod
-    def of(cls, word: str | None, left: int | None, right: int | None) -> Self | None:
-        """The word that is near; None where none is asked for."""
+    def of(cls, word: str | None, left: int | None, right: int | None, spans: str | None = None) -> Self | None:
+        """The word that is near; None where none is asked for. In ``spans`` it is near anywhere in the usage's span."""
         if word is None:
             for name, value in (("left", left), ("right", right)):
                 if value is not None:
                     problem = f"{parameter(name, value)} says how near a word must stand"
                     raise UsageError(problem, remedy=f"name it with {parameter('near')}")
             return None
-        near = cls(WordQuery.parse(word), REACH if left is None else left, REACH if right is None else right)
+        reach = REACH if spans is None else _ANY_REACH
+        near = cls(WordQuery.parse(word), reach if left is None else left, reach if right is None else right)
         check_reach(near.left, near.right)
         return near
 
-    def mask(self, index: WordIndex, hits: Hits) -> NDArray[np.bool_]:
-        """Mask of the hits that the word is near, ``[n]``."""
+    def find(self, index: WordIndex, hits: Hits) -> tuple["Stretches", "Stretches"]:
+        """The stretches from the nearest such word before a hit, and to the nearest one after it, within reach."""
         words = index.without_marks(np.arange(len(index.words)))  # places, so that distances are counted in words
         begin, end = word_borders(words, hits)
         others = index.find(self.query)
@@ -57,14 +60,31 @@ class NearWord:
         before, after = np.argsort(other_end, kind="stable"), np.argsort(other_begin, kind="stable")
         last = np.searchsorted(other_end[before], begin, side="right") - 1
         following = np.searchsorted(other_begin[after], end)
-        found = np.zeros(len(hits), bool)
+        own, foreign = index.characters(hits), index.characters(others)
+
+        def reach(numbers: NDArray[np.int64], nearest: NDArray[np.int64], close: NDArray[np.bool_]) -> Stretches:
+            reached = close & (other_texts[nearest] == texts[numbers])
+            return Stretches(numbers[reached], stretch_over(own[numbers[reached]], foreign[nearest[reached]]))
+
         inside = np.flatnonzero(last >= 0)
         nearest = before[last[inside]]
-        found[inside] = (begin[inside] - other_end[nearest] < self.left) & (other_texts[nearest] == texts[inside])
+        on_the_left = reach(inside, nearest, begin[inside] - other_end[nearest] < self.left)
         inside = np.flatnonzero(following < len(after))
         nearest = after[following[inside]]
-        found[inside] |= (other_begin[nearest] - end[inside] < self.right) & (other_texts[nearest] == texts[inside])
-        return found
+        return on_the_left, reach(inside, nearest, other_begin[nearest] - end[inside] < self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """Stretches of text that reach from some hits to a word near each."""
+
+    numbers: NDArray[np.int64]  # [m] of the hits
+    characters: NDArray[np.int64]  # [m, 2]
+
+
+def stretch_over(ranges: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The stretches that reach over two ranges of characters each; ``[n, 2]``, as both arguments."""
+    return np.stack([np.minimum(ranges[:, 0], others[:, 0]), np.maximum(ranges[:, 1], others[:, 1])], axis=1)
 
 
 def word_borders(words: NDArray[np.int64], hits: Hits) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

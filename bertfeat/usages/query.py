@@ -1,9 +1,11 @@
 """The query of a usage search: its condition, the column to compare in, and the word's vector in an example sentence.
 
-Shapes: W width of the feature column.
+Shapes: D documents, n hits, W width of the feature column.
 """
 
 import shlex
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,14 +14,17 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import require_text
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter, shorten
-from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ReadableColumn, unit_vectors
+from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ReadableColumn, SpanCutter, unit_vectors
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.recipe import FeatureColumn, Pooling, TaskName, Unit
 from bertfeat.search import QueryEncoder, check_same_model, query_warnings, unmark_words
-from bertfeat.usages.hits import documents_that_meet, find_hits
+from bertfeat.spans import SpanRule
+from bertfeat.usages.hits import ReadHits, documents_that_meet, find_hits, read_hits
 from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
-from bertfeat.usages.near import NearWord
+from bertfeat.usages.near import NearWord, Stretches
+from bertfeat.usages.results import CONTEXT
+from bertfeat.usages.spans import WHOLE_TEXT, TextSpans
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
 from bertfeat.where import Condition
 from bertfeat.words import Match, WordList, WordQuery, fold_case
@@ -72,7 +77,8 @@ class UsageSearch:
     index: WordIndex
     query: WordQuery
     column: ReadableColumn
-    hits: Hits  # [n] in documents that meet the condition, and near the word that is to be near
+    hits: Hits  # [n] in documents that meet the condition, near the word that is to be near, and in a span
+    bounds: NDArray[np.int64]  # [n, 2] the characters of each hit's span, or of any text
     documents: NDArray[np.bool_]  # [D] mask of those that meet the condition
     like: str | None = None
     vector: NDArray[np.float32] | None = None  # [W] of length 1: what the usages are compared with
@@ -93,6 +99,17 @@ class UsageSearch:
         _, first = np.unique(self.index.document_of(self.hits.first[numbers]), return_index=True)
         return numbers[first]
 
+    def read(self, numbers: NDArray[np.int64], *, vectors: bool) -> Iterator[ReadHits]:
+        """Read the documents of some hits, which have ascending numbers; with ``vectors``, of those that have one.
+
+        Raises:
+            DamagedError: the word index or a part does not hold what it should.
+            FeatureSetError: a vector is not finite.
+        """
+        hits, bounds = self.hits[numbers], self.bounds[numbers]
+        for read in read_hits(self.features, self.index, hits, bounds, self.column, vectors=vectors):
+            yield replace(read, numbers=numbers[read.numbers])
+
 
 def open_usage_search(
     features: FeatureSet | str | Path | Address,
@@ -100,6 +117,7 @@ def open_usage_search(
     like: str | None,
     match: Match | str,
     near: NearWord | None,
+    spans: str | None,
     column: str | None,
     where: str | None,
     model: str | Path | None,
@@ -117,7 +135,7 @@ def open_usage_search(
             remedy=f"say with {parameter('like')} what they are compared with",
         )
     readable = find_usage_column(features, column)
-    condition = parse_condition_on(features, where)
+    condition, cutter = parse_condition_on(features, where), open_cutter(features, spans)
     vector, warnings = None, tuple[str, ...]()
     if like is not None:
         if encoder is None:
@@ -127,7 +145,7 @@ def open_usage_search(
             check_same_model(features.folder, recorded, encoder, FeatureSetError, rebuild="extract the features again")
         vector = embed_word(query, like, encoder, readable, features.header.settings)
         warnings = query_warnings(encoder, like)
-    search = look_up(features, query, readable, condition, near, progress=progress)
+    search = look_up(features, query, readable, condition, near, cutter, progress=progress)
     return replace(search, like=like, vector=vector, warnings=warnings)
 
 
@@ -137,18 +155,49 @@ def look_up(
     column: ReadableColumn,
     condition: Condition | None = None,
     near: NearWord | None = None,
+    spans: SpanCutter | None = None,
     *,
     progress: ProgressOption[StepProgress] = None,
 ) -> UsageSearch:
-    """Find a word in the documents that meet a condition, and near another word, by the set's word index."""
+    """Find a word by the set's word index: in documents that meet a condition, near another word, and in spans."""
     index = open_word_index(features, progress=progress)
     hits, documents = find_hits(features, index, query), np.ones(len(index.rows), bool)
-    if near is not None:
-        hits = hits[near.mask(index, hits)]
     if condition is not None:
         documents = documents_that_meet(features, condition)
         hits = hits[documents[index.document_of(hits.first)]]
-    return UsageSearch(features, index, query, column, hits, documents)
+    hits, bounds = _bound_hits(features, index, hits, near, spans)
+    return UsageSearch(features, index, query, column, hits, bounds, documents)
+
+
+def _bound_hits(
+    features: FeatureSet, index: WordIndex, hits: Hits, near: NearWord | None, spans: SpanCutter | None
+) -> tuple[Hits, NDArray[np.int64]]:
+    """Keep the hits that the other word is near, in one span with them; with the characters of that span ``[n, 2]``."""
+    if near is None and spans is None:
+        return hits, np.broadcast_to(WHOLE_TEXT, (len(hits), 2))
+    every = Stretches(np.arange(len(hits)), index.characters(hits))
+    stretches = [every] if near is None else near.find(index, hits)
+    texts, cut = index.text_of(hits.first), None
+    if spans is not None:
+        cut = TextSpans.read(features, index, spans, texts[np.concatenate([one.numbers for one in stretches])])
+    bounds = np.full((len(hits), 2), -1, np.int64)
+    for one in reversed(stretches):
+        around = WHOLE_TEXT if cut is None else cut.around(texts[one.numbers], one.characters)
+        around = np.broadcast_to(around, (len(one.numbers), 2))
+        inside = around[:, 1] > 0
+        bounds[one.numbers[inside]] = around[inside]
+    kept = bounds[:, 1] > 0
+    return hits[kept], bounds[kept]
+
+
+def open_cutter(features: FeatureSet, spans: str | None) -> SpanCutter | None:
+    """What cuts the texts of a feature set into spans, which are given as they are written; None for no spans.
+
+    Raises:
+        UsageError: unknown spans.
+        FeatureSetError: the kept column that would list them is missing.
+    """
+    return None if spans is None else SpanCutter(features, SpanRule.parse(spans))
 
 
 def word_query(features: FeatureSet, word: str, match: Match | str = Match.EXACT) -> WordQuery:
@@ -167,12 +216,15 @@ def word_query(features: FeatureSet, word: str, match: Match | str = Match.EXACT
     return query
 
 
-def check_numbers(k: int, context: int) -> None:
-    """Refuse a negative ``k`` or ``context``."""
+def check_numbers(k: int, context: int | None, spans: str | None = None) -> int:
+    """Refuse a negative ``k`` or ``context``; the characters of context on each side, all of a span by default."""
     if k < 0:
         raise UsageError(f"{k} usages cannot be", remedy="0 only counts them", where=parameter("k", k))
+    if context is None:
+        return CONTEXT if spans is None else sys.maxsize
     if context < 0:
         raise UsageError(f"a context of {context} characters cannot be", remedy="0 keeps none")
+    return context
 
 
 def parse_condition_on(features: FeatureSet, where: str | None) -> Condition | None:

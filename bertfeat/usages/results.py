@@ -1,5 +1,6 @@
 """The results of usage searches: usages in their contexts, and senses that group them."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from bertfeat.where import Slice
 _AROUND = 60  # characters that a table shows on either side of the word
 
 CONTEXT = 300
-"""Characters that a usage keeps to the left and to the right of the word, by default."""
+"""Characters that a usage keeps to the left and to the right of the word, by default, where it keeps no span."""
 
 
 @displayed
@@ -58,6 +59,7 @@ class Usages:
     usages: tuple[Usage, ...]  # nearest first, or in the order that was asked for
     warnings: tuple[str, ...] = ()  # about the language of the sentence
     near: str | None = None  # the word that stands near each usage, where one was asked for
+    spans: str | None = None  # what the usages are shown in, such as sentences; None: so many characters
 
 
 @displayed
@@ -88,6 +90,7 @@ class SlicedUsages:
     slices: tuple[SliceUsages, ...]
     warnings: tuple[str, ...] = ()  # about the language of the sentence
     near: str | None = None  # the word that stands near each usage, where one was asked for
+    spans: str | None = None  # what the usages are shown in, such as sentences; None: so many characters
 
 
 @displayed
@@ -120,6 +123,7 @@ class Senses:
     slices: tuple[Slice, ...] = ()
     outside: int = 0  # usages in documents that are in no slice, which are neither found nor grouped
     near: str | None = None  # the word that stands near each usage, where one was asked for
+    spans: str | None = None  # what the usages are shown in, such as sentences; None: so many characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +137,17 @@ class Site:
     start: int
     end: int
     values: Mapping[str, Value]
+    bounds: tuple[int, int] = (0, sys.maxsize)  # characters beyond which nothing is context
 
     def usage(self, context: int, score: float | None = None) -> Usage:
-        """The usage with that many characters on either side."""
+        """The usage with that many characters on either side, as far as its bounds go."""
+        first, last = self.bounds
         return Usage(
             row=self.row,
             id=self.id,
-            left=self.text[max(0, self.start - context) : self.start],
+            left=self.text[max(first, self.start - context) : self.start],
             word=self.text[self.start : self.end],
-            right=self.text[self.end : self.end + context],
+            right=self.text[self.end : min(last, self.end + context)],
             start=self.start,
             end=self.end,
             in_pair=self.in_pair,

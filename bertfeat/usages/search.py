@@ -16,7 +16,7 @@ from bertfeat.features import FeatureSet
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.search import Hit, Index, QueryEncoder, query_warnings
-from bertfeat.usages.hits import ReadHits, read_hits
+from bertfeat.usages.hits import ReadHits
 from bertfeat.usages.near import NearWord
 from bertfeat.usages.query import UsageSearch, check_numbers, embed_word, open_usage_search
 from bertfeat.usages.results import CONTEXT, Site, SlicedUsages, SliceUsages, Usage, Usages
@@ -45,7 +45,8 @@ def find_usages(
     column: str | None = None,
     where: str | None = None,
     one_per_document: bool = False,
-    context: int = CONTEXT,
+    spans: str | None = None,
+    context: int | None = None,
     model: str | Path | None = None,
     device: str | None = None,
     encoder: QueryEncoder | None = None,
@@ -60,33 +61,42 @@ def find_usages(
     The sentence is embedded as the feature set was; if it contains the word more than once, stars mark the one that is
     meant: ``a bank on the *bank* of the river``. With ``match="any"`` every word of the corpus is compared. ``column``
     names a column of words or tokens, or a recipe that the stored ones contain; without one it is the last layer, where
-    they contain it, else the only one. ``context`` is the number of characters kept on either side. With ``k=0`` usages
-    are only counted. ``model`` says where the set's model is now, if it was moved; ``encoder`` replaces it.
+    they contain it, else the only one. ``context`` is the number of characters kept on either side, 300 by default.
+    With ``k=0`` usages are only counted. ``model`` says where the set's model is now, if it was moved; ``encoder``
+    replaces it.
 
     Only documents that meet the condition ``where``, such as ``"year > 1900"``, are searched. With ``near`` only usages
     count that have this word (or with ``"riv*"`` one that begins so) at most ``left`` words before them or ``right``
     words after them, 5 by default; punctuation marks are not counted.
+
+    With ``spans`` (``"sentences"``, ``"paragraphs"``, ``"words:50"``, or ``"column:NAME"``, the places that a kept
+    column lists: docs/spans.md) the context of a usage is the first span that all of it stands in, whole unless
+    ``context`` cuts it; usages in no span are not found. The word ``near`` them is in the same span, anywhere unless
+    ``left`` or ``right`` says how far off. The documents of all usages are read then.
 
     Words are looked up in the set's word index, which the first look-up makes; ``progress`` hears of that. Only
     documents with usages that are shown or compared are read, a row group at a time.
 
     Raises:
         UsageError: the word is not in the sentence, ``k`` below 0, ``page`` below 1, ``match="any"`` without a
-            sentence, ``sort`` with one or by something that is not there, or a condition that cannot be read.
-        FeatureSetError: no texts, or no vectors of tokens or words, in the set; or the model is another one.
+            sentence, ``sort`` with one or by something that is not there, unknown spans, or a condition that cannot
+            be read.
+        FeatureSetError: no texts, or no vectors of tokens or words, in the set; the model is another one; or the column
+            of spans was not kept, or lists such as are empty or outside the text.
         NotDerivableError: the column cannot be derived from the stored ones.
         DamagedError: a part or the word index is damaged.
         StorageError: the word index cannot be written anywhere.
     """
-    check_numbers(k, context)
-    listing = _Listing(k, page, sort, sample, one_per_document, context)
-    features, nearby = listing.check(features, like), NearWord.of(near, left, right)
-    search = open_usage_search(features, word, like, match, nearby, column, where, model, device, encoder, progress)
+    listing = _Listing(k, page, sort, sample, one_per_document, check_numbers(k, context, spans))
+    features, nearby = listing.check(features, like), NearWord.of(near, left, right, spans)
+    search = open_usage_search(
+        features, word, like, match, nearby, spans, column, where, model, device, encoder, progress
+    )
     (chosen,) = _choose_usages(search, listing, np.zeros(len(search.hits), np.int64), 1)
     documents = int(search.documents.sum())
     counts = search.frequency(chosen.found, search.documents)
     shown = (chosen.skipped, chosen.usages)
-    return Usages(word, search.like, search.column.name, documents, *counts, *shown, search.warnings, near)
+    return Usages(word, search.like, search.column.name, documents, *counts, *shown, search.warnings, near, spans)
 
 
 @checked
@@ -108,7 +118,8 @@ def find_usages_by(
     column: str | None = None,
     where: str | None = None,
     one_per_document: bool = False,
-    context: int = CONTEXT,
+    spans: str | None = None,
+    context: int | None = None,
     model: str | Path | None = None,
     device: str | None = None,
     encoder: QueryEncoder | None = None,
@@ -125,11 +136,12 @@ def find_usages_by(
         UsageError: ``by`` or ``slices`` do not cut the set into slices; and see :func:`bertfeat.find_usages`.
         FeatureSetError, NotDerivableError, DamagedError, StorageError: see :func:`bertfeat.find_usages`.
     """
-    check_numbers(k, context)
-    listing = _Listing(k, page, sort, sample, one_per_document, context)
-    features, nearby = listing.check(features, like), NearWord.of(near, left, right)
+    listing = _Listing(k, page, sort, sample, one_per_document, check_numbers(k, context, spans))
+    features, nearby = listing.check(features, like), NearWord.of(near, left, right, spans)
     cut = cut_slices(features, by, slices)  # before the model is loaded
-    search = open_usage_search(features, word, like, match, nearby, column, where, model, device, encoder, progress)
+    search = open_usage_search(
+        features, word, like, match, nearby, spans, column, where, model, device, encoder, progress
+    )
     cut = cut.among(search.documents)
     of_hits = cut.of_documents[search.index.document_of(search.hits.first)]
     found = []
@@ -138,7 +150,9 @@ def find_usages_by(
         counts = search.frequency(chosen.found, search.documents & (cut.of_documents == number))
         found.append(SliceUsages(one, *counts, chosen.skipped, chosen.score, chosen.usages))
     counts_of_all = (int(search.documents.sum()), int((of_hits < 0).sum()))
-    return SlicedUsages(word, search.like, search.column.name, by, *counts_of_all, tuple(found), search.warnings, near)
+    return SlicedUsages(
+        word, search.like, search.column.name, by, *counts_of_all, tuple(found), search.warnings, near, spans
+    )
 
 
 # ── which usages, and in which order ────────────────────────────────────────────────────────────────────────
@@ -212,8 +226,8 @@ def _first_usages(
     pages = [numbers[of_hits[numbers] == one][listing.start : listing.stop] for one in range(len(found))]
     wanted = np.sort(np.concatenate(pages))
     usages: dict[int, Usage] = {}
-    for read in read_hits(search.features, search.index, search.hits[wanted], search.column, vectors=False):
-        for number, site in zip(wanted[read.numbers].tolist(), read.sites, strict=True):
+    for read in search.read(wanted, vectors=False):
+        for number, site in zip(read.numbers.tolist(), read.sites, strict=True):
             usages[number] = site.usage(listing.context)
     for count, page in zip(found, pages, strict=True):
         yield _ChosenUsages(count, 0, None, tuple(usages[number] for number in page.tolist()))
@@ -226,7 +240,8 @@ def _sort_hits(search: UsageSearch, sort: str | None, numbers: NDArray[np.int64]
     hits, index = search.hits[numbers], search.index
     if sort in _SIDES:
         nearest = hits.first - 1 if _SIDES[sort] < 0 else hits.first + hits.length
-        keys = [index.neighbors(hits.first, nearest + _SIDES[sort] * away) for away in range(_NEIGHBORS)]
+        bounds = search.bounds[numbers]
+        keys = [index.neighbors(hits.first, nearest + _SIDES[sort] * away, bounds) for away in range(_NEIGHBORS)]
         return numbers[np.lexsort(keys[::-1])]
     values = [value for batch in search.features.stream([sort]) for value in batch.column(0).to_pylist()]
     known = sorted({value for value in values if value == value and value is not None})
@@ -245,8 +260,8 @@ def _nearest_usages(
 ) -> Iterator[_ChosenUsages]:
     """The usages of each slice that are nearest to a vector ``[W]``."""
     rankings = [_UsageRanking(vector, listing) for _ in found]
-    for read in read_hits(search.features, search.index, search.hits[numbers], search.column, vectors=True):
-        own = of_hits[numbers[read.numbers]]
+    for read in search.read(numbers, vectors=True):
+        own = of_hits[read.numbers]
         for one in np.unique(own):
             rankings[one].add(read, np.flatnonzero(own == one))
     asked = np.bincount(of_hits[numbers], minlength=len(found)).tolist()

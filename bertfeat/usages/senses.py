@@ -17,10 +17,9 @@ from bertfeat.errors import UsageError, needed_library, parameter
 from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
-from bertfeat.usages.hits import read_hits
 from bertfeat.usages.near import NearWord
-from bertfeat.usages.query import check_numbers, find_usage_column, look_up, parse_condition_on, word_query
-from bertfeat.usages.results import CONTEXT, Sense, Senses, Usage
+from bertfeat.usages.query import check_numbers, find_usage_column, look_up, open_cutter, parse_condition_on, word_query
+from bertfeat.usages.results import Sense, Senses, Usage
 from bertfeat.where import Cut, cut_slices
 from bertfeat.words import Match
 
@@ -45,7 +44,8 @@ def find_senses(
     column: str | None = None,
     where: str | None = None,
     one_per_document: bool = False,
-    context: int = CONTEXT,
+    spans: str | None = None,
+    context: int | None = None,
     by: str | None = None,
     slices: str | int | None = None,
     progress: ProgressOption[StepProgress] = None,
@@ -66,23 +66,23 @@ def find_senses(
     """
     if not isinstance(features, FeatureSet):
         features = FeatureSet(features)
-    query, nearby = word_query(features, word, match), NearWord.of(near, left, right)
+    query, nearby = word_query(features, word, match), NearWord.of(near, left, right, spans)
     if query.match is Match.ANY:
         raise UsageError(
             f"senses are those of one word, and {parameter('match', 'any')} takes every word",
             remedy="choose exact or prefix",
         )
-    check_numbers(k, context)
+    characters = check_numbers(k, context, spans)
     if senses < 2:
         raise UsageError(f"{senses} senses are no groups", remedy="ask for at least 2")
     readable = find_usage_column(features, column)
-    condition = parse_condition_on(features, where)
+    condition, cutter = parse_condition_on(features, where), open_cutter(features, spans)
     if by is None and slices is not None:
         raise UsageError(
             f"{parameter('slices', slices)} are slices of a kept column", remedy=f"name it: {parameter('by', 'year')}"
         )
     cut = None if by is None else cut_slices(features, by, slices)
-    search = look_up(features, query, readable, condition, nearby, progress=progress)
+    search = look_up(features, query, readable, condition, nearby, cutter, progress=progress)
     every = Cut((), np.zeros(len(search.documents), np.int64))
     cut = every if cut is None else cut.among(search.documents)
     of_hits = cut.of_documents[search.index.document_of(search.hits.first)]
@@ -91,14 +91,14 @@ def find_senses(
     if len(numbers) > MOST:
         numbers = np.sort(np.random.default_rng(_SEED).choice(numbers, MOST, replace=False))
     sample = _UsageSample([], [], [])
-    for read in read_hits(features, search.index, search.hits[numbers], readable, vectors=True):
-        sample.usages.extend(site.usage(context) for site in read.sites)
+    for read in search.read(numbers, vectors=True):
+        sample.usages.extend(site.usage(characters) for site in read.sites)
         sample.blocks.append(read.matrix)
-        sample.of_slice.append(of_hits[numbers[read.numbers]])
+        sample.of_slice.append(of_hits[read.numbers])
     grouped = _group_usages(sample, senses, k, word, len(cut.slices)) if len(inside) else ()
     found = (int(search.documents.sum()), len(inside), len(numbers) - len(sample.usages), len(sample.usages))
     outside = len(search.hits) - len(inside)
-    return Senses(word, readable.name, *found, grouped, by, cut.slices, outside, near)
+    return Senses(word, readable.name, *found, grouped, by, cut.slices, outside, near, spans)
 
 
 @dataclass(frozen=True, slots=True)

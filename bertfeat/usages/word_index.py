@@ -39,6 +39,11 @@ class Hits:
     first: NDArray[np.int64]  # [n] the place of the first word
     length: NDArray[np.int64]  # [n] the number of words, mostly 1
 
+    @classmethod
+    def of_words(cls, places: NDArray[np.int64]) -> Self:
+        """Hits of one word each."""
+        return cls(places, np.ones(len(places), np.int64))
+
     def __len__(self) -> int:
         return len(self.first)
 
@@ -66,7 +71,7 @@ class WordIndex:
     def find(self, query: WordQuery) -> Hits:
         """Find the places of a word, of several in a row, of words that begin alike, or of every word."""
         if query.match is Match.ANY:
-            return _single_words(self.without_marks(np.arange(len(self.words))))
+            return Hits.of_words(self.without_marks(np.arange(len(self.words))))
         return self._find_key(query.key, query.match)
 
     def find_listed(self, words: WordList) -> Hits:
@@ -74,7 +79,7 @@ class WordIndex:
         hits = _join_hits([self.find(query) for query in words.queries])
         longest = int(hits.length.max(initial=0))
         places = [hits.first[hits.length > at] + at for at in range(longest)]
-        return _single_words(self.without_marks(np.unique(np.concatenate([np.empty(0, np.int64), *places]))))
+        return Hits.of_words(self.without_marks(np.unique(np.concatenate([np.empty(0, np.int64), *places]))))
 
     def without_marks(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The places among some at which more than a punctuation mark stands."""
@@ -87,7 +92,7 @@ class WordIndex:
         matched: defaultdict[int, list[Hits]] = defaultdict(list)  # hits of the key's first characters, by their number
         for numbers, length in self._words_that_begin(key, match):
             places = self._places_of(numbers)
-            matched[length].append(_single_words(places))
+            matched[length].append(Hits.of_words(places))
         for at in range(1, len(key)):
             hits = _join_hits(matched.pop(at, []))
             stop = hits.first + hits.length
@@ -140,11 +145,11 @@ class WordIndex:
         """The number of the document in which each place lies, ``[n]``."""
         return self.text_of(places) // self.texts_per_document
 
-    def characters(self, hits: Hits) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """The characters at which each hit begins, its first word ends, and its last word ends; ``[n]`` each."""
+    def characters(self, hits: Hits) -> NDArray[np.int64]:
+        """The characters at which each hit begins and ends, ``[n, 2]``."""
         last = hits.first + hits.length - 1
-        start = self.starts[hits.first].astype(np.int64)
-        return start, start + self.lengths[hits.first], self.starts[last].astype(np.int64) + self.lengths[last]
+        end = self.starts[last].astype(np.int64) + self.lengths[last]
+        return np.stack([self.starts[hits.first].astype(np.int64), end], axis=1)
 
     def strings(self, places: NDArray[np.int64]) -> list[str]:
         """The words at some places, without case."""
@@ -161,10 +166,17 @@ class WordIndex:
         chosen: NDArray[np.bool_] = np.isin(self.words[places], numbers)
         return chosen
 
-    def neighbors(self, first: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of the words at ``places`` near hits, ``[n]``; -1 where these are outside of the hit's text."""
+    def neighbors(
+        self, first: NDArray[np.int64], places: NDArray[np.int64], bounds: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The numbers of the words at ``places`` near hits, ``[n]``; -1 where these are outside of the hit's text.
+
+        Or outside of ``bounds`` ``[n, 2]``, some of its characters.
+        """
         texts = self.text_of(first)
-        inside = (places >= self.texts[texts]) & (places < self.texts[texts + 1])
+        inside = np.flatnonzero((places >= self.texts[texts]) & (places < self.texts[texts + 1]))
+        start, end = self.characters(Hits.of_words(places[inside])).T
+        inside = inside[(start >= bounds[inside, 0]) & (end <= bounds[inside, 1])]
         numbers = np.full(len(places), -1, np.int64)
         numbers[inside] = self.words[places[inside]]
         return numbers
@@ -179,11 +191,6 @@ class WordIndex:
         return DamagedError(
             f"the word index holds {what}", where=self.path, remedy="delete it: the next look-up makes it again"
         )
-
-
-def _single_words(places: NDArray[np.int64]) -> Hits:
-    """Hits of one word each."""
-    return Hits(places, np.ones(len(places), np.int64))
 
 
 def _join_hits(found: Sequence[Hits]) -> Hits:

@@ -86,6 +86,7 @@ def test_nothing_found() -> None:
         (["c.features"], 2, "Missing argument 'WORD'"),
         (["nowhere.features", "bank"], 1, "nowhere.features"),
         (["c.features", " "], 2, "the word to look for is empty"),
+        (["c.features", "bank", "--spans", "lines"], 2, "--spans lines: these spans are unknown; there are: sentences"),
         (["c.features", "bank", "--left", "0", "--right", "0"], 2, "--left 0 and --right 0 leave no word near"),
         (["c.features", "bank", "--measure", "mi"], 2, "'mi' is not one of"),
         (["c.features", "bank", "--match", "any"], 2, "'any' is not one of"),

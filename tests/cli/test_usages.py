@@ -261,6 +261,19 @@ def test_usages_near_a_word() -> None:
     assert none.stderr == "'bank' does not stand near 'nowhere' in the 5 documents\n"
 
 
+def test_usages_in_their_spans() -> None:
+    result = usages("word.features", "bank", "--spans", "words:3", "--width", "60")
+    lines = [line.split(maxsplit=1)[1] for line in result.stdout.splitlines()]
+    assert lines == ["The bank of", "the bank to", "The bank, again ["]
+    assert "bank: 3 of 3 usages within words:3 (" in result.stderr
+    shown = json.loads(usages("word.features", "bank", "--near", "went", "--spans", "sentences", "--json").stdout)
+    (usage,) = shown["usages"]
+    assert (usage["left"], usage["right"]) == ("He went to the ", "\tto ask\nfor money.")
+    assert (shown["near"], shown["spans"]) == ("went", "sentences")
+    none = usages("word.features", "bank", "--near", "went", "--spans", "words:3")
+    assert none.stderr == "'bank' does not stand near 'went' within words:3 in the 5 documents\n"
+
+
 def test_any_word_by_scan_and_by_index() -> None:
     asked = ("bank", "--like", "the *river*", "--match", "any", "-k", "2")
     by_scan, by_index = usages("word.features", *asked), usages("word.index", *asked)
@@ -339,6 +352,8 @@ def test_nothing_found() -> None:
         (["word.features", "bank", "--plot", "x.png"], 2, "--plot draws the frequency, or --senses, over the slices"),
         (["word.features", "bank", "--senses", "2", "--plot", "x.png"], 2, "name a kept column"),
         (["word.features", "bank", "--by", "year", "--plot", "x.gif"], 2, "the ending of its name"),
+        (["word.features", "bank", "--spans", "lines"], 2, "--spans lines: these spans are unknown; there are"),
+        (["word.features", "bank", "--spans", "column:lef"], 1, "did you mean left?"),
         (["word.features", "bank", "--left", "2"], 2, "--left says how near the word of --near must stand"),
         (["word.features", "bank", "--near", "the", "--left", "0", "--right", "0"], 2, "leave no word near"),
         (["word.features", "bank", "--senses", "2", "--by", "year", "--plot", "x.gif"], 2, "the ending of its name"),

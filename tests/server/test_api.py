@@ -432,9 +432,22 @@ def test_usages(client: TestClient, folder: Path) -> None:
     beside = client.post("/usages", json=nearby).json()["usages"]
     assert [(usage["row"], usage["start"]) for usage in beside] == [(usage.row, usage.start) for usage in found] != []
     assert client.post("/usages", json={"word": "bank", "left": 2}).status_code == 422
+    within = {"word": "bank", "near": "the", "spans": "words:3", "layers": "last"}
+    found = find_usages(folder / "c.features", "bank", near="the", spans="words:3", column="last").usages
+    beside = client.post("/usages", json=within).json()["usages"]
+    assert [(usage["left"], usage["right"]) for usage in beside] == [(usage.left, usage.right) for usage in found] != []
+    for path in ("/usages", "/collocates"):
+        refused = client.post(path, json={"word": "bank", "spans": "lines"})
+        assert refused.status_code == 422
+        assert "these spans are unknown" in refused.json()["error"]
     near = client.post("/collocates", json={"word": "bank", "left": 2, "least": 1, "measure": "log-dice"}).json()
     collocates = find_collocates(folder / "c.features", "bank", left=2, least=1, measure="log-dice")
     assert [one["word"] for one in near["collocates"]] == [one.word for one in collocates.collocates] != []
+    cut = client.post("/collocates", json={"word": "bank", "least": 1, "spans": "words:3"}).json()
+    collocates = find_collocates(folder / "c.features", "bank", least=1, spans="words:3")
+    assert ([one["word"] for one in cut["collocates"]], cut["spans"]) == (
+        [one.word for one in collocates.collocates], "words:3",
+    )  # fmt: skip
     assert client.post("/collocates", json={"word": "bank", "where": "nothing > 1"}).status_code == 422
     grouped = client.post("/usages", json={"word": "bank", "senses": 2, "layers": "last"}).json()
     senses = find_senses(folder / "c.features", "bank", 2, column="last")

@@ -302,6 +302,19 @@ def test_senses_frequency_and_collocates(visit: Visit, address: str, place: Path
     expect(page.locator("#near-left")).to_be_hidden()
     page.press("#near", "Enter")
     expect(page.locator("#usages-message")).not_to_contain_text("near")
+    page.select_option("#within", "sentences")
+    expect(page.locator("#usages-message")).to_contain_text("within sentences")
+    page.fill("#near", "river")
+    expect(page.locator("#near-left")).to_have_value("")
+    page.press("#near", "Enter")
+    lines = find_usages(place / "c.features", "bank", near="river", spans="sentences", k=50)
+    expect(page.locator("#usages-message")).to_contain_text(f"{lines.found} usages near “river” within sentences")
+    left = [" ".join(usage.left.split()) for usage in lines.usages]
+    assert [text.strip() for text in page.locator(".line .left").all_inner_texts()] == left
+    check_by_axe(page)
+    again = visit.open(page.url)
+    expect(again.locator("#usages-message")).to_contain_text(f"{lines.found} usages near “river” within sentences")
+    expect(again.locator("#near-left")).to_have_value("")
 
 
 def test_lines_in_pages_in_every_order(visit: Visit, address: str, place: Path) -> None:

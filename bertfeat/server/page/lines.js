@@ -58,7 +58,7 @@ export class Lines {
     if (this.chosen && this.chosen.word !== byId("word").value) this.forget();
   }
 
-  body({ column, one }) {
+  body({ column, one, spans }) {
     const like = byId("like").value.trim() || null, chosen = byId("sort");
     if (byId("match").value === "any" && !like) {
       throw new Error("Every word of the corpus is compared with a word in a sentence: type one below, with stars around the word.");
@@ -70,7 +70,7 @@ export class Lines {
     this.k = wholeNumber("usages-k", LINES);
     this.sample = wholeNumber("sample", null);
     return { like, sort: this.sort, k: this.k, page: this.page, sample: this.sample,
-      layers: column, one_per_document: one, context: CONTEXT };
+      layers: column, one_per_document: one, context: spans ? null : CONTEXT };
   }
 
   address() {
@@ -97,21 +97,21 @@ export class Lines {
     return { nodes, told: parts.join("; "), table: () => usageTable(usages.map((usage) => ({ usage }))) };
   }
 
-  #how({ like, sort }) {
+  #how({ like, sort, spans }) {
     return {
       sort: like ? null : sort ?? "",
       resort: (value) => { byId("sort").value = value; byId("sort").onchange(); },
       choose: (usage) => this.choose(usage),
       isCurrent: ({ row, start, in_pair: inPair }) => {
         const chosen = this.chosen?.usage;
-        return Boolean(chosen && like === sentenceOf(chosen) && chosen.row === row && chosen.start === start && chosen.in_pair === inPair);
+        return Boolean(chosen && like === sentenceOf(chosen, spans) && chosen.row === row && chosen.start === start && chosen.in_pair === inPair);
       },
     };
   }
 
   /** Sort all lines by likeness to one of them. */
   choose(usage) {
-    byId("like").value = sentenceOf(usage);
+    byId("like").value = sentenceOf(usage, this.view.asked.spans);
     if (byId("match").value === "any") byId("word").value = usage.word;
     this.chosen = { usage, word: byId("word").value };
     this.view.go("lines");
@@ -146,11 +146,11 @@ export function usageTable(numbered) {
   return { names: ["sense", ...names, ...kept], rows };
 }
 
-/** The sentence of a usage with its word marked. Other stars would be marks too, so they become spaces. */
-function sentenceOf(usage) {
+/** The context of a usage with its word marked. Other stars would be marks too, so they become spaces. */
+function sentenceOf(usage, spans) {
   const plain = (text) => text.replaceAll("*", " ");
   // where a side was cut off, it may begin or end within a word
-  const left = [...usage.left].length < CONTEXT ? usage.left : usage.left.replace(/^\S*\s/, "");
-  const right = [...usage.right].length < CONTEXT ? usage.right : usage.right.replace(/\s\S*$/, "");
+  const left = spans || [...usage.left].length < CONTEXT ? usage.left : usage.left.replace(/^\S*\s/, "");
+  const right = spans || [...usage.right].length < CONTEXT ? usage.right : usage.right.replace(/\s\S*$/, "");
   return `${plain(left)}*${plain(usage.word)}*${plain(right)}`.trim();
 }

@@ -21,9 +21,9 @@ export class Senses {
 
   address() { return { senses: this.number }; }
 
-  body({ column, one }) {
+  body({ column, one, spans }) {
     this.number = wholeNumber("senses", 3);
-    return { senses: this.number, k: OF_A_SENSE, layers: column, one_per_document: one, context: CONTEXT };
+    return { senses: this.number, k: OF_A_SENSE, layers: column, one_per_document: one, context: spans ? null : CONTEXT };
   }
 
   draw(answer) {

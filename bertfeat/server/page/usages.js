@@ -24,6 +24,10 @@ export class UsagesView {
     this.form.onsubmit = (event) => { event.preventDefault(); this.look(); };
     byId("set").onchange = () => { this.openSet(); this.again(); };
     for (const id of ["near-left", "near-right"]) byId(id).onchange = () => this.again();
+    byId("within").onchange = () => {
+      for (const id of ["near-left", "near-right"]) byId(id).value = this.usualReach ?? "";
+      this.again();
+    };
     byId("near").oninput = () => this.arrange();
     for (const button of byId("ways").children) button.onclick = () => this.switch(button.value);
     this.go("lines");
@@ -47,10 +51,16 @@ export class UsagesView {
 
   get current() { return this.ways.get(this.way); }
 
+  /** What a usage is shown in, with the words near it: "sentences", "paragraphs", or null for its text. */
+  get spans() { return byId("within").value || null; }
+
+  /** The number of words on each side that are near, where the visitor says nothing; null: all of the span. */
+  get usualReach() { return this.spans && this.way !== "collocates" ? null : 5; }
+
   /** The words before and after a usage that are near; null where nothing must be near. */
   get reach() {
     const asked = this.way === "collocates" || byId("near").value.trim();
-    return asked ? { left: wholeNumber("near-left", 5), right: wholeNumber("near-right", 5) } : null;
+    return asked ? { left: wholeNumber("near-left", this.usualReach), right: wholeNumber("near-right", this.usualReach) } : null;
   }
 
   openSet(column = null) {
@@ -85,7 +95,9 @@ export class UsagesView {
     this.go(this.ways.has(parameters.get("show")) ? parameters.get("show") : "lines");
     byId("word").value = parameters.get("word") ?? "";
     byId("match").value = parameters.get("match") ?? "exact";
-    for (const [id, name, usual] of [["usages-where", "where", ""], ["near", "near", ""], ["near-left", "left", 5], ["near-right", "right", 5]])
+    byId("within").value = parameters.get("spans") ?? "";
+    const reach = this.usualReach ?? "";
+    for (const [id, name, usual] of [["usages-where", "where", ""], ["near", "near", ""], ["near-left", "left", reach], ["near-right", "right", reach]])
       byId(id).value = parameters.get(name) ?? usual;
     byId("one-per-document").checked = parameters.has("one");
     if (parameters.has("set")) byId("set").value = parameters.get("set");
@@ -107,7 +119,7 @@ export class UsagesView {
   /** Put what was asked back into the fields that may have been changed since. */
   restate() {
     for (const [id, value] of [["word", this.asked.word], ["match", this.asked.match], ["usages-where", this.asked.where], ["near", this.asked.near],
-      ["like", this.asked.like]]) byId(id).value = value ?? "";
+      ["within", this.asked.spans], ["like", this.asked.like]]) byId(id).value = value ?? "";
   }
 
   async run(write = writeAddress) {
@@ -120,14 +132,15 @@ export class UsagesView {
     const where = byId("usages-where").value.trim() || null, match = byId("match").value, features = this.set.name;
     const one = byId("one-per-document").checked, column = this.layers.column;
     const near = this.way === "collocates" ? null : byId("near").value.trim() || null;
+    const { spans } = this;
     let asked;
     try {
-      asked = { word, match, where, features, ...(near ? { near, ...this.reach } : {}), ...current.body({ column, one }) };
+      asked = { word, match, where, features, spans, ...(near ? { near, ...this.reach } : {}), ...current.body({ column, one, spans }) };
     } catch (error) {
       this.fail(error);
       return;
     }
-    write("usages", { word, match: match === "exact" ? null : match, near, ...(near ? this.reach : {}), where, one, column,
+    write("usages", { word, match: match === "exact" ? null : match, spans, near, ...(near ? this.reach : {}), where, one, column,
       show: this.way === "lines" ? null : this.way, set: this.sets.length > 1 ? features : null, ...current.address() });
     this.address = location.hash;
     this.message.busy(current.busy);
@@ -171,18 +184,19 @@ export class UsagesView {
 
   /** How often the word was found, as the beginning of a sentence. */
   found({ found, per_million: often, documents }) {
-    const { word, match, near } = this.asked, where = plural(documents, "document");
-    if (!found && near) return `“${word}” does not occur near “${near}” in ${where}`;
-    if (!found) return `“${word}” does not occur in ${where}${match === "exact" ? ". Match “words that begin with it” finds more" : ""}`;
+    const { word, match, near, spans } = this.asked, where = `${spans ? `within ${spans} ` : ""}in ${plural(documents, "document")}`;
+    if (!found && near) return `“${word}” does not occur near “${near}” ${where}`;
+    if (!found) return `“${word}” does not occur ${where}${match === "exact" ? ". Match “words that begin with it” finds more" : ""}`;
     const share = often ? `, ${often.toLocaleString("en", { maximumFractionDigits: often < 1000 ? 1 : 0 })} per million words` : "";
-    return `${plural(found, "usage")}${near ? ` near “${near}”` : ""} in ${where}${share}`;
+    return `${plural(found, "usage")}${near ? ` near “${near}”` : ""} ${where}${share}`;
   }
 
   cite(way) {
     const { asked, answer } = this;
     return citation(session.state, [
       ["Word", `${asked.word} (match: ${asked.match})`],
-      ["Near", asked.near && `${asked.near}, up to ${asked.left} words before and ${asked.right} after`],
+      ["Near", asked.near && `${asked.near}, up to ${asked.left ?? "all"} words before and ${asked.right ?? "all"} after`],
+      ["Within", asked.spans],
       ...way.cite(answer, asked),
       ["Condition", asked.where],
       ["Feature set", `${asked.features}, ${count(this.set.documents)} documents`],
