@@ -49,10 +49,10 @@ class UsageQuery:
     ] = "exact"
     near: Annotated[str | None, Option("Only usages that have WORD2, or riv*, near them.", metavar="WORD2")] = None
     left: Annotated[
-        int | None, Option("Of --near: words before the usage.", default="5, or all of its span", least=0)
+        int | None, Option("Of --near: words before the usage.", default="5, or all of the span of --spans", least=0)
     ] = None
     right: Annotated[
-        int | None, Option("Of --near: words after the usage.", default="5, or all of its span", least=0)
+        int | None, Option("Of --near: words after the usage.", default="5, or all of the span of --spans", least=0)
     ] = None
     k: Annotated[
         int | None,
@@ -448,7 +448,7 @@ def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: _UsageFor
     if not result.documents:
         form.console.say(form.unmet())
         return
-    begins = query.match == "exact" and not result.word.endswith("*")
+    begins = query.match == "exact" and query.spans is None and not result.word.endswith("*")
     hint = f"; {result.word}* also finds words that begin so" if begins else ""
     where = f"{_within(query).lstrip()} in the {pluralize(result.documents, 'document')}".lstrip()
     if query.near is not None:

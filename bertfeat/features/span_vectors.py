@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bertfeat.corpus import KeptColumn
 from bertfeat.display import displayed
-from bertfeat.errors import FeatureSetError, NotDerivableError, did_you_mean, parameter
+from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, did_you_mean, parameter
 from bertfeat.features.columns import ReadableColumn, find_column
 from bertfeat.features.record_batches import PiecePositions, PieceRanges, RecordBatch, position_columns, read_positions
 from bertfeat.recipe import Pooling
@@ -76,14 +76,15 @@ class SpanPositions(PiecePositions):
 
 
 class SpanCutter:
-    """Cuts the texts of a feature set into spans.
+    """Cuts the texts of a feature set into spans by a ``rule``.
 
     Raises:
-        FeatureSetError: the set holds no texts, or not the kept column that lists the spans.
+        FeatureSetError: the set holds no texts.
+        UsageError: the kept column that would list the spans is missing.
     """
 
     def __init__(self, features: "FeatureSet", rule: SpanRule) -> None:
-        self._rule, self._words, self._folder = rule, features.header.settings.word_rule, features.folder
+        self.rule, self._words, self._folder = rule, features.header.settings.word_rule, features.folder
         _check_cuttable(features, rule)
         self.names = ("row", "text", *([rule.column] if rule.column else []))
         """The columns of a record batch that :meth:`cut` reads."""
@@ -96,24 +97,24 @@ class SpanCutter:
             MissingLibraryError: words of Korean texts are counted, and what found them is not installed.
         """
         texts = batch.column("text").to_pylist()
-        listed = batch.column(self._rule.column).to_pylist() if self._rule.column else [None] * len(texts)
+        listed = batch.column(self.rule.column).to_pylist() if self.rule.column else [None] * len(texts)
         found = []
         for at, (text, cell) in enumerate(zip(texts, listed, strict=True)):
             try:
-                found.append(self._rule.split(text, self._words, cell))
+                found.append(self.rule.split(text, self._words, cell))
             except ValueError as error:
-                if not self._rule.column:
+                if not self.rule.column:
                     raise
-                where = f"{self._folder}, row {batch.column('row')[at]}, column {self._rule.column}"
+                where = f"{self._folder}, row {batch.column('row')[at]}, column {self.rule.column}"
                 remedy = "correct the corpus, and extract again"
                 raise FeatureSetError(str(error), where=where, remedy=remedy) from error
         return found
 
     def cut_pairs(self, batch: RecordBatch) -> list[CharSpans]:
         """The spans of the second text of each document, where a set has pairs; a column lists none of these."""
-        if self._rule.column:
-            return [self._rule.split("")] * len(batch)
-        return [self._rule.split(text, self._words) for text in batch.column("pair").to_pylist()]
+        if self.rule.column:
+            return [self.rule.split("")] * len(batch)
+        return [self.rule.split(text, self._words) for text in batch.column("pair").to_pylist()]
 
 
 class SpanReader:
@@ -123,7 +124,8 @@ class SpanReader:
 
     Raises:
         NotDerivableError: there are no such vectors of tokens or words.
-        FeatureSetError: the set holds no texts, or not the kept column that lists the spans.
+        FeatureSetError: the set holds no texts.
+        UsageError: the kept column that would list the spans is missing.
     """
 
     def __init__(
@@ -172,7 +174,7 @@ def _check_cuttable(features: "FeatureSet", rule: SpanRule) -> None:
         raise FeatureSetError("the set holds no texts, which are cut into spans", where=features.folder, remedy=remedy)
     if rule.column and KeptColumn(rule.column, "string") not in features.kept:
         kept = [column.name for column in features.kept if column.type == "string"]
-        raise FeatureSetError(
+        raise UsageError(
             f"no column {rule.column!r} of texts was kept, which would list the spans",
             where=features.folder,
             remedy=f"{did_you_mean(rule.column, kept)}extract with {parameter('keep', (rule.column,))}",

@@ -45,6 +45,8 @@ from bertfeat.usages import (
     find_usages_by,
 )
 
+_LONGEST_CONTEXT = 5000  # characters on one side of a usage
+
 
 class FeaturesBody(WantedBody):
     """The body of ``/features``."""
@@ -120,8 +122,8 @@ class UsagesBody(Body):
     spans: Name | None = Field(
         None, description="What the usages are shown in, with the word near them.", examples=["sentences"]
     )
-    context: Annotated[int, Field(ge=0, le=5000)] | None = Field(
-        None, description="Characters on each side: 300, or all of the span."
+    context: Annotated[int, Field(ge=0, le=_LONGEST_CONTEXT)] | None = Field(
+        None, description=f"Characters on each side: 300, or all of the span up to {_LONGEST_CONTEXT:,}."
     )
     features: Name | None = Field(None, description="Which set, where the server has several: its name.")
 
@@ -273,7 +275,8 @@ def word_features(service: Service, name: str | None) -> FeatureSet:
 def _usages(service: Service, features: FeatureSet, body: UsagesBody) -> dict[str, Any]:
     given = {"match": body.match, "column": body.layers, "where": body.where}
     more: dict[str, Any] = {**given, "one_per_document": body.one_per_document, "spans": body.spans}
-    more |= {"near": body.near, "left": body.left, "right": body.right, "context": body.context}
+    context = _LONGEST_CONTEXT if body.context is None and body.spans is not None else body.context
+    more |= {"near": body.near, "left": body.left, "right": body.right, "context": context}
     more |= {} if body.k is None else {"k": body.k}
     if body.senses is not None:
         if body.like is not None:

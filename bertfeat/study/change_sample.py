@@ -91,7 +91,7 @@ class WordReader:
     def sample_word(self, query: WordQuery) -> WordSample:
         """Draw the usages of one word; the vectors are read only where it occurs."""
         sample, search = self._begin(query.word), look_up(self.features, query, self.column)
-        for read in search.read(np.arange(len(search.hits)), vectors=True):
+        for read in search.read_vectors(np.arange(len(search.hits))):
             for site, unit in zip(read.sites, read.matrix, strict=True):
                 sample.add(site, unit)
         return sample
@@ -119,7 +119,7 @@ class WordReader:
         names = iter(words)
         while samples := {word: self._begin(word) for word in islice(names, at_once)}:
             chosen = np.flatnonzero(search.index.are_words(search.hits.first, list(samples)))
-            for read in search.read(chosen, vectors=True):
+            for read in search.read_vectors(chosen):
                 strings = search.index.strings(search.hits.first[read.numbers])
                 for word, site, unit in zip(strings, read.sites, read.matrix, strict=True):
                     samples[word].add(site, unit)

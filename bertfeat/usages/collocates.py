@@ -1,13 +1,13 @@
 """The collocates of a word: the words that stand near it more often than chance would have it.
 
-Near is within a number of words on the same side, in the same text. Punctuation marks do not count as words. Every word
-is counted once, however many usages it stands near, and the usages themselves are left out, so that a collocate has a
-2 × 2 table of words near and not near, itself and not itself (Evert 2008, surface cooccurrence).
+Near is within a number of words on the same side, in the same text, or span. Punctuation marks do not count as words.
+Every word is counted once, however many usages it stands near, and the usages themselves are left out, so that a
+collocate has a 2 × 2 table of words near and not near, itself and not itself (Evert 2008, surface cooccurrence).
 
 Shapes: D documents, N words of the corpus, V different words.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.display import displayed
 from bertfeat.errors import FeatureSetError, UsageError, parameter
-from bertfeat.features import FeatureSet
+from bertfeat.features import FeatureSet, SpanCutter
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.hits import documents_that_meet
 from bertfeat.usages.near import REACH, check_reach, stretch_over, word_borders
-from bertfeat.usages.query import open_cutter, parse_condition_on
-from bertfeat.usages.spans import TextSpans
+from bertfeat.usages.query import parse_condition_on
+from bertfeat.usages.spans import TextSpans, open_cutter
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
 from bertfeat.words import Match, WordQuery
 
@@ -57,7 +57,7 @@ class Collocates:
 
     word: str
     documents: int  # searched; with a condition, those that meet it
-    words: int  # in these documents, without punctuation marks
+    words: int  # in these documents, or in the listed spans of them, without punctuation marks
     found: int  # usages in these documents
     near: int  # words near a usage
     left: int  # words on the left of a usage that are near
@@ -85,14 +85,13 @@ def find_collocates(
 
     Near are ``left`` words before a usage and ``right`` words after it; with ``spans``, such as ``"sentences"``
     (docs/spans.md), those of them that a span has together with the usage, and usages in no span do not count. Words
-    that stand near less than ``least`` times are left out. Only documents that meet the condition ``where`` count. The
-    set needs texts, and no vectors of words.
+    that stand near less than ``least`` times are left out. Only documents that meet the condition ``where`` count, and
+    of a column's spans only words in one. The set needs texts, and no vectors of words.
 
     Raises:
-        UsageError: no word, ``match="any"``, a number that is too small, an unknown measure, unknown spans, or a
-            condition that cannot be read.
-        FeatureSetError: no texts in the set; or the column of spans was not kept, or lists such as are empty or outside
-            the text.
+        UsageError: no word, ``match="any"``, a number that is too small, an unknown measure, spans that are unknown or
+            of a column that was not kept, or a condition that cannot be read.
+        FeatureSetError: no texts in the set; or the column of spans lists such as are empty or outside the text.
         DamagedError, StorageError: see :func:`bertfeat.find_usages`.
     """
     check_reach(left, right)
@@ -112,13 +111,37 @@ def find_collocates(
     index = open_word_index(features, progress=progress)
     inside = np.ones(len(index.rows), bool) if condition is None else documents_that_meet(features, condition)
     hits = index.find(query)
-    hits, cut = hits[inside[index.document_of(hits.first)]], None
+    hits = hits[inside[index.document_of(hits.first)]]
+    words = index.without_marks(np.arange(len(index.words)))
+    scope = _Scope(words, inside[index.document_of(words)], None)
     if cutter is not None:
-        cut = TextSpans.read(features, index, cutter, index.text_of(hits.first))
-        hits = hits[cut.hold(index.text_of(hits.first), index.characters(hits))]
-    counts = _count_near(index, hits, inside, left, right, cut)
+        scope = scope.within(features, index, cutter, hits)
+        hits = hits[scope.hold(index, hits)]
+    counts = _count_near(index, hits, scope, left, right)
     found = (int(inside.sum()), int(counts.scope.sum()), len(hits), int(counts.near.sum()))
     return Collocates(word, *found, left, right, _strongest(index, counts, len(hits), least, measure, k), spans)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """The words among which collocates are counted."""
+
+    words: NDArray[np.int64]  # [N] places of all words of the corpus, without punctuation marks
+    searched: NDArray[np.bool_]  # [N] those in documents that meet the condition, and in spans that a column lists
+    spans: TextSpans | None  # those that a usage and a word near it stand in
+
+    def within(self, features: FeatureSet, index: WordIndex, cutter: SpanCutter, hits: Hits) -> "_Scope":
+        """The same within spans, by the texts of ``hits``; or by all texts, where a column lists the spans."""
+        if not cutter.rule.column:  # all words of a text are in its spans
+            return replace(self, spans=TextSpans.read(features, index, cutter, index.text_of(hits.first)))
+        spans = TextSpans.read(features, index, cutter, index.text_of(self.words[self.searched]))
+        listed = replace(self, spans=spans)
+        return replace(listed, searched=self.searched & listed.hold(index, Hits.of_words(self.words)))
+
+    def hold(self, index: WordIndex, hits: Hits) -> NDArray[np.bool_]:
+        """Mask of the hits that stand in a span, ``[n]``."""
+        every = np.ones(len(hits), bool)
+        return every if self.spans is None else self.spans.hold(index.text_of(hits.first), index.characters(hits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +159,10 @@ class _NearCounts:
         return self.left + self.right
 
 
-def _count_near(
-    index: WordIndex, hits: Hits, documents: NDArray[np.bool_], left: int, right: int, spans: TextSpans | None
-) -> _NearCounts:
-    """Count the words near hits, in one span with them, and those of all documents of a mask ``[D]``."""
-    different = len(index.vocabulary)
-    words = index.without_marks(np.arange(len(index.words)))
+def _count_near(index: WordIndex, hits: Hits, scope: _Scope, left: int, right: int) -> _NearCounts:
+    """Count the words near hits, in one span with them, and all words that are searched."""
+    different, words, spans = len(index.vocabulary), scope.words, scope.spans
     texts = index.text_of(words)
-    searched = documents[texts // index.texts_per_document]
     # -1 for a word on the left of the nearest usage, 1 for one on its right, 0 for one that is not near
     side = np.zeros(len(words), np.int8)
     begin, stop = word_borders(words, hits)
@@ -163,7 +182,7 @@ def _count_near(
         of_hits[(begin + more)[begin + more < stop]] = True
     side[of_hits] = 0
     numbers = index.words[words]
-    masks = (side < 0, side > 0, searched, searched & ~of_hits)
+    masks = (side < 0, side > 0, scope.searched, scope.searched & ~of_hits)
     return _NearCounts(*(np.bincount(numbers[mask], minlength=different) for mask in masks))
 
 

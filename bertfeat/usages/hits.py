@@ -50,18 +50,8 @@ def documents_that_meet(features: FeatureSet, condition: Condition) -> NDArray[n
     return np.concatenate([np.empty(0, bool), *map(condition.mask, features.stream(list(names)))])
 
 
-def read_hits(
-    features: FeatureSet,
-    index: WordIndex,
-    hits: Hits,
-    bounds: NDArray[np.int64],
-    column: ReadableColumn,
-    *,
-    vectors: bool,
-) -> Iterator[ReadHits]:
-    """Read the documents of ascending hits, a row group at a time; with ``vectors``, those hits that have one.
-
-    Shape: ``bounds [n, 2]``, the characters beyond which nothing is context.
+def read_hits(features: FeatureSet, index: WordIndex, hits: Hits, column: ReadableColumn | None) -> Iterator[ReadHits]:
+    """Read the documents of ascending hits, a row group at a time; with a column, those hits that have a vector in it.
 
     Raises:
         DamagedError: the word index or a part does not hold what it should.
@@ -70,13 +60,13 @@ def read_hits(
     rows = index.rows[index.document_of(hits.first)]
     own = [name for name in ("row", "id", "text", "pair") if name in features.names]
     names = [*own, *(kept.name for kept in features.kept)]
-    if vectors:
+    if column is not None:
         names += [*position_columns(column.pooling.unit, features.names), *column.derivation.columns]
     at = 0
     for batch in features.stream_rows(np.unique(rows).tolist(), names):
         stop = int(np.searchsorted(rows, batch.column("row")[-1].as_py(), side="right"))
-        placed = _place_hits(features, index, batch, hits[at:stop], bounds[at:stop], rows[at:stop])
-        if vectors:
+        placed = _place_hits(features, index, batch, hits[at:stop], rows[at:stop])
+        if column is not None:
             chosen, matrix = _vectors_of_hits(features, column, batch, placed)
             yield ReadHits(at + chosen, [placed[one].site for one in chosen], matrix)
         else:
@@ -96,14 +86,9 @@ class _PlacedHit:
 
 
 def _place_hits(
-    features: FeatureSet,
-    index: WordIndex,
-    batch: RecordBatch,
-    hits: Hits,
-    bounds: NDArray[np.int64],
-    rows: NDArray[np.int64],
+    features: FeatureSet, index: WordIndex, batch: RecordBatch, hits: Hits, rows: NDArray[np.int64]
 ) -> list[_PlacedHit]:
-    """Find hits, whose contexts are in ``bounds`` ``[n, 2]``, in their documents, which lie in ``rows`` ``[n]``."""
+    """Find hits in their documents, which lie in ``rows`` ``[n]``."""
     stored = batch.column("row").to_numpy()
     documents = np.searchsorted(stored, rows)
     if (stored[documents] != rows).any():
@@ -114,16 +99,16 @@ def _place_hits(
     texts = index.text_of(hits.first)
     firsts, second = hits.first - index.texts[texts], texts % index.texts_per_document
     first_end = index.starts[hits.first].astype(np.int64) + index.lengths[hits.first]
-    arrays = (documents, rows, second, firsts, firsts + hits.length, *index.characters(hits).T, first_end, *bounds.T)
+    arrays = (documents, rows, second, firsts, firsts + hits.length, *index.characters(hits).T, first_end)
     placed = []
-    for (document, row, pair, first, stop, start, end, first_end, *bound), string in zip(
+    for (document, row, pair, first, stop, start, end, first_end), string in zip(
         np.stack(arrays, axis=1).tolist(), index.strings(hits.first), strict=True
     ):
         text = columns[pair][document]
         if fold_word(text[start:first_end]) != string:
             raise index.damaged("other words than the texts")
         values = {name: column[document] for name, column in kept.items()}
-        site = Site(row, ids[document], text, bool(pair), start, end, values, (bound[0], bound[1]))
+        site = Site(row, ids[document], text, bool(pair), start, end, values)
         placed.append(_PlacedHit(document, range(first, stop), site))
     return placed
 

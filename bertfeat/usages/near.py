@@ -1,6 +1,8 @@
 """Words near a usage: up to a number of words before or after it, in the same text. Punctuation marks do not count.
 
-Shapes: n hits, m of them with such a word.
+With spans, the word is in the same span, too (:mod:`bertfeat.usages.spans`).
+
+Shapes: n hits, m stretches.
 """
 
 from dataclasses import dataclass
@@ -49,8 +51,8 @@ class NearWord:
         check_reach(near.left, near.right)
         return near
 
-    def find(self, index: WordIndex, hits: Hits) -> tuple["Stretches", "Stretches"]:
-        """The stretches from the nearest such word before a hit, and to the nearest one after it, within reach."""
+    def find(self, index: WordIndex, hits: Hits) -> "Stretches":
+        """The stretches to the nearest such word after each hit, then from the nearest one before it, within reach."""
         words = index.without_marks(np.arange(len(index.words)))  # places, so that distances are counted in words
         begin, end = word_borders(words, hits)
         others = index.find(self.query)
@@ -71,14 +73,18 @@ class NearWord:
         on_the_left = reach(inside, nearest, begin[inside] - other_end[nearest] < self.left)
         inside = np.flatnonzero(following < len(after))
         nearest = after[following[inside]]
-        return on_the_left, reach(inside, nearest, other_begin[nearest] - end[inside] < self.right)
+        on_the_right = reach(inside, nearest, other_begin[nearest] - end[inside] < self.right)
+        return Stretches(
+            np.concatenate([on_the_right.numbers, on_the_left.numbers]),
+            np.concatenate([on_the_right.characters, on_the_left.characters]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
     """Stretches of text that reach from some hits to a word near each."""
 
-    numbers: NDArray[np.int64]  # [m] of the hits
+    numbers: NDArray[np.int64]  # [m] of the hits; one may be there twice
     characters: NDArray[np.int64]  # [m, 2]
 
 

@@ -5,7 +5,7 @@ Shapes: D documents, n hits, W width of the feature column.
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,12 +19,11 @@ from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.recipe import FeatureColumn, Pooling, TaskName, Unit
 from bertfeat.search import QueryEncoder, check_same_model, query_warnings, unmark_words
-from bertfeat.spans import SpanRule
 from bertfeat.usages.hits import ReadHits, documents_that_meet, find_hits, read_hits
 from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
-from bertfeat.usages.near import NearWord, Stretches
-from bertfeat.usages.results import CONTEXT
-from bertfeat.usages.spans import WHOLE_TEXT, TextSpans
+from bertfeat.usages.near import NearWord
+from bertfeat.usages.results import CONTEXT, Usage
+from bertfeat.usages.spans import Bounds, bound_hits, open_cutter
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
 from bertfeat.where import Condition
 from bertfeat.words import Match, WordList, WordQuery, fold_case
@@ -78,7 +77,7 @@ class UsageSearch:
     query: WordQuery
     column: ReadableColumn
     hits: Hits  # [n] in documents that meet the condition, near the word that is to be near, and in a span
-    bounds: NDArray[np.int64]  # [n, 2] the characters of each hit's span, or of any text
+    bounds: Bounds  # of the spans of some hits, or of their whole texts
     documents: NDArray[np.bool_]  # [D] mask of those that meet the condition
     like: str | None = None
     vector: NDArray[np.float32] | None = None  # [W] of length 1: what the usages are compared with
@@ -99,16 +98,31 @@ class UsageSearch:
         _, first = np.unique(self.index.document_of(self.hits.first[numbers]), return_index=True)
         return numbers[first]
 
-    def read(self, numbers: NDArray[np.int64], *, vectors: bool) -> Iterator[ReadHits]:
-        """Read the documents of some hits, which have ascending numbers; with ``vectors``, of those that have one.
+    def read_vectors(self, numbers: NDArray[np.int64]) -> Iterator[ReadHits]:
+        """Read those of some hits, which have ascending numbers, that have a vector; their contexts have no bounds.
 
         Raises:
             DamagedError: the word index or a part does not hold what it should.
             FeatureSetError: a vector is not finite.
         """
-        hits, bounds = self.hits[numbers], self.bounds[numbers]
-        for read in read_hits(self.features, self.index, hits, bounds, self.column, vectors=vectors):
+        for read in read_hits(self.features, self.index, self.hits[numbers], self.column):
             yield replace(read, numbers=numbers[read.numbers])
+
+    def read_usages(self, numbers: Sequence[int], context: int, scores: Sequence[float] | None = None) -> list[Usage]:
+        """Read the usages of some hits in their contexts, of so many characters at most on each side.
+
+        Raises:
+            DamagedError: the word index or a part does not hold what it should.
+        """
+        order = np.argsort(np.array(numbers, np.int64), kind="stable")
+        ascending = np.array(numbers, np.int64)[order]
+        bounds, usages = self.bounds(ascending), {}
+        for read in read_hits(self.features, self.index, self.hits[ascending], None):
+            for at, site in zip(read.numbers.tolist(), read.sites, strict=True):
+                first, last = bounds[at].tolist()
+                score = None if scores is None else scores[order[at]]
+                usages[int(ascending[at])] = site.usage(context, score, first, last)
+        return [usages[number] for number in numbers]
 
 
 def open_usage_search(
@@ -165,39 +179,8 @@ def look_up(
     if condition is not None:
         documents = documents_that_meet(features, condition)
         hits = hits[documents[index.document_of(hits.first)]]
-    hits, bounds = _bound_hits(features, index, hits, near, spans)
+    hits, bounds = bound_hits(features, index, hits, near, spans)
     return UsageSearch(features, index, query, column, hits, bounds, documents)
-
-
-def _bound_hits(
-    features: FeatureSet, index: WordIndex, hits: Hits, near: NearWord | None, spans: SpanCutter | None
-) -> tuple[Hits, NDArray[np.int64]]:
-    """Keep the hits that the other word is near, in one span with them; with the characters of that span ``[n, 2]``."""
-    if near is None and spans is None:
-        return hits, np.broadcast_to(WHOLE_TEXT, (len(hits), 2))
-    every = Stretches(np.arange(len(hits)), index.characters(hits))
-    stretches = [every] if near is None else near.find(index, hits)
-    texts, cut = index.text_of(hits.first), None
-    if spans is not None:
-        cut = TextSpans.read(features, index, spans, texts[np.concatenate([one.numbers for one in stretches])])
-    bounds = np.full((len(hits), 2), -1, np.int64)
-    for one in reversed(stretches):
-        around = WHOLE_TEXT if cut is None else cut.around(texts[one.numbers], one.characters)
-        around = np.broadcast_to(around, (len(one.numbers), 2))
-        inside = around[:, 1] > 0
-        bounds[one.numbers[inside]] = around[inside]
-    kept = bounds[:, 1] > 0
-    return hits[kept], bounds[kept]
-
-
-def open_cutter(features: FeatureSet, spans: str | None) -> SpanCutter | None:
-    """What cuts the texts of a feature set into spans, which are given as they are written; None for no spans.
-
-    Raises:
-        UsageError: unknown spans.
-        FeatureSetError: the kept column that would list them is missing.
-    """
-    return None if spans is None else SpanCutter(features, SpanRule.parse(spans))
 
 
 def word_query(features: FeatureSet, word: str, match: Match | str = Match.EXACT) -> WordQuery:

@@ -137,11 +137,9 @@ class Site:
     start: int
     end: int
     values: Mapping[str, Value]
-    bounds: tuple[int, int] = (0, sys.maxsize)  # characters beyond which nothing is context
 
-    def usage(self, context: int, score: float | None = None) -> Usage:
-        """The usage with that many characters on either side, as far as its bounds go."""
-        first, last = self.bounds
+    def usage(self, context: int, score: float | None = None, first: int = 0, last: int = sys.maxsize) -> Usage:
+        """The usage with that many characters on either side, from the character ``first`` to ``last`` at most."""
         return Usage(
             row=self.row,
             id=self.id,

@@ -3,8 +3,9 @@
 Shapes: D documents, n hits, W width of the feature column.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,6 @@ from bertfeat.features import FeatureSet
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.search import Hit, Index, QueryEncoder, query_warnings
-from bertfeat.usages.hits import ReadHits
 from bertfeat.usages.near import NearWord
 from bertfeat.usages.query import UsageSearch, check_numbers, embed_word, open_usage_search
 from bertfeat.usages.results import CONTEXT, Site, SlicedUsages, SliceUsages, Usage, Usages
@@ -72,17 +72,18 @@ def find_usages(
     With ``spans`` (``"sentences"``, ``"paragraphs"``, ``"words:50"``, or ``"column:NAME"``, the places that a kept
     column lists: docs/spans.md) the context of a usage is the first span that all of it stands in, whole unless
     ``context`` cuts it; usages in no span are not found. The word ``near`` them is in the same span, anywhere unless
-    ``left`` or ``right`` says how far off. The documents of all usages are read then.
+    ``left`` or ``right`` says how far off. The documents of all usages are read then, except for
+    ``"sentences"`` and ``"paragraphs"`` of a single word that is near none.
 
     Words are looked up in the set's word index, which the first look-up makes; ``progress`` hears of that. Only
-    documents with usages that are shown or compared are read, a row group at a time.
+    documents with usages that are shown or compared (or cut into spans) are read, a row group at a time.
 
     Raises:
         UsageError: the word is not in the sentence, ``k`` below 0, ``page`` below 1, ``match="any"`` without a
-            sentence, ``sort`` with one or by something that is not there, unknown spans, or a condition that cannot
-            be read.
+            sentence, ``sort`` with one or by something that is not there, spans that are unknown or of a column that
+            was not kept, or a condition that cannot be read.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set; the model is another one; or the column
-            of spans was not kept, or lists such as are empty or outside the text.
+            of spans lists such as are empty or outside the text.
         NotDerivableError: the column cannot be derived from the stored ones.
         DamagedError: a part or the word index is damaged.
         StorageError: the word index cannot be written anywhere.
@@ -212,25 +213,35 @@ def _choose_usages(
     if listing.sample is not None and listing.sample < len(numbers):
         numbers = np.sort(np.random.default_rng(_SEED).choice(numbers, listing.sample, replace=False))
     if search.vector is None:
-        return _first_usages(search, listing, numbers, of_hits, found)
-    return _nearest_usages(search, search.vector, listing, numbers, of_hits, found)
+        pages = _first_usages(search, listing, numbers, of_hits, slices)
+    else:
+        pages = _nearest_usages(search, search.vector, listing, numbers, of_hits, slices)
+    shown = [number for page in pages for number in page.numbers]
+    scores = None if search.vector is None else [score for page in pages for score in page.scores]
+    usages = iter(search.read_usages(shown, listing.context, scores))
+    for count, page in zip(found, pages, strict=True):
+        yield _ChosenUsages(count, page.skipped, page.score, tuple(islice(usages, len(page.numbers))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The hits of a slice that are listed."""
+
+    numbers: Sequence[int]
+    scores: Sequence[float] = ()  # of each, where they are compared with a vector
+    skipped: int = 0
+    score: float | None = None
 
 
 def _first_usages(
-    search: UsageSearch, listing: _Listing, numbers: NDArray[np.int64], of_hits: NDArray[np.int64], found: list[int]
-) -> Iterator[_ChosenUsages]:
-    """The first usages of each slice; only their documents are read."""
+    search: UsageSearch, listing: _Listing, numbers: NDArray[np.int64], of_hits: NDArray[np.int64], slices: int
+) -> list[_Page]:
+    """The first usages of each slice."""
     if listing.one_per_document:
         numbers = search.first_of_documents(numbers)
     numbers = _sort_hits(search, listing.sort, numbers)
-    pages = [numbers[of_hits[numbers] == one][listing.start : listing.stop] for one in range(len(found))]
-    wanted = np.sort(np.concatenate(pages))
-    usages: dict[int, Usage] = {}
-    for read in search.read(wanted, vectors=False):
-        for number, site in zip(read.numbers.tolist(), read.sites, strict=True):
-            usages[number] = site.usage(listing.context)
-    for count, page in zip(found, pages, strict=True):
-        yield _ChosenUsages(count, 0, None, tuple(usages[number] for number in page.tolist()))
+    own = [numbers[of_hits[numbers] == one] for one in range(slices)]
+    return [_Page(each[listing.start : listing.stop].tolist()) for each in own]
 
 
 def _sort_hits(search: UsageSearch, sort: str | None, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -240,7 +251,7 @@ def _sort_hits(search: UsageSearch, sort: str | None, numbers: NDArray[np.int64]
     hits, index = search.hits[numbers], search.index
     if sort in _SIDES:
         nearest = hits.first - 1 if _SIDES[sort] < 0 else hits.first + hits.length
-        bounds = search.bounds[numbers]
+        bounds = search.bounds(numbers)
         keys = [index.neighbors(hits.first, nearest + _SIDES[sort] * away, bounds) for away in range(_NEIGHBORS)]
         return numbers[np.lexsort(keys[::-1])]
     values = [value for batch in search.features.stream([sort]) for value in batch.column(0).to_pylist()]
@@ -256,52 +267,44 @@ def _nearest_usages(
     listing: _Listing,
     numbers: NDArray[np.int64],
     of_hits: NDArray[np.int64],
-    found: list[int],
-) -> Iterator[_ChosenUsages]:
+    slices: int,
+) -> list[_Page]:
     """The usages of each slice that are nearest to a vector ``[W]``."""
-    rankings = [_UsageRanking(vector, listing) for _ in found]
-    for read in search.read(numbers, vectors=True):
-        own = of_hits[read.numbers]
+    rankings = [_UsageRanking(listing) for _ in range(slices)]
+    for read in search.read_vectors(numbers):
+        own, scores = of_hits[read.numbers], read.matrix @ vector
+        documents = search.index.document_of(search.hits.first[read.numbers])
         for one in np.unique(own):
-            rankings[one].add(read, np.flatnonzero(own == one))
-    asked = np.bincount(of_hits[numbers], minlength=len(found)).tolist()
-    for count, number, ranking in zip(found, asked, rankings, strict=True):
-        yield _ChosenUsages(count, number - ranking.compared, ranking.score, ranking.usages)
+            chosen = own == one
+            rankings[one].add(read.numbers[chosen], scores[chosen], documents[chosen])
+    asked = np.bincount(of_hits[numbers], minlength=slices).tolist()
+    return [ranking.page(number) for number, ranking in zip(asked, rankings, strict=True)]
 
 
 class _UsageRanking:
-    """A ranking of the usages of a slice by their nearness to ``vector`` ``[W]``; they come in corpus order."""
+    """A ranking of the usages of a slice by their scores; they come in corpus order."""
 
-    def __init__(self, vector: NDArray[np.float32], listing: _Listing) -> None:
-        self._vector, self._listing, self._sum = vector, listing, 0.0
-        self._best: list[tuple[float, Usage]] = []
-        self.compared = 0
+    def __init__(self, listing: _Listing) -> None:
+        self._listing, self._sum, self._compared = listing, 0.0, 0
+        self._best: list[tuple[float, int]] = []  # scores, and numbers of hits
 
-    @property
-    def usages(self) -> tuple[Usage, ...]:
-        """The usages of the page."""
-        return tuple(usage for _, usage in self._best[self._listing.start :])
-
-    @property
-    def score(self) -> float | None:
-        """The mean cosine of all usages to the vector; None where there is no usage."""
-        return round(self._sum / self.compared, 6) if self.compared else None
-
-    def add(self, read: ReadHits, chosen: NDArray[np.intp]) -> None:
-        """Add some of the hits that were read, and keep the best of all so far."""
-        scores = read.matrix[chosen] @ self._vector
+    def add(self, numbers: NDArray[np.int64], scores: NDArray[np.float32], documents: NDArray[np.int64]) -> None:
+        """Add some hits, and keep the best of all so far; ``[n]`` each."""
         self._sum += float(scores.sum(dtype=np.float64))
-        self.compared += len(scores)
+        self._compared += len(scores)
         order = np.argsort(-scores, kind="stable")  # of equal scores, the earlier in the corpus comes first
         if self._listing.one_per_document:
-            rows = np.fromiter((read.sites[at].row for at in chosen), np.int64, len(chosen))
-            _, first = np.unique(rows[order], return_index=True)
+            _, first = np.unique(documents[order], return_index=True)
             order = order[np.sort(first)]
-        self._best.extend(
-            (scores[at], read.sites[chosen[at]].usage(self._listing.context, scores[at]))
-            for at in order[: self._listing.stop].tolist()
-        )
+        order = order[: self._listing.stop]
+        self._best.extend(zip(scores[order].tolist(), numbers[order].tolist(), strict=True))
         self._best = sorted(self._best, key=lambda scored: -scored[0])[: self._listing.stop]
+
+    def page(self, asked: int) -> _Page:
+        """The usages of the page, of as many as were to be compared; with the mean score of all that were."""
+        shown = self._best[self._listing.start :]
+        mean = round(self._sum / self._compared, 6) if self._compared else None
+        return _Page([number for _, number in shown], [score for score, _ in shown], asked - self._compared, mean)
 
 
 # ── by an index ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -5,8 +5,6 @@ Shapes: n usages, W width of the feature column.
 
 import threading
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +16,9 @@ from bertfeat.features import FeatureSet, unit_vectors
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.near import NearWord
-from bertfeat.usages.query import check_numbers, find_usage_column, look_up, open_cutter, parse_condition_on, word_query
+from bertfeat.usages.query import UsageSearch, check_numbers, find_usage_column, look_up, parse_condition_on, word_query
 from bertfeat.usages.results import Sense, Senses, Usage
+from bertfeat.usages.spans import open_cutter
 from bertfeat.where import Cut, cut_slices
 from bertfeat.words import Match
 
@@ -90,46 +89,30 @@ def find_senses(
     numbers = search.first_of_documents(inside) if one_per_document else inside
     if len(numbers) > MOST:
         numbers = np.sort(np.random.default_rng(_SEED).choice(numbers, MOST, replace=False))
-    sample = _UsageSample([], [], [])
-    for read in search.read(numbers, vectors=True):
-        sample.usages.extend(site.usage(characters) for site in read.sites)
-        sample.blocks.append(read.matrix)
-        sample.of_slice.append(of_hits[read.numbers])
-    grouped = _group_usages(sample, senses, k, word, len(cut.slices)) if len(inside) else ()
-    found = (int(search.documents.sum()), len(inside), len(numbers) - len(sample.usages), len(sample.usages))
-    outside = len(search.hits) - len(inside)
-    return Senses(word, readable.name, *found, grouped, by, cut.slices, outside, near, spans)
-
-
-@dataclass(frozen=True, slots=True)
-class _UsageSample:
-    """The usages to group, in the order of the corpus."""
-
-    usages: list[Usage]
-    blocks: list[NDArray[np.float32]]  # their vectors of length 1
-    of_slice: list[NDArray[np.int64]]  # the numbers of their slices
-
-    @property
-    def matrix(self) -> NDArray[np.float32]:
-        """The vectors of the usages, ``[n, W]`` of length 1."""
-        return np.concatenate(self.blocks)
-
-
-def _group_usages(sample: _UsageSample, senses: int, k: int, word: str, slices: int) -> tuple[Sense, ...]:
-    if len(sample.usages) < senses:
-        raise UsageError(f"{word!r} has {len(sample.usages)} usages to group, which are too few for {senses} senses")
-    matrix, of_slice = sample.matrix, np.concatenate(sample.of_slice)
-    labels = cluster_labels(matrix, senses, word)
-    members = [np.flatnonzero(labels == label) for label in range(senses)]
-    members.sort(key=lambda places: (-len(places), places[0]))
-    return tuple(
+    nothing = (np.empty(0, np.int64), np.empty((0, readable.width), np.float32))
+    blocks = [nothing, *((read.numbers, read.matrix) for read in search.read_vectors(numbers))]
+    grouped, matrix = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+    members = _group_usages(matrix, senses, word) if len(inside) else []
+    found = (int(search.documents.sum()), len(inside), len(numbers) - len(grouped), len(grouped))
+    shown = [
         Sense(
             len(places),
-            _most_central(sample.usages, matrix[places], places, k),
-            tuple(np.bincount(of_slice[places], minlength=slices).tolist()) if slices else (),
+            _most_central(search, grouped[places], matrix[places], k, characters),
+            tuple(np.bincount(of_hits[grouped[places]], minlength=len(cut.slices)).tolist()) if cut.slices else (),
         )
         for places in members
-    )
+    ]
+    outside = len(search.hits) - len(inside)
+    return Senses(word, readable.name, *found, tuple(shown), by, cut.slices, outside, near, spans)
+
+
+def _group_usages(matrix: NDArray[np.float32], senses: int, word: str) -> list[NDArray[np.intp]]:
+    """The rows of ``matrix`` ``[n, W]`` that belong to each sense, the largest first."""
+    if len(matrix) < senses:
+        raise UsageError(f"{word!r} has {len(matrix)} usages to group, which are too few for {senses} senses")
+    labels = cluster_labels(matrix, senses, word)
+    members = [np.flatnonzero(labels == label) for label in range(senses)]
+    return sorted(members, key=lambda places: (-len(places), places[0]))
 
 
 def cluster_labels(matrix: NDArray[np.float32], senses: int, word: str) -> NDArray[np.integer]:
@@ -166,9 +149,10 @@ def group_vectors(matrix: NDArray[np.float32], groups: int, starts: int = 10) ->
 
 
 def _most_central(
-    usages: Sequence[Usage], matrix: NDArray[np.float32], places: NDArray[np.intp], k: int
+    search: UsageSearch, numbers: NDArray[np.int64], matrix: NDArray[np.float32], k: int, context: int
 ) -> tuple[Usage, ...]:
+    """The ``k`` usages that are nearest to the mean of all, of hits with vectors ``[n, W]``."""
     # rounded before they are compared: scores of equal vectors can differ in the last digits of a matrix product
     scores = np.round(matrix @ unit_vectors(matrix.mean(axis=0)), 6)
-    order = np.argsort(-scores, kind="stable")[:k].tolist()
-    return tuple(replace(usages[places[at]], score=float(scores[at])) for at in order)
+    order = np.argsort(-scores, kind="stable")[:k]
+    return tuple(search.read_usages(numbers[order].tolist(), context, scores[order].tolist()))

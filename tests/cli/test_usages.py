@@ -353,7 +353,7 @@ def test_nothing_found() -> None:
         (["word.features", "bank", "--senses", "2", "--plot", "x.png"], 2, "name a kept column"),
         (["word.features", "bank", "--by", "year", "--plot", "x.gif"], 2, "the ending of its name"),
         (["word.features", "bank", "--spans", "lines"], 2, "--spans lines: these spans are unknown; there are"),
-        (["word.features", "bank", "--spans", "column:lef"], 1, "did you mean left?"),
+        (["word.features", "bank", "--spans", "column:lef"], 2, "did you mean left?"),
         (["word.features", "bank", "--left", "2"], 2, "--left says how near the word of --near must stand"),
         (["word.features", "bank", "--near", "the", "--left", "0", "--right", "0"], 2, "leave no word near"),
         (["word.features", "bank", "--senses", "2", "--by", "year", "--plot", "x.gif"], 2, "the ending of its name"),

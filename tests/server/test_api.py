@@ -440,6 +440,9 @@ def test_usages(client: TestClient, folder: Path) -> None:
         refused = client.post(path, json={"word": "bank", "spans": "lines"})
         assert refused.status_code == 422
         assert "these spans are unknown" in refused.json()["error"]
+        refused = client.post(path, json={"word": "bank", "spans": "column:nothing"})
+        assert refused.status_code == 422
+        assert "no column 'nothing' of texts was kept" in refused.json()["error"]
     near = client.post("/collocates", json={"word": "bank", "left": 2, "least": 1, "measure": "log-dice"}).json()
     collocates = find_collocates(folder / "c.features", "bank", left=2, least=1, measure="log-dice")
     assert [one["word"] for one in near["collocates"]] == [one.word for one in collocates.collocates] != []

@@ -305,16 +305,35 @@ def test_senses_frequency_and_collocates(visit: Visit, address: str, place: Path
     page.select_option("#within", "sentences")
     expect(page.locator("#usages-message")).to_contain_text("within sentences")
     page.fill("#near", "river")
-    expect(page.locator("#near-left")).to_have_value("")
+    expect(page.locator("#near-left")).to_have_value("2")
+    for side in ("left", "right"):
+        page.fill(f"#near-{side}", "")
     page.press("#near", "Enter")
     lines = find_usages(place / "c.features", "bank", near="river", spans="sentences", k=50)
     expect(page.locator("#usages-message")).to_contain_text(f"{lines.found} usages near “river” within sentences")
     left = [" ".join(usage.left.split()) for usage in lines.usages]
-    assert [text.strip() for text in page.locator(".line .left").all_inner_texts()] == left
+    assert [text.strip() for text in page.locator(".line .left").all_text_contents()] == left
     check_by_axe(page)
     again = visit.open(page.url)
     expect(again.locator("#usages-message")).to_contain_text(f"{lines.found} usages near “river” within sentences")
     expect(again.locator("#near-left")).to_have_value("")
+    page.click("#ways >> text=Collocates")
+    expect(page.locator("#near-left")).to_have_value("5")
+    page.click("#ways >> text=Lines")
+    expect(page.locator("#near-left")).to_have_value("")
+    page.fill("#near-left", "2")
+    page.select_option("#within", "paragraphs")
+    expect(page.locator("#usages-message")).to_contain_text("within paragraphs")
+    expect(page.locator("#near-left")).to_have_value("2")
+    expect(page.locator("#near-right")).to_have_value("")
+    other = visit.open(f"{address}#usages?word=bank&spans=words:3")
+    expect(other.locator("#usages-message")).to_contain_text("within words:3")
+    expect(other.locator("#within")).to_have_value("words:3")
+    other.locator(".choose").first.click()
+    expect(other.locator(".line[aria-current]")).to_have_count(1)
+    other.select_option("#within", "sentences")
+    expect(other.locator("#usages-message")).to_contain_text("within sentences")
+    expect(other.locator(".line[aria-current]")).to_have_count(1)
 
 
 def test_lines_in_pages_in_every_order(visit: Visit, address: str, place: Path) -> None:

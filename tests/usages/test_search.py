@@ -196,7 +196,11 @@ def test_vectors_are_read_only_where_they_are_needed(
     assert (rows, "concat4_word" in names) == ([0], False)
     asked.clear()
     find_usages(features, "money", like="my money")
-    assert [(rows, "concat4_word" in names) for rows, names in asked] == [([1], True)]
+    assert [(rows, "concat4_word" in names) for rows, names in asked] == [([1], True), ([1], False)]
+    asked.clear()
+    find_usages(features, "bank", like="the *bank* of it", k=1)
+    (compared, _), (shown, names) = asked
+    assert (len(compared) > 1, len(shown), "concat4_word" in names) == (True, 1, False)
 
 
 def test_a_word_that_is_nowhere(extract: Callable[..., FeatureSet]) -> None:

@@ -110,7 +110,7 @@ def test_vectors_are_read_only_of_documents_that_meet_it(features: FeatureSet, m
 
     monkeypatch.setattr(FeatureSet, "stream_rows", spy)
     find_usages(features, "bank", like=LIKE, where="year = 1901")
-    assert read == [[4]]
+    assert read == [[4], [4]]  # first the vectors, then the contexts that are shown
 
 
 @pytest.mark.parametrize("where", [None, *(where for where in CONDITIONS if "n_tokens" not in where)])

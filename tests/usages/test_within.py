@@ -178,6 +178,7 @@ def test_context_cuts_a_span(features: FeatureSet) -> None:
 @pytest.mark.parametrize(("left", "right"), [(5, 5), (1, 3), (0, 100)])
 def test_collocates_stand_in_one_span_with_a_usage(left: int, right: int, rule: str, features: FeatureSet) -> None:
     near: Counter[tuple[str, str]] = Counter()
+    free: Counter[str] = Counter()
     usages = 0
     for _, _, text, spans in spans_of(rule):
         words = words_of(text)
@@ -195,35 +196,69 @@ def test_collocates_stand_in_one_span_with_a_usage(left: int, right: int, rule: 
                 for begin, end, first, last in held
                 if first <= start and stop <= last and (0 < begin - at <= left or 0 < at - end + 1 <= right)
             ]
-            if ways and at not in inside:
-                near[word, min(ways)[1]] += 1
+            if at not in inside and any(first <= start and stop <= last for first, last in spans):
+                free[word] += 1
+                if ways:
+                    near[word, min(ways)[1]] += 1
     found = find_collocates(features, "of course", left=left, right=right, least=1, k=99, spans=rule)
     assert (found.found, found.near, found.spans) == (usages, sum(near.values()), rule)
     assert found.collocates
     for one in found.collocates:
         assert (one.left, one.right) == (near[one.word, "left"], near[one.word, "right"])
+        assert one.expected == pytest.approx(sum(near.values()) * free[one.word] / sum(free.values()), abs=0.006)
+
+
+def test_every_word_is_compared_in_its_span(features: FeatureSet) -> None:
+    options: dict[str, Any] = {"like": "The *bank* of the river.", "match": "any", "k": 10_000, "device": "cpu"}
+    found = find_usages(features, "bank", spans="words:4", **options)
+    every = [
+        (row, in_pair, start, {text[first:last] for first, last in spans if first <= start and end <= last})
+        for row, in_pair, text, spans in spans_of("words:4")
+        for start, end, _ in words_of(text)
+    ]
+    usages = sorted(found.usages, key=lambda usage: (usage.row, usage.in_pair, usage.start))
+    assert found.found == len(every)
+    for usage, (row, in_pair, start, contexts) in zip(usages, every, strict=True):
+        assert (usage.row, usage.in_pair, usage.start) == (row, in_pair, start)
+        assert {usage.left + usage.word + usage.right} == contexts
+
+
+def test_words_of_a_corpus_in_which_a_sentence_ends(
+    tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """They are in no sentence; also where the hit before them makes it look as if all were."""
+    folder = tmp_path_factory.mktemp("own") / "c.features"
+    extractor = Extractor(tiny("bert").folder, layers="last", pooling="word", precision="fp32", device="cpu")
+    words = [["the", "bank", "of York. The", "river"], ["the", "bank"]]
+    settings = CorpusSettings(pretokenized=True)
+    extractor.extract(memory_corpus(words, settings), folder)
+    assert find_usages(folder, "of York. The").found == 1
+    assert find_usages(folder, "of York. The", spans="sentences").found == 0
+    assert find_usages(folder, "of York. The", spans="paragraphs").found == 1
+    near = find_usages(folder, "bank", near="river", spans="sentences")
+    assert (near.found, find_usages(folder, "bank", near="river", spans="paragraphs").found) == (0, 1)
+    texts = [usage.left + usage.word + usage.right for usage in find_usages(folder, "bank", spans="sentences").usages]
+    assert texts == ["the bank of York.", "the bank"]
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "message"),
     [
-        ({"spans": "sentence"}, UsageError, "spans='sentence': these spans are unknown; there are: sentences"),
-        ({"spans": "words:0"}, UsageError, "a span needs a word"),
-        ({"spans": "column:place"}, FeatureSetError, "no column 'place' of texts was kept.*did you mean places?"),
-        ({"spans": "column:year"}, FeatureSetError, "no column 'year' of texts was kept"),
-        ({"spans": "sentences", "context": -1}, UsageError, "a context of -1 characters cannot be"),
-        ({"spans": "sentences", "left": 2}, UsageError, "left=2 says how near a word must stand"),
+        ({"spans": "sentence"}, "spans='sentence': these spans are unknown; there are: sentences"),
+        ({"spans": "words:0"}, "a span needs a word"),
+        ({"spans": "column:place"}, "no column 'place' of texts was kept.*did you mean places?"),
+        ({"spans": "column:year"}, "no column 'year' of texts was kept"),
+        ({"spans": "sentences", "context": -1}, "a context of -1 characters cannot be"),
+        ({"spans": "sentences", "left": 2}, "left=2 says how near a word must stand"),
     ],
 )
-def test_what_cannot_be_is_refused(
-    options: dict[str, Any], error: type[Exception], message: str, features: FeatureSet
-) -> None:
-    with pytest.raises(error, match=message):
+def test_what_cannot_be_is_refused(options: dict[str, Any], message: str, features: FeatureSet) -> None:
+    with pytest.raises(UsageError, match=message):
         find_usages(features, "bank", **options)
-    with pytest.raises(error, match=message):
+    with pytest.raises(UsageError, match=message):
         find_senses(features, "bank", 2, **options)
     if not options.keys() - {"spans"}:
-        with pytest.raises(error, match=message):
+        with pytest.raises(UsageError, match=message):
             find_collocates(features, "bank", **options)
 
 

@@ -97,23 +97,24 @@ export class Lines {
     return { nodes, told: parts.join("; "), table: () => usageTable(usages.map((usage) => ({ usage }))) };
   }
 
-  #how({ like, sort, spans }) {
+  #how({ like, sort }) {
     return {
       sort: like ? null : sort ?? "",
       resort: (value) => { byId("sort").value = value; byId("sort").onchange(); },
       choose: (usage) => this.choose(usage),
       isCurrent: ({ row, start, in_pair: inPair }) => {
         const chosen = this.chosen?.usage;
-        return Boolean(chosen && like === sentenceOf(chosen, spans) && chosen.row === row && chosen.start === start && chosen.in_pair === inPair);
+        return Boolean(chosen && like === this.chosen.like && chosen.row === row && chosen.start === start && chosen.in_pair === inPair);
       },
     };
   }
 
   /** Sort all lines by likeness to one of them. */
   choose(usage) {
-    byId("like").value = sentenceOf(usage, this.view.asked.spans);
+    const like = sentenceOf(usage);
+    byId("like").value = like;
     if (byId("match").value === "any") byId("word").value = usage.word;
-    this.chosen = { usage, word: byId("word").value };
+    this.chosen = { usage, like, word: byId("word").value };
     this.view.go("lines");
     this.view.look();
   }
@@ -146,11 +147,12 @@ export function usageTable(numbered) {
   return { names: ["sense", ...names, ...kept], rows };
 }
 
-/** The context of a usage with its word marked. Other stars would be marks too, so they become spaces. */
-function sentenceOf(usage, spans) {
-  const plain = (text) => text.replaceAll("*", " ");
-  // where a side was cut off, it may begin or end within a word
-  const left = spans || [...usage.left].length < CONTEXT ? usage.left : usage.left.replace(/^\S*\s/, "");
-  const right = spans || [...usage.right].length < CONTEXT ? usage.right : usage.right.replace(/\s\S*$/, "");
+/** A line that holds a usage, with its word marked. Other stars would be marks too, so they become spaces. */
+function sentenceOf(usage) {
+  const plain = (text) => text.replaceAll("*", " ").replace(/\s+/g, " ");
+  const before = [...usage.left], after = [...usage.right];
+  // where a side is cut off, it may begin or end within a word
+  const left = before.length < CONTEXT ? usage.left : before.slice(-CONTEXT).join("").replace(/^\S*\s/, "");
+  const right = after.length < CONTEXT ? usage.right : after.slice(0, CONTEXT).join("").replace(/\s\S*$/, "");
   return `${plain(left)}*${plain(usage.word)}*${plain(right)}`.trim();
 }

@@ -10,8 +10,13 @@ import { Lines } from "./lines.js";
 import { Senses } from "./senses.js";
 import { replaceAddress, session, writeAddress } from "./state.js";
 
+const REACH = ["near-left", "near-right"]; // the fields of the numbers of words that are near
+
+const reachOf = (words) => words === null ? "any number of words" : `up to ${plural(words, "word")}`;
+
 export class UsagesView {
   constructor() {
+    this.usual = "5"; // what the fields of REACH hold where the visitor types nothing
     this.message = new Message("usages-message");
     this.latest = new Latest();
     this.sets = [];
@@ -23,11 +28,8 @@ export class UsagesView {
     this.form = byId("usages-form");
     this.form.onsubmit = (event) => { event.preventDefault(); this.look(); };
     byId("set").onchange = () => { this.openSet(); this.again(); };
-    for (const id of ["near-left", "near-right"]) byId(id).onchange = () => this.again();
-    byId("within").onchange = () => {
-      for (const id of ["near-left", "near-right"]) byId(id).value = this.usualReach ?? "";
-      this.again();
-    };
+    for (const id of REACH) byId(id).onchange = () => this.again();
+    byId("within").onchange = () => { this.arrange(); this.again(); };
     byId("near").oninput = () => this.arrange();
     for (const button of byId("ways").children) button.onclick = () => this.switch(button.value);
     this.go("lines");
@@ -86,7 +88,12 @@ export class UsagesView {
   arrange() {
     for (const field of this.form.querySelectorAll("[data-ways]"))
       field.hidden = !field.dataset.ways.split(" ").includes(this.way);
-    for (const id of ["near-left", "near-right"]) byId(id).parentElement.hidden = !this.reach;
+    const usual = String(this.usualReach ?? "");
+    for (const id of REACH) {
+      if (byId(id).value === this.usual) byId(id).value = usual; // what the visitor did not type
+      byId(id).parentElement.hidden = this.way !== "collocates" && !byId("near").value.trim();
+    }
+    this.usual = usual;
     this.layers.arrange();
   }
 
@@ -95,9 +102,9 @@ export class UsagesView {
     this.go(this.ways.has(parameters.get("show")) ? parameters.get("show") : "lines");
     byId("word").value = parameters.get("word") ?? "";
     byId("match").value = parameters.get("match") ?? "exact";
-    byId("within").value = parameters.get("spans") ?? "";
-    const reach = this.usualReach ?? "";
-    for (const [id, name, usual] of [["usages-where", "where", ""], ["near", "near", ""], ["near-left", "left", reach], ["near-right", "right", reach]])
+    this.restoreSpans(parameters.get("spans") ?? "");
+    this.usual = String(this.usualReach ?? "");
+    for (const [id, name, usual] of [["usages-where", "where", ""], ["near", "near", ""], ["near-left", "left", this.usual], ["near-right", "right", this.usual]])
       byId(id).value = parameters.get(name) ?? usual;
     byId("one-per-document").checked = parameters.has("one");
     if (parameters.has("set")) byId("set").value = parameters.get("set");
@@ -105,6 +112,14 @@ export class UsagesView {
     this.openSet(parameters.get("column"));
     for (const way of this.ways.values()) way.restore(parameters);
     if (byId("word").value) this.run(replaceAddress);
+  }
+
+  /** Choose spans, also those that the list does not offer, such as words:50. */
+  restoreSpans(spans) {
+    byId("within").value = spans;
+    if (byId("within").value === spans) return;
+    byId("within").append(element("option", { value: spans }, spans));
+    byId("within").value = spans;
   }
 
   /** Look up what the form says, from its first page. */
@@ -195,7 +210,7 @@ export class UsagesView {
     const { asked, answer } = this;
     return citation(session.state, [
       ["Word", `${asked.word} (match: ${asked.match})`],
-      ["Near", asked.near && `${asked.near}, up to ${asked.left ?? "all"} words before and ${asked.right ?? "all"} after`],
+      ["Near", asked.near && `${asked.near}, ${reachOf(asked.left)} before and ${reachOf(asked.right)} after`],
       ["Within", asked.spans],
       ...way.cite(answer, asked),
       ["Condition", asked.where],
