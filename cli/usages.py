@@ -410,12 +410,12 @@ def _found_count(found: int, query: UsageQuery) -> str:
     count = f"{found:,} words compared" if query.match == "any" else pluralize(found, "usage")
     if query.near is not None:
         count += f" near {query.near}"
-    count += _within(query)
+    count += _in_spans(query)
     sampled = query.sample is not None and query.sample < found
     return f"a sample of {query.sample:,} of {count}" if sampled else count
 
 
-def _within(query: UsageQuery) -> str:
+def _in_spans(query: UsageQuery) -> str:
     """The spans that usages stand in, with the word near them."""
     return "" if query.spans is None else f" within {query.spans}"
 
@@ -450,7 +450,7 @@ def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: _UsageFor
         return
     begins = query.match == "exact" and query.spans is None and not result.word.endswith("*")
     hint = f"; {result.word}* also finds words that begin so" if begins else ""
-    where = f"{_within(query).lstrip()} in the {pluralize(result.documents, 'document')}".lstrip()
+    where = f"{_in_spans(query).lstrip()} in the {pluralize(result.documents, 'document')}".lstrip()
     if query.near is not None:
         form.console.say(f"{result.word!r} does not stand near {query.near!r} {where}")
         return
