@@ -103,7 +103,6 @@ class UsageQuery:
         Option(
             "The context is the usage's span: sentences, paragraphs, words:50, column:NAME; --near looks there.",
             metavar="RULE",
-            basic=True,
         ),
     ] = None
     context: Annotated[int | None, Option("Characters on each side.", default="300, or the whole span", least=0)] = None
