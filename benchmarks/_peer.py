@@ -8,7 +8,6 @@ device where the function takes one: pooled_ours:bf16, parquet_ours:bf16:cuda.
 """
 
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -23,18 +22,6 @@ Run = Callable[[list[str]], Any]
 
 def pooled_ours(model: str, length: int, precision: str) -> Run:
     return _ours(model, length, precision, pooling="mean").encode
-
-
-def pooled_ours_stack(model: str, length: int, precision: str) -> Run:
-    """All blocks of a batch in one call (BERTFEAT_STACK=1)."""
-    os.environ["BERTFEAT_STACK"] = "1"
-    return pooled_ours(model, length, precision)
-
-
-def pooled_ours_blocks(model: str, length: int, precision: str) -> Run:
-    """The blocks one by one (BERTFEAT_STACK=0)."""
-    os.environ["BERTFEAT_STACK"] = "0"
-    return pooled_ours(model, length, precision)
 
 
 def pooled_sentence_transformers(model: str, length: int, precision: str) -> Run:

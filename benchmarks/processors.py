@@ -71,12 +71,8 @@ def main() -> None:
 
 
 def our_ways(family: str) -> list[Way]:
-    """Each precision that is computed natively; and the other form of the forward pass, where there are two.
-
-    That is all blocks of a batch in one call (stack), or the blocks one by one.
-    """
-    other = "stack" if family in ("amx", "avx2_vnni") else "blocks"
-    return [Way(f"pooled_{ours}:{precision}") for ours in ("ours", f"ours_{other}") for precision in precisions(family)]
+    """Each precision that is computed natively."""
+    return [Way(f"pooled_ours:{precision}") for precision in precisions(family)]
 
 
 def peers(family: str, python: str | None) -> list[Way]:

@@ -29,7 +29,6 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "adapt": ("pretraining",),
     "architectures": ("encoder", "models"),
     "attention": ("encoder",),
-    "block": ("encoder",),
     "canary": _ENCODING,
     "change": ("study", "usages"),
     "compiled": _ENCODING,

@@ -49,7 +49,6 @@ TOYS: dict[str, Toy | str] = {
     ),
     "architectures": Toy("--only bert gpt2", result=None),
     "attention": Toy("--repeats 1", {"TOKENS": 512, "LENGTHS": (8, 512)}),
-    "block": Toy("--repeats 1"),
     "canary": Toy("--data {data} --work {work} --queries 2", {"REPEATS": 1}),
     "change": Toy("--data {data} --work {work}", {"PLANTED": 1, "USAGES": 24, "OFTEN": (60, 10_000)}),
     "chosen_words": Toy("--data {data} --work {work} --paragraphs 8 --repeats 1"),

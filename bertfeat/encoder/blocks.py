@@ -10,48 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
-from bertfeat.encoder.kernels import ACTIVATIONS, Kernels, NormStruct, PostAttentionStruct, ProductStruct, find_kernels
 from bertfeat.encoder.linear import LinearProduct, make_linear_product
 from bertfeat.encoder.weights import Affine, BlockWeights
-
-_STEP = 32  # AMX tiles serve widths that are multiples of this
-
-
-class TiledProduct:
-    """A product whose weight ``[out, in]`` is stored as AMX tiles."""
-
-    def __init__(self, product: Affine, kernels: Kernels) -> None:
-        outputs, inputs = product.weight.shape
-        self._tensors = (kernels.pack(product.weight.bfloat16().contiguous()), product.bias)  # kept alive
-        self.native = ProductStruct(*(each.data_ptr() for each in self._tensors), inputs, outputs)
-
-
-class TiledPostAttention:
-    """A block's part after attention, in one kernel: output product, residual, norm, feed-forward, residual, norm."""
-
-    def __init__(self, weights: BlockWeights, eps: float, activation: str, kernels: Kernels) -> None:
-        self._kernels, self._activation = kernels, ACTIVATIONS[activation]
-        self._products = [TiledProduct(each, kernels) for each in (weights.attention_out, weights.up, weights.down)]
-        self._norms = [weights.attention_norm, weights.out_norm]
-        self._natives = [
-            *(product.native for product in self._products),
-            *(NormStruct(norm.weight.data_ptr(), norm.bias.data_ptr(), eps) for norm in self._norms),
-        ]
-
-    def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
-        """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
-        out = torch.empty_like(residual)
-        pointers = (context.data_ptr(), residual.data_ptr(), out.data_ptr())
-        job = PostAttentionStruct(*pointers, len(residual), self._activation, *self._natives)
-        self._kernels.call("bertfeat_post_attention", job)
-        return out
-
-
-def find_tile_kernels(device: torch.device, dtype: torch.dtype, hidden: int, inner: int) -> Kernels | None:
-    """Find the kernels if they compute blocks of these widths in AMX tiles on this device."""
-    serves = device.type == "cpu" and dtype is torch.bfloat16 and not (hidden % _STEP or inner % _STEP)
-    kernels = find_kernels() if serves else None
-    return kernels if kernels and kernels.has_amx else None
 
 
 class PostAttention(Protocol):
@@ -72,10 +32,6 @@ class Block(Protocol):
     def attention_dtype(self) -> torch.dtype:
         """The format of queries, keys and values, and of the result of attention."""
 
-    @property
-    def takes_few_rows(self) -> bool:
-        """Whether :meth:`project` takes no more time per row for few rows than for many."""
-
     def project(self, hidden: Tensor) -> Tensor:
         """Compute queries, keys and values. Shape: ``[T, H]`` → ``[T, 3H]``."""
 
@@ -84,14 +40,7 @@ class Block(Protocol):
 
 
 class FloatBlock:
-    """A block in a floating-point format.
-
-    Queries, keys and values are one product by oneDNN, on AMX too: a kernel of our own was as fast alone but slower in
-    the whole forward pass, since its result went through memory (oneDNN 1.30 s, ours 1.51 s for 40,000 tokens of
-    sentences).
-    """
-
-    takes_few_rows = False
+    """A block in a floating-point format, where no kernel serves, as on GPUs; its products are torch's or oneDNN's."""
 
     def __init__(
         self, weights: BlockWeights, eps: float, activation: str, device: torch.device, dtype: torch.dtype
@@ -99,7 +48,7 @@ class FloatBlock:
         self.attention_dtype, joined = dtype, weights.query_key_value
         self._weight, self._bias = joined.weight.to(device, dtype), joined.bias.to(device, dtype)
         self._qkv = make_linear_product(self._weight, self._bias)
-        self.post_attention = make_post_attention(weights, eps, activation, device, dtype)
+        self.post_attention: PostAttention = TorchPostAttention.of(weights, eps, activation, device, dtype)
 
     def project(self, hidden: Tensor) -> Tensor:
         """Compute queries, keys and values. Shape: ``[T, H]`` → ``[T, 3H]``."""
@@ -110,16 +59,6 @@ class FloatBlock:
         width = hidden.shape[1]
         query = linear(first_rows, self._weight[:width], self._bias[:width])
         return query, linear(hidden, self._weight[width:], self._bias[width:])
-
-
-def make_post_attention(
-    weights: BlockWeights, eps: float, activation: str, device: torch.device, dtype: torch.dtype
-) -> PostAttention:
-    """Choose the fastest form of the part after attention: our kernel on AMX, else torch's operators."""
-    inner, hidden = weights.up.weight.shape
-    if kernels := find_tile_kernels(device, dtype, hidden, inner):
-        return TiledPostAttention(weights, eps, activation, kernels)
-    return TorchPostAttention.of(weights, eps, activation, device, dtype)
 
 
 class TorchPostAttention:

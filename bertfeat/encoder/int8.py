@@ -228,8 +228,6 @@ class BlockInputs(NamedTuple):
 class Int8Block:
     """A transformer block but for its attention, on the CPU."""
 
-    takes_few_rows = True
-
     def __init__(self, weights: BlockWeights, inputs: BlockInputs, heads: int, eps: float, activation: str) -> None:
         kernels = find_int8_kernels(*weights.up.weight.shape)
         form = kernels.form if kernels else WHOLE_BYTES

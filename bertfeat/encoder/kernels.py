@@ -22,14 +22,13 @@ from bertfeat.errors import UsageError
 from bertfeat.io import use_huge_pages
 
 _log = logging.getLogger(__name__)
-_ABI = 12  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
-_AVX512, _AMX, _VNNI, _VECTOR, _BF16, _AVX2_VNNI, _AMD = 1, 2, 4, 8, 16, 32, 64  # HAS_… and IS_AMD of csrc/support.c
+_ABI = 13  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
+_AVX512, _AMX, _VNNI, _VECTOR, _BF16, _AVX2_VNNI = 1, 2, 4, 8, 16, 32  # HAS_… of csrc/support.c
 _FORMS = ("", "avx512", "bf16", "amx")  # forms of attention, by their instructions; the first uses plain vectors
 _VECTOR_FORM, _AVX512_FORM, _BF16_FORM, _AMX_FORM = range(4)
-_AVX2 = _VECTOR | _AMD
-_AVX2_ALL = _AVX2 | _AVX2_VNNI
+_AVX2_ALL = _VECTOR | _AVX2_VNNI
 _AVX512_ALL = _AVX2_ALL | _AVX512 | _VNNI | _BF16
-_LEVELS = {"none": 0, "avx2": _AVX2, "avx2_vnni": _AVX2_ALL, "avx512": _AVX512_ALL, "amx": _AVX512_ALL | _AMX}
+_LEVELS = {"none": 0, "avx2": _VECTOR, "avx2_vnni": _AVX2_ALL, "avx512": _AVX512_ALL, "amx": _AVX512_ALL | _AMX}
 TYPES = {torch.float32: 0, torch.bfloat16: 1}
 ACTIVATIONS = {"gelu": 0, "gelu_new": 1, "gelu_pytorch_tanh": 1, "relu": 2}
 ATTENTION_STEP = 16  # widths of heads are multiples of this
@@ -47,7 +46,7 @@ class Kernels:
         self.has_amx, self.has_vnni = bool(features & _AMX), bool(features & _VNNI)
         self.has_avx512, self.has_bf16 = bool(features & _AVX512), bool(features & _BF16)
         self.has_avx2 = bool(features & _VECTOR) and platform.machine() != "aarch64"
-        self.has_avx2_vnni, self.is_amd = bool(features & _AVX2_VNNI), bool(features & _AMD)
+        self.has_avx2_vnni = bool(features & _AVX2_VNNI)
 
     @property
     def int8_instructions(self) -> list[str]:
@@ -149,7 +148,7 @@ def _needed_instructions(name: str, job: ctypes.Structure) -> Iterator[str]:
     Raises:
         NotImplementedError: the kernel, or its form of attention, does not take values of the job's type.
     """
-    own = "amx" if name == "bertfeat_post_attention" else _own_instructions(name)
+    own = _own_instructions(name)
     form = _FORMS[job.form] if hasattr(job, "form") else None
     fp32, bf16 = TYPES[torch.float32], TYPES[torch.bfloat16]
     taken = {fp32, bf16}
@@ -284,7 +283,7 @@ class AttentionStruct(ctypes.Structure):
 
 
 class ProductStruct(ctypes.Structure):
-    """A bfloat16 weight as tiles, and its bias."""
+    """A weight, of bfloat16 as tiles or of float32 as strips, and its bias."""
 
     _fields_ = [*_pointers("weight", "bias"), *_integers("in", "out")]
 
@@ -295,19 +294,8 @@ class NormStruct(ctypes.Structure):
     _fields_ = [*_pointers("weight", "bias"), ("eps", ctypes.c_float)]
 
 
-class PostAttentionStruct(ctypes.Structure):
-    """The part of a block after attention, in bfloat16."""
-
-    _fields_ = [
-        *_pointers("context", "residual", "out"),
-        *_integers("rows", "activation"),
-        *((name, ProductStruct) for name in ("output", "up", "down")),
-        *((name, NormStruct) for name in ("attention_norm", "out_norm")),
-    ]
-
-
 class StackBlockStruct(ctypes.Structure):
-    """A block with its attention, in bfloat16."""
+    """A block with its attention, in bfloat16 or float32."""
 
     _fields_ = [
         *((name, ProductStruct) for name in ("query_key_value", "output", "up", "down")),
@@ -360,7 +348,6 @@ class Int8PostAttentionStruct(ctypes.Structure):
 
 JOBS: tuple[type[ctypes.Structure], ...] = (
     AttentionStruct,
-    PostAttentionStruct,
     StackStruct,
     Int8ProjectionStruct,
     Int8PostAttentionStruct,

@@ -7,7 +7,6 @@ Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width, ``I`` intermediate wi
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -32,15 +31,6 @@ from bertfeat.io import stage
 from bertfeat.models import Model
 from bertfeat.tokens import TokenBatch
 
-_CACHED_TOKENS = 384  # per core: the tokens whose queries, keys and values its caches hold
-
-
-class _Run(NamedTuple):
-    """Neighboring sequences that are projected and attend together."""
-
-    rows: slice
-    attention: Attention
-
 
 class _Tokens(NamedTuple):
     """The tokens of a batch on the device, filled up with rows to a size that other batches have too."""
@@ -60,11 +50,6 @@ class PackedEncoder:
         self._heads, weights = attention_heads(model), read_weights(model)
         self.num_layers, self.hidden_size = model.num_layers, model.hidden_size
         self.precision, self.device = precision, device
-        self.path = EncoderPath(
-            BatchForm.PACKED,
-            PACKED_SENTENCE,
-            (*model.notes, *int8_note(precision, model.hidden_size, model.inner_size)),
-        )
         self._name, self._dtype = model.name, precision.dtype
         eps = model.sizes.layer_norm_eps
         self._eps = 1e-12 if eps is None else eps  # DistilBERT's configuration does not have it
@@ -92,6 +77,12 @@ class PackedEncoder:
             else None
         )
         self._attention_dtype = self._blocks[0].attention_dtype if self._blocks else self._dtype
+        self.path = EncoderPath(
+            BatchForm.PACKED,
+            PACKED_SENTENCE,
+            (*model.notes, *int8_note(precision, model.hidden_size, model.inner_size)),
+            same_bytes=self._tables is not None,  # libraries' products round by the number of rows
+        )
 
     @torch.inference_mode()
     def hidden_states(
@@ -111,9 +102,8 @@ class PackedEncoder:
             return
         with stage("embed"):
             tokens = self._place_tokens(batch)
-        whole = self._attention(batch.lengths)
-        runs = self._runs(batch.lengths, whole)
-        for state in self._states(tokens, runs, whole, layers, first_token_only=first_token_only):
+        attention = self._attention(batch.lengths)
+        for state in self._states(tokens, attention, layers, first_token_only=first_token_only):
             yield state.cut(len(batch.ids), len(batch.lengths))
 
     def _stack_inputs(self, batch: TokenBatch) -> Tensor | TokenRows:
@@ -124,15 +114,9 @@ class PackedEncoder:
         return TokenRows(self._tables, batch.ids, batch.positions(self._first_position), batch.types)
 
     def _states(
-        self,
-        tokens: _Tokens,
-        runs: Sequence[_Run],
-        whole: Attention,
-        layers: Collection[int],
-        *,
-        first_token_only: bool,
+        self, tokens: _Tokens, attention: Attention, layers: Collection[int], *, first_token_only: bool
     ) -> Iterator[HiddenState]:
-        """Yield the chosen layers, with the rows that fill the tokens up; ``whole`` is attention for all sequences."""
+        """Yield the chosen layers, block by block, with the rows that fill the tokens up."""
         deepest = max(layers)
         with stage("embed"):
             hidden = self._embed(tokens)
@@ -145,12 +129,15 @@ class PackedEncoder:
                     residual = hidden.index_select(0, tokens.starts)
                     query, key_value = block.project_first_tokens(hidden, residual)
                 with stage("attention"):
-                    context = whole.for_first_tokens(query, key_value, self._heads)
+                    context = attention.for_first_tokens(query, key_value, self._heads)
                 with stage("FFN"):
                     first_rows = block.post_attention(context, residual)
                 yield HiddenState(layer, first_rows, first_token_only=True)
                 return
-            context = self._attend(block, hidden, runs)
+            with stage("QKV"):
+                qkv = block.project(hidden)
+            with stage("attention"):
+                context = attention(qkv, self._heads)
             with stage("FFN"):
                 hidden = block.post_attention(context, hidden)
             if layer in layers:
@@ -159,38 +146,6 @@ class PackedEncoder:
     def _attention(self, lengths: NDArray[np.int64]) -> Attention:
         width = self.hidden_size // self._heads
         return make_attention(lengths, self.device, self._attention_dtype, width, self._bias)
-
-    def _runs(self, lengths: NDArray[np.int64], whole: Attention) -> list[_Run]:
-        """Split the sequences of a batch into runs whose queries, keys and values fit in the caches.
-
-        There is one run where blocks are slower with few rows.
-        """
-        if not self._blocks[0].takes_few_rows:
-            return [_Run(slice(None), whole)]
-        ends = np.cumsum(lengths)
-        numbers = (ends - lengths) // (_CACHED_TOKENS * torch.get_num_threads())
-        bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(lengths)]
-        return [
-            _Run(slice(int(ends[a] - lengths[a]), int(ends[b - 1])), self._attention(lengths[a:b]))
-            for a, b in pairwise(bounds)
-            if a < b
-        ]
-
-    def _attend(self, block: Block, hidden: Tensor, runs: Sequence[_Run]) -> Tensor:
-        contexts = []
-        for run in runs:
-            with stage("QKV"):
-                qkv = block.project(hidden[run.rows])
-            with stage("attention"):
-                contexts.append(run.attention(qkv, self._heads))
-        if len(contexts) == 1 and len(contexts[0]) == len(hidden):
-            return contexts[0]
-        with stage("attention"):
-            # rows after the last sequence stay zero
-            context = hidden.new_zeros(hidden.shape, dtype=self._attention_dtype)
-            for run, values in zip(runs, contexts, strict=True):
-                context[run.rows] = values
-            return context
 
     def _made_blocks(self, model: Model, weights: EncoderWeights) -> tuple[Sequence[Block], Stack | None]:
         """Make the blocks; and, for int8, the stack that computes all of them in one call, where there is one."""

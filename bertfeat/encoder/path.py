@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from bertfeat.models import DECODERS, ENCODER_HALVES, PACKED_FAMILIES, Model
 
-PACKED_SENTENCE = "packed: bertfeat's own forward pass, without padding; batch mates change nothing"
+PACKED_SENTENCE = "packed: bertfeat's own forward pass, without padding"
 SIDE_BY_SIDE = (
     DECODERS
     | ENCODER_HALVES
@@ -121,6 +121,7 @@ class EncoderPath:
     sentence: str
     notes: tuple[str, ...] = ()  # for the user, on this model
     difference: float | None = None  # largest relative difference of a text alone and in a batch; None: not measured
+    same_bytes: bool = False  # whether a text has the same bytes alone and in any batch; else nearly (docs/numerics.md)
 
 
 _PLANNED = {

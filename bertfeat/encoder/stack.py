@@ -1,16 +1,13 @@
 """A stack: all blocks of an encoder, which one call of a kernel computes for a batch.
 
 A thread takes a few hundred rows of whole sequences through all blocks. Between blocks only the requested layers go
-through main memory, and no thread waits for another (``csrc/stack.h``).
-
-A kernel is the default for those instruction sets on which it was measured, end to end; ``BERTFEAT_STACK=1`` selects it
-on others too, and ``BERTFEAT_STACK=0`` selects none.
+through main memory, and no thread waits for another (``csrc/stack.h``). Every row is computed by itself, whatever
+stands beside it, so a text has the same bytes alone and in any company.
 
 Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width, ``L`` blocks.
 """
 
 import ctypes
-import os
 import time
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
@@ -37,17 +34,10 @@ from bertfeat.encoder.kernels import (
 )
 from bertfeat.encoder.states import HiddenState
 from bertfeat.encoder.weights import Affine, BlockWeights
-from bertfeat.errors import UsageError
 from bertfeat.io import record_stages
 
 _STEP = 32  # widths of blocks in floating-point numbers are multiples of this
 _STAGES = ("embed", "QKV", "attention", "output", "norms", "FFN")  # of csrc/stack.h
-_MEASURED = {"stack_bf16", "int8_stack_vnni", "int8_stack_avx2"}
-"""Kernels that are the default, each measured against the blocks one by one on 2 threads of an AMD EPYC (Zen 4):
-benchmarks/results/processors-avx512_bf16-zen4.json, and processors-avx2-zen4.json with all held to AVX2."""
-_MEASURED_ON_AMD = {"stack_avx512", "stack_avx2"}
-"""Kernels that are the default on AMD only, measured there as well: blocks one by one are products of oneDNN and MKL,
-which are faster on other processors."""
 
 
 class EmbeddingTables:
@@ -215,31 +205,23 @@ def float_stack(
     dtype: torch.dtype,
     bias: Tensor | None = None,
 ) -> Stack | None:
-    """Make a stack in floating-point numbers if this device has a kernel for it that is used; else None."""
+    """Make a stack in floating-point numbers if this device has a kernel for such blocks; else None."""
     inner, hidden = blocks[0].up.weight.shape
     serves = device.type == "cpu" and not (hidden % _STEP or inner % _STEP)
     kernels = find_kernels() if serves else None
     form = kernels.stack_form(dtype, hidden // heads) if kernels else ""
-    if kernels is None or not form or not _is_used(f"stack_{form}", amd=kernels.is_amd):
+    if kernels is None or not form:
         return None
     return Stack(FloatBlocks(blocks, eps, kernels, dtype), heads, activation, kernels, f"stack_{form}", bias)
 
 
 def int8_stack(blocks: Sequence[Int8Block], heads: int, activation: str, bias: Tensor | None = None) -> Stack | None:
-    """Make a stack of blocks of integers if there is a kernel for it that is used; else None."""
+    """Make a stack of blocks of integers if there is a kernel for such blocks; else None."""
     by_kernels = [block.by_kernels for block in blocks if block.by_kernels]
     if not by_kernels:
         return None
     kernels, instructions = by_kernels[0].kernels
-    width, function = by_kernels[0].hidden // heads, f"int8_stack_{instructions}"
-    if width % ATTENTION_STEP or not _is_used(function, amd=kernels.is_amd):
+    if (by_kernels[0].hidden // heads) % ATTENTION_STEP:
         return None
-    return Stack(Int8Blocks(by_kernels, blocks[0].attention_dtype), heads, activation, kernels, function, bias)
-
-
-def _is_used(function: str, *, amd: bool) -> bool:
-    """Whether a kernel is requested by ``BERTFEAT_STACK``, or is the default on such a processor."""
-    wanted = os.environ.get("BERTFEAT_STACK", "")
-    if wanted not in ("", "0", "1"):
-        raise UsageError(f"BERTFEAT_STACK is {wanted!r}", remedy="write 1 to take all blocks in one call, or 0")
-    return wanted == "1" or (not wanted and (function in _MEASURED or (amd and function in _MEASURED_ON_AMD)))
+    made, function = Int8Blocks(by_kernels, blocks[0].attention_dtype), f"int8_stack_{instructions}"
+    return Stack(made, heads, activation, kernels, function, bias)

@@ -38,9 +38,10 @@ def compute_canary(encoder: Encoder, tokenizer: Tokenizer, *, max_tokens: int) -
 
 
 def _computer(encoder: Encoder) -> Mapping[str, str]:
-    """The versions, the processor and the kernels that an encoder computes with."""
+    """What an encoder computes with: versions, processor, kernels; and what the other texts of a batch change."""
     return installed_versions("bertfeat", "torch", "transformers", "tokenizers") | {
         "device": encoder.device.type,
         "processor": device_name(encoder.device),
         "kernels": kernels_in_use(encoder.device, encoder.precision),
+        "in company": "the same bytes" if encoder.path.same_bytes else "nearly the same",
     }

@@ -32,7 +32,7 @@ from bertfeat.io import ContextPool, Location, canonical_json, file_stamp, insta
 from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.tokens import TokenSettings
 
-NUMERICS_VERSION = 3
+NUMERICS_VERSION = 4
 """Raised whenever the same settings would give other numbers than before."""
 
 INT8_VERSION = 1

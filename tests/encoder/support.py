@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertfeat.encoder import blocks, int8, kernels, stack
+from bertfeat.encoder import int8, kernels, stack
 from bertfeat.encoder.kernels import Kernels
 from bertfeat.encoder.weights import Affine, BlockWeights
 from tests.support.emulated import emulated_amx
@@ -19,7 +19,7 @@ def random(*shape: int, dtype: torch.dtype = FP32, seed: int = 0) -> Tensor:
 
 def let_find(found: Kernels | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all that looks for kernels find these."""
-    for module in (kernels, int8, stack, blocks):
+    for module in (kernels, int8, stack):
         monkeypatch.setattr(module, "find_kernels", lambda: found)
 
 
@@ -29,13 +29,13 @@ KINDS = ("amx", "bf16", "avx512", "avx2")
 BETTER_FIRST = (("amx",), ("bf16", "vnni"), ("avx512",), ("avx2_vnni",), ("avx2",))
 
 
-def held_to(instructions: str, monkeypatch: pytest.MonkeyPatch) -> Kernels:
+def held_to(instructions: str, monkeypatch: pytest.MonkeyPatch, *, emulated: bool = True) -> Kernels:
     """Let all find the kernels as a processor has them that knows nothing better than these instructions.
 
-    The tiles of AMX are emulated where there are none; a processor that lacks other instructions skips the test.
+    A processor that lacks them skips the test; but the tiles of AMX are ``emulated`` where there are none, slowly.
     """
     found = kernels.find_kernels()
-    if instructions == "amx" and found is not None and not found.has_amx:
+    if emulated and instructions == "amx" and found is not None and not found.has_amx:
         found = emulated_amx()
     if found is None or not getattr(found, f"has_{instructions}"):
         pytest.skip(f"the kernels were not built here, or they cannot have {instructions}")

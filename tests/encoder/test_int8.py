@@ -352,22 +352,6 @@ def test_a_text_has_the_same_bytes_alone_and_in_any_company(each: Int8Kernels, p
             assert np.array_equal(found.of(column, 0), together.of(column, number))
 
 
-@pytest.mark.parametrize("poolings", [[Pooling.CLS], [Pooling.MEAN, Pooling.TOKEN]], ids=["cls", "all tokens"])
-def test_a_text_has_the_same_bytes_in_bf16_too(poolings: list[Pooling], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where all blocks are one call; oneDNN's products of another number of rows may round otherwise."""
-    found = find_kernels()
-    if found is None or not found.stack_form(torch.bfloat16, 32):
-        pytest.skip("this CPU multiplies no bfloat16")
-    monkeypatch.setenv("BERTFEAT_STACK", "1")
-    default = Tiny.load(find_model().folder, Precision.BF16)
-    texts = [*(text for text in TEXTS if text), LONGER, " ".join([LONGER] * 3)] * 4
-    together = default.features(documents(texts), "last", *poolings)
-    for number in range(0, len(texts), 3):
-        alone = default.features(documents([texts[number]]), "last", *poolings)
-        for column in together.columns:
-            assert np.array_equal(alone.of(column, 0), together.of(column, number))
-
-
 def states(encoder: PackedEncoder, batch: TokenBatch, *, first: bool) -> Tensor:
     (state,) = encoder.hidden_states(batch, [encoder.num_layers], first_token_only=first)
     return state.values

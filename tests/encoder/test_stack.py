@@ -12,15 +12,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertfeat.encoder import Precision, stack
+from bertfeat.encoder import Precision
 from bertfeat.encoder.kernels import Kernels
 from bertfeat.encoder.packed import PackedEncoder
 from bertfeat.encoder.stack import EmbeddingTables, FloatBlocks, Stack, TokenRows, float_stack
-from bertfeat.encoder.weights import Affine
-from bertfeat.errors import UsageError
+from bertfeat.encoder.weights import Affine, BlockWeights
 from bertfeat.models import find_model
 from bertfeat.tokens import TokenBatch
 from tests.encoder.support import (
+    ACTIVATIONS,
     BF16,
     FP32,
     HALF_STEP,
@@ -47,9 +47,10 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> For
     return Form(held_to(request.param, monkeypatch), BF16 if request.param in ("amx", "bf16") else FP32)
 
 
-def reference(embedded: Tensor, lengths: Sequence[int], hidden: int, inner: int, heads: int) -> list[Tensor]:
+def reference(
+    embedded: Tensor, lengths: Sequence[int], weights: BlockWeights, heads: int, activation: str = "gelu"
+) -> list[Tensor]:
     """Every layer in float64, text by text."""
-    weights = block_weights(hidden, inner)
     joined = weights.query_key_value
     states = [embedded.double()]
     for _ in range(BLOCKS):
@@ -57,16 +58,16 @@ def reference(embedded: Tensor, lengths: Sequence[int], hidden: int, inner: int,
         for text in torch.split(states[-1], list(lengths)):
             query, key, value = (text @ joined.weight.double().T + joined.bias.double()).chunk(3, 1)
             parts = [part.reshape(len(text), heads, -1).transpose(0, 1) for part in (query, key, value)]
-            shares = torch.softmax(parts[0] @ parts[1].transpose(1, 2) * (hidden // heads) ** -0.5, -1)
+            shares = torch.softmax(parts[0] @ parts[1].transpose(1, 2) * parts[0].shape[-1] ** -0.5, -1)
             contexts.append((shares @ parts[2]).transpose(0, 1).flatten(1))
-        states.append(post_attention_in_float64(weights, torch.cat(contexts), states[-1], "gelu"))
+        states.append(post_attention_in_float64(weights, torch.cat(contexts), states[-1], activation))
     return states
 
 
-def make(form: Form, hidden: int, inner: int, heads: int, activation: str = "gelu") -> Stack:
+def make(form: Form, weights: BlockWeights, heads: int, activation: str = "gelu") -> Stack:
     kernels, dtype = form
-    blocks = FloatBlocks([block_weights(hidden, inner)] * BLOCKS, 1e-12, kernels, dtype)
-    return Stack(blocks, heads, activation, kernels, f"stack_{kernels.stack_form(dtype, hidden // heads)}")
+    blocks = FloatBlocks([weights] * BLOCKS, 1e-12, kernels, dtype)
+    return Stack(blocks, heads, activation, kernels, f"stack_{kernels.stack_form(dtype, blocks.hidden // heads)}")
 
 
 def computed(
@@ -95,9 +96,10 @@ def assert_near(found: Tensor, wanted: Tensor) -> None:
 def test_every_layer(form: Form, hidden: int, inner: int, heads: int) -> None:
     lengths = [1, 17, 2, 33, 150, 100, 5]  # two panels
     embedded = random(sum(lengths), hidden, dtype=form.dtype, seed=1)
-    made = make(form, hidden, inner, heads)
+    weights = block_weights(hidden, inner)
+    made = make(form, weights, heads)
     found = computed(made, embedded, lengths, range(BLOCKS + 1))
-    for state, wanted in zip(found, reference(embedded, lengths, hidden, inner, heads), strict=True):
+    for state, wanted in zip(found, reference(embedded, lengths, weights, heads), strict=True):
         assert_near(state, wanted)
     chosen = computed(made, embedded, lengths, [0, 2])
     assert torch.equal(chosen[1], found[2])
@@ -111,16 +113,28 @@ def test_every_layer(form: Form, hidden: int, inner: int, heads: int) -> None:
 def test_a_text_longer_than_a_panel(form: Form, length: int) -> None:
     lengths = [3, length, 40]
     embedded = random(sum(lengths), 64, dtype=form.dtype, seed=1)
-    made = make(form, 64, 96, 2)
-    (found,) = computed(made, embedded, lengths, [BLOCKS])
-    assert_near(found, reference(embedded, lengths, 64, 96, 2)[-1])
+    weights = block_weights(64, 96)
+    (found,) = computed(make(form, weights, 2), embedded, lengths, [BLOCKS])
+    assert_near(found, reference(embedded, lengths, weights, 2)[-1])
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_every_activation(form: Form, activation: str) -> None:
+    """Of values as they are, and of values far from zero."""
+    lengths, weights, far = [1, 17, 31], block_weights(64, 96), block_weights(64, 96)
+    embedded = random(sum(lengths), 64, dtype=form.dtype, seed=1)
+    far.up.weight.zero_()
+    far.up.bias.copy_(torch.linspace(-60, 60, 96))
+    for given in (weights, far):
+        (found,) = computed(make(form, given, 2, activation), embedded, lengths, [BLOCKS])
+        assert_near(found, reference(embedded, lengths, given, 2, activation)[-1])
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_text_has_the_same_bytes_alone_and_in_company(form: Form, threads: int) -> None:
     lengths = [1, 17, 2, 33, 150, 100, 5, 300, 31, 32]
     embedded = random(sum(lengths), 96, dtype=form.dtype, seed=1)
-    made = make(form, 96, 160, 3, "relu")
+    made = make(form, block_weights(96, 160), 3, "relu")
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -156,7 +170,7 @@ def test_embeddings(form: Form, types: bool, hidden: int) -> None:
     tables = [random(rows, hidden, dtype=form.dtype, seed=rows) for rows in (500, 160, *([2] if types else []))]
     norm = Affine(1 + random(hidden, seed=5) / 4, random(hidden, seed=6) / 4)
     tokens = token_rows(EmbeddingTables(tables[0], tables[1], tables[2] if types else None, norm, 1e-5), lengths)
-    made = make(form, hidden, 96, hidden // 32)
+    made = make(form, block_weights(hidden, 96), hidden // 32)
     (found,) = computed(made, tokens, lengths, [0])
     wanted = embedded_in_float64(tokens, tables, norm)
     error = (found.double() - wanted).abs()
@@ -174,43 +188,36 @@ def test_rows_that_a_table_does_not_have(form: Form, number: int) -> None:
     tokens = token_rows(tables, [5])
     tokens.ids[3] = number
     with pytest.raises(IndexError, match="a table of 500 embeddings has no row"):
-        computed(make(form, 64, 96, 2), tokens, [5], [1])
+        computed(make(form, block_weights(64, 96), 2), tokens, [5], [1])
 
 
 def test_no_texts(form: Form) -> None:
-    made = make(form, 64, 96, 2)
+    made = make(form, block_weights(64, 96), 2)
     assert [state.shape for state in computed(made, random(0, 64, dtype=form.dtype), [], [0, 2])] == [(0, 64), (0, 64)]
 
 
-def test_nan_stays_in_its_text(form: Form) -> None:
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_nan_stays_in_its_text(form: Form, bad: float) -> None:
     lengths = [5, 40, 7]
     embedded = random(sum(lengths), 64, dtype=form.dtype, seed=1)
-    made = make(form, 64, 96, 2)
+    made = make(form, block_weights(64, 96), 2)
     (clean,) = computed(made, embedded, lengths, [BLOCKS])
-    embedded[20, 3] = torch.nan
+    embedded[20, 3] = bad
     (found,) = computed(made, embedded, lengths, [BLOCKS])
     assert found[5:45].isnan().all()
     assert torch.equal(found[:5], clean[:5])
     assert torch.equal(found[45:], clean[45:])
 
 
-def test_it_serves_where_it_was_measured_or_is_asked_for(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
-    def serves(hidden: int, inner: int, heads: int, dtype: torch.dtype = form.dtype) -> bool:
-        return float_stack([block_weights(hidden, inner)], 1e-12, heads, "gelu", CPU, dtype) is not None
+def test_which_widths_and_formats_it_serves(form: Form) -> None:
+    def serves(hidden: int, inner: int, heads: int, dtype: torch.dtype = form.dtype, device: str = "cpu") -> bool:
+        made = float_stack([block_weights(hidden, inner)], 1e-12, heads, "gelu", torch.device(device), dtype)
+        return made is not None
 
-    monkeypatch.setattr(stack, "find_kernels", lambda: form.kernels)
-    monkeypatch.delenv("BERTFEAT_STACK", raising=False)
-    for amd in (True, False):
-        monkeypatch.setattr(form.kernels, "is_amd", amd)
-        assert serves(64, 96, 2) == (not form.kernels.has_amx and (amd or form.dtype is BF16))
-    monkeypatch.setenv("BERTFEAT_STACK", "0")
-    assert not serves(64, 96, 2)
-    monkeypatch.setenv("BERTFEAT_STACK", "1")
-    assert serves(64, 96, 2)
-    assert not any((serves(64, 96, 8), serves(64, 80, 2), serves(64, 96, 2, torch.float16)))
-    monkeypatch.setenv("BERTFEAT_STACK", "yes")
-    with pytest.raises(UsageError, match="BERTFEAT_STACK is 'yes'"):
-        serves(64, 96, 2)
+    assert all((serves(64, 96, 2), serves(128, 96, 2), serves(768, 3072, 12)))
+    assert serves(96, 96, 6) == (form.dtype is FP32)  # heads 16 wide
+    assert not any((serves(64, 96, 8), serves(64, 80, 2), serves(48, 96, 1)))
+    assert not any((serves(64, 96, 2, torch.float16), serves(64, 96, 2, device="cuda")))
 
 
 # ── integers ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -224,10 +231,10 @@ def test_integers_have_the_bytes_of_the_blocks_one_by_one(instructions: str, mon
     batch = TokenBatch(np.arange(len(lengths)), ids.astype(np.int32), np.zeros(len(ids), np.int8), lengths)
     found, before = [], torch.get_num_threads()
     try:
-        for stack, numbers in (("0", [1]), ("1", [1, 2])):
-            monkeypatch.setenv("BERTFEAT_STACK", stack)
-            encoder = PackedEncoder(find_model(), Precision.INT8, CPU)
-            encoder._tables = None  # embeddings are torch's in all
+        encoder = PackedEncoder(find_model(), Precision.INT8, CPU)
+        encoder._tables = None  # embeddings are torch's in all
+        for stack, numbers in ((None, [1]), (encoder._stack, [1, 2])):
+            monkeypatch.setattr(encoder, "_stack", stack)
             for threads in numbers:
                 torch.set_num_threads(threads)
                 whole = encoder.hidden_states(batch, range(encoder.num_layers + 1))
@@ -248,7 +255,6 @@ def test_embeddings_of_blocks_of_integers(instructions: str, monkeypatch: pytest
     lengths = np.array([3, 150, 40, 1, 17, 300])
     ids = np.random.default_rng(1).integers(1000, 20000, lengths.sum())
     batch = TokenBatch(np.arange(len(lengths)), ids.astype(np.int32), np.zeros(len(ids), np.int8), lengths)
-    monkeypatch.setenv("BERTFEAT_STACK", "1")
     encoder = PackedEncoder(find_model(), Precision.INT8, CPU)
     (found,) = encoder.hidden_states(batch, [0])
     encoder._tables = None

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bertfeat import CorpusSettings, Document, Extractor, FeatureSet, Index, StoredEncoder, build_index
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError
-from bertfeat.search import BuildOptions, MaxSim
+from bertfeat.search import Answer, BuildOptions, MaxSim
 from tests.support.tiny_models import Tiny
 
 TEXTS = [
@@ -54,20 +54,35 @@ def computed(tiny: Tiny, texts: Any = TEXTS, **settings: Any) -> NDArray[np.floa
     return vectors
 
 
+def stored(features: Path) -> NDArray[np.float32]:
+    """The vectors of the set itself, row by row."""
+    matrix: NDArray[np.float32] = FeatureSet(features).matrix("last_mean")
+    return matrix
+
+
+def assert_near(found: Any, wanted: Any) -> None:
+    """Alone and in company a text has nearly the same vector, and the same one only where kernels compute it."""
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("part_rows", [1, 3, 100])
-def test_stored_texts_have_the_vectors_of_the_extractor(bert: Tiny, make: Make, part_rows: int) -> None:
-    encoder = StoredEncoder(make(bert, part_rows=part_rows))
-    np.testing.assert_array_equal(encoder.encode(TEXTS), computed(bert))
+def test_stored_texts_have_the_vectors_of_the_set(bert: Tiny, make: Make, part_rows: int) -> None:
+    features = make(bert, part_rows=part_rows)
+    encoder, wanted = StoredEncoder(features), stored(features)
+    wanted[5] = wanted[0]  # the first of equal texts
+    np.testing.assert_array_equal(encoder.encode(TEXTS), wanted)
     order = [6, 0, 3, 3, 1, 5]
-    np.testing.assert_array_equal(encoder.encode(TEXTS[at] for at in order), computed(bert)[order])
-    np.testing.assert_array_equal(encoder.encode(TEXTS[2]), computed(bert)[2])
+    np.testing.assert_array_equal(encoder.encode(TEXTS[at] for at in order), wanted[order])
+    np.testing.assert_array_equal(encoder.encode(TEXTS[2]), wanted[2])
+    assert_near(wanted, computed(bert))
     assert encoder.encode([]).shape == (0, bert.model.hidden_size)
     assert TEXTS[1] in encoder
     assert "Nobody saw it" not in encoder
 
 
 def test_other_results(bert: Tiny, make: Make) -> None:
-    encoder, wanted = StoredEncoder(make(bert)), computed(bert)
+    features = make(bert)
+    encoder, wanted = StoredEncoder(features), stored(features)
     tensor = encoder.encode(TEXTS, convert_to_tensor=True, normalize_embeddings=True)
     units = wanted / np.linalg.norm(wanted, axis=1, keepdims=True)
     np.testing.assert_allclose(tensor.cpu().numpy(), units, atol=1e-6)
@@ -94,28 +109,28 @@ def test_the_model_is_not_needed(bert: Tiny, make: Make, tmp_path: Path) -> None
     wanted, copy = computed(bert), shutil.copytree(bert.folder, tmp_path / "model")
     features = make(replace(bert, folder=copy))
     shutil.rmtree(copy)
-    np.testing.assert_array_equal(StoredEncoder(features).encode(TEXTS), wanted)
+    assert_near(StoredEncoder(features).encode(TEXTS), wanted)
     assert StoredEncoder(features).model_name == str(copy)
     with pytest.raises(UsageError, match="no feature set holds 1 text of 2; the first: 'Another'"):
         StoredEncoder(features).encode(["Another", TEXTS[0]])
     with pytest.raises(Exception, match="model"):
         StoredEncoder(features, missing="compute").encode(["Another", TEXTS[0]])
     moved = StoredEncoder(features, missing="compute", model=bert.folder)
-    np.testing.assert_array_equal(moved.encode(["Another", TEXTS[0]]), computed(bert, ["Another", TEXTS[0]]))
+    assert_near(moved.encode(["Another", TEXTS[0]]), computed(bert, ["Another", TEXTS[0]]))
 
 
 def test_computed_and_stored_texts_keep_their_order(bert: Tiny, make: Make) -> None:
     texts = ["New.", TEXTS[3], "Another new one.", TEXTS[0], "New."]
     encoder = StoredEncoder(make(bert), missing="compute")
-    np.testing.assert_array_equal(encoder.encode(texts), computed(bert, texts))
+    assert_near(encoder.encode(texts), computed(bert, texts))
     query = computed(bert, ["New.", TEXTS[0]], prompt="query: ")
-    np.testing.assert_array_equal(encoder.encode(["New.", TEXTS[0]], prompt="query: "), query)
+    assert_near(encoder.encode(["New.", TEXTS[0]], prompt="query: "), query)
 
 
 def test_pairs(bert: Tiny, make: Make) -> None:
     pairs = [("The river", "rose."), ("The river", "fell."), ("The", "river rose.")]
     encoder = StoredEncoder(make(bert, [{"text": text, "pair": pair} for text, pair in pairs]))
-    np.testing.assert_array_equal(encoder.encode(pairs[::-1]), computed(bert, pairs[::-1]))
+    assert_near(encoder.encode(pairs[::-1]), computed(bert, pairs[::-1]))
     for other in ("The river", ("The river", ""), ("rose.", "The river")):
         with pytest.raises(UsageError):
             encoder.encode([other])
@@ -126,10 +141,8 @@ def test_several_sets_and_their_prompts(bert: Tiny, make: Make) -> None:
     queries = make(bert, TEXTS[2:], "queries", prompt="query: ")
     encoder = StoredEncoder([documents, queries])
     of_documents = computed(bert, TEXTS[:4], prompt="passage: ")
-    np.testing.assert_array_equal(encoder.encode(TEXTS[:4], prompt="passage: "), of_documents)
-    np.testing.assert_array_equal(
-        encoder.encode(TEXTS[2:], prompt="query: "), computed(bert, TEXTS[2:], prompt="query: ")
-    )
+    assert_near(encoder.encode(TEXTS[:4], prompt="passage: "), of_documents)
+    assert_near(encoder.encode(TEXTS[2:], prompt="query: "), computed(bert, TEXTS[2:], prompt="query: "))
     problem = r"no feature set holds 2 texts of 2 with the prompt '' \(there are 'passage: ', 'query: '\)"
     with pytest.raises(UsageError, match=problem):
         encoder.encode(TEXTS[:2], prompt="")
@@ -139,15 +152,21 @@ def test_several_sets_and_their_prompts(bert: Tiny, make: Make) -> None:
         with pytest.raises(UsageError, match="the feature sets have several prompts"):
             call(TEXTS[2:4])
     named = StoredEncoder([documents, queries], prompts={"query": "query: ", "document": "passage: "})
-    np.testing.assert_array_equal(named.encode_document(TEXTS[:4]), of_documents)
-    np.testing.assert_array_equal(named.encode_query(TEXTS[2:]), computed(bert, TEXTS[2:], prompt="query: "))
+    assert_near(named.encode_document(TEXTS[:4]), of_documents)
+    assert_near(named.encode_query(TEXTS[2:]), computed(bert, TEXTS[2:], prompt="query: "))
     with pytest.raises(UsageError, match=r"with the prompt 'query: ' \(there are"):
         named.encode_query(TEXTS[1])
     (found,) = named.features([TEXTS[3]], prompt="query: ")
-    np.testing.assert_array_equal(found.vector("last_mean"), computed(bert, [TEXTS[3]], prompt="query: ")[0])
+    assert_near(found.vector("last_mean"), computed(bert, [TEXTS[3]], prompt="query: ")[0])
     assert (TEXTS[0] in named, TEXTS[6] in named, "Another" in named) == (True, True, False)
     more = StoredEncoder([make(bert, TEXTS[:4], "first"), make(bert, TEXTS[4:], "second")])
-    np.testing.assert_array_equal(more.encode(TEXTS), computed(bert))
+    assert_near(more.encode(TEXTS), computed(bert))
+
+
+def assert_same_answer(ours: Answer, theirs: Answer) -> None:
+    """The same hits, whose scores may differ by the last digits of the query's vector."""
+    assert [hit.id for hit in ours.hits] == [hit.id for hit in theirs.hits]
+    assert_near([hit.score for hit in ours.hits], [hit.score for hit in theirs.hits])
 
 
 def test_it_embeds_the_queries_of_an_index(bert: Tiny, make: Make) -> None:
@@ -157,8 +176,7 @@ def test_it_embeds_the_queries_of_an_index(bert: Tiny, make: Make) -> None:
     folder = features.with_suffix(".index")
     stored, opened = Index(folder, encoder=StoredEncoder(queries)), Index(folder)
     for rerank in (None, MaxSim(idf=False)):
-        ours, theirs = (index.search("The river?", rerank=rerank).to_json() for index in (stored, opened))
-        assert ours == theirs
+        assert_same_answer(*(index.search("The river?", rerank=rerank) for index in (stored, opened)))
 
 
 @pytest.mark.parametrize("column", ["sum=1..2_mean", "last_cls"])
@@ -168,7 +186,7 @@ def test_an_index_gets_the_column_that_it_has(bert: Tiny, make: Make, column: st
     folder = features.with_suffix(".index")
     build_index(features, folder, column, options=BuildOptions(evaluate=False))
     stored = Index(folder, encoder=StoredEncoder(queries, "last", "mean"))
-    assert stored.search("The river?").to_json() == Index(folder).search("The river?").to_json()
+    assert_same_answer(stored.search("The river?"), Index(folder).search("The river?"))
     with pytest.raises(NotDerivableError):
         Index(folder, encoder=StoredEncoder(make(bert, name="other", layers="1", pooling="mean")))
 
@@ -198,7 +216,7 @@ def test_evaluators_of_sentence_transformers(bert: Tiny, make: Make) -> None:
     ]
     encoder, extractor = StoredEncoder(make(bert)), Extractor(str(bert.folder), pooling="mean", precision="fp32")
     for judge in judges:
-        assert judge(encoder) == judge(extractor)
+        assert judge(encoder) == pytest.approx(judge(extractor), abs=1e-4)
 
 
 def test_what_cannot_be_stored_encoders(bert: Tiny, make: Make, tiny: Callable[[str], Tiny]) -> None:
@@ -237,7 +255,7 @@ def test_wrong_calls(bert: Tiny, make: Make) -> None:
         encoder.features(["Another"])
     (document,) = encoder.features([TEXTS[6]])
     (expected,) = Extractor(str(bert.folder), pooling="mean,token", **FP32).features([TEXTS[6]])
-    np.testing.assert_array_equal(document.matrix("last_token"), expected.matrix("last_token"))
+    assert_near(document.matrix("last_token"), expected.matrix("last_token"))
 
 
 def test_sets_that_read_neighbors_are_refused(bert: Tiny, make: Make, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
-/* Rows of bfloat16 values that go through the products of a transformer block, panel by panel: what the stack of blocks
-   and what follows attention share. Whoever includes this defines STACK_CODE, the target of its functions, and, for AMX,
-   WITH_AMX; else products are AVX512-BF16's.
+/* Rows of bfloat16 values that go through the products of a transformer block, panel by panel. Whoever includes this
+   defines STACK_CODE, the target of its functions, and, for AMX, WITH_AMX; else products are AVX512-BF16's.
 
    A panel is kept as tiles of 16 rows of 32 values each, tile after tile along a row of tiles, as AMX reads them.
    Products are of bfloat16; sums, biases, residuals and norms are float32. */

@@ -7,8 +7,8 @@
 
    where the first sum is of integers, thus exact, and the last one is known beforehand.
 
-   As in block.c, rows go through what follows attention in panels, and the inner width goes by group after group; or
-   whole sequences through all blocks (stack.h).
+   Whole sequences go through all blocks in panels (stack.h), and the inner width goes by group after group; where no
+   kernel computes attention with such heads, rows go through a product, or what follows attention, in panels.
 
    Included once for each kind of instructions, by a file that says what it calls
 

@@ -17,7 +17,7 @@ typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned); /* the O
    Raise BERTFEAT_ABI with every change of a struct or a function below, here and in kernels.py, which compares the
    number and the sizes of the structs when it loads the library. */
 
-#define BERTFEAT_ABI 12
+#define BERTFEAT_ABI 13
 
 /* Types of values. */
 enum { FP32, BF16 };
@@ -85,14 +85,6 @@ typedef struct {
     float scale;
 } Stack;
 
-typedef struct {
-    const uint16_t *context, *residual; /* [rows, hidden]: what attention gave, and what it was given */
-    uint16_t *out;                      /* [rows, hidden] */
-    int64_t rows, activation;
-    Product output, up, down;
-    Norm attention_norm, out_norm;
-} PostAttention;
-
 /* A weight [out, in] of 8-bit integers, packed by bertfeat_pack_int8; what its inputs are multiplied by, [in]; what its
    sums are, [out]; the sums of its integers over each group of inputs, [groups, out]; bias [out] */
 typedef struct {
@@ -124,12 +116,11 @@ typedef struct {
     int64_t type; /* of context: FP32, or BF16 where AVX512-BF16 is */
 } Int8PostAttention;
 
-/* BERTFEAT_ABI; the sizes in bytes of the five jobs above go into sizes. */
-int64_t bertfeat_abi(int64_t sizes[5]);
-/* HAS_… and IS_AMD of support.c. */
+/* BERTFEAT_ABI; the sizes in bytes of the four jobs above go into sizes. */
+int64_t bertfeat_abi(int64_t sizes[4]);
+/* HAS_… of support.c. */
 int bertfeat_features(void);
 int bertfeat_attend(const Attention *attention, Parallel parallel, unsigned threads);
-int bertfeat_post_attention(const PostAttention *job, Parallel parallel, unsigned threads);
 int bertfeat_stack_amx(const Stack *job, Parallel parallel, unsigned threads);
 int bertfeat_stack_bf16(const Stack *job, Parallel parallel, unsigned threads);
 int bertfeat_stack_avx512(const Stack *job, Parallel parallel, unsigned threads);

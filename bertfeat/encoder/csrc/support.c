@@ -2,11 +2,11 @@
 
 #include "kernels.h"
 
-enum { HAS_AVX512 = 1, HAS_AMX = 2, HAS_VNNI = 4, HAS_VECTOR = 8, HAS_BF16 = 16, HAS_AVX2_VNNI = 32, IS_AMD = 64 };
+enum { HAS_AVX512 = 1, HAS_AMX = 2, HAS_VNNI = 4, HAS_VECTOR = 8, HAS_BF16 = 16, HAS_AVX2_VNNI = 32 };
 
-int64_t bertfeat_abi(int64_t sizes[5]) {
-    sizes[0] = sizeof(Attention), sizes[1] = sizeof(PostAttention), sizes[2] = sizeof(Stack);
-    sizes[3] = sizeof(Int8Projection), sizes[4] = sizeof(Int8PostAttention);
+int64_t bertfeat_abi(int64_t sizes[4]) {
+    sizes[0] = sizeof(Attention), sizes[1] = sizeof(Stack);
+    sizes[2] = sizeof(Int8Projection), sizes[3] = sizeof(Int8PostAttention);
     return BERTFEAT_ABI;
 }
 
@@ -28,8 +28,7 @@ int bertfeat_features(void) {
     __asm__ volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
     const unsigned amx = AMX_BF16 | AMX_TILE | AMX_INT8, has_amx = (edx & amx) == amx;
     if (eax > 0) __asm__ volatile("cpuid" : "+a"(again), "=b"(ebx), "+c"(one), "=d"(edx));
-    const int vector = HAS_VECTOR | (__builtin_cpu_is("amd") ? IS_AMD : 0);
-    const int small = vector | (eax > 0 && (again & AVX_VNNI) ? HAS_AVX2_VNNI : 0);
+    const int small = HAS_VECTOR | (eax > 0 && (again & AVX_VNNI) ? HAS_AVX2_VNNI : 0);
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
         return small;
@@ -92,14 +91,6 @@ int bertfeat_on_threads(const Panels *panels, Parallel parallel, unsigned thread
     Work w = {.panels = panels, .most = least(fair, panels->most)};
     parallel(work, &w, (unsigned)least(threads, (panels->rows + w.most - 1) / w.most), 0);
     return w.failed ? -1 : 0;
-}
-
-/* Repack a weight [out, in] as strips of 64 outputs, in which four inputs of each output stand side by side. */
-void bertfeat_pack_int8(const int8_t *weight, int8_t *strips, int64_t in, int64_t out) {
-    enum { STRIP = 64 };
-    for (int64_t n = 0; n < out; n += STRIP)
-        for (int64_t k = 0; k < in; k += 4)
-            for (int64_t i = n; i < least(n + STRIP, out); i++, strips += 4) memcpy(strips, weight + i * in + k, 4);
 }
 
 #else
