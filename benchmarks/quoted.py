@@ -64,10 +64,11 @@ UPDATES = result("concurrent_updates")
 FLAIR = [result(f"tagger_flair-{name}") for name in ("wnut17", "wikigold")]
 EXACT = {name: result(f"exact_{name}")["max_absolute_difference"] for name in ("flair", "sentence_transformers")}
 HUGGING_FACE = result("exact_transformers")["max_absolute_difference"]
-ZEN4, ZEN5, AVX2_ZEN4, AVX2 = (
+AMX, ZEN4, ZEN5, AVX2_ZEN4, AVX2 = (
     result(f"processors-{name}")["corpora"]
-    for name in ("avx512_bf16-zen4", "avx512_bf16-zen5", "avx2-zen4", "avx2-zen5")
+    for name in ("amx-intel-6-167", "avx512_bf16-zen4", "avx512_bf16-zen5", "avx2-zen4", "avx2-zen5")
 )
+BLOCKS_ON_AMX = result("guard-amx-44c8817")["corpora"]
 QUALITY, QUALITY_AVX2 = result("int8_quality"), result("int8_quality-avx2")
 INT8, INT8_AVX2 = QUALITY["vectors"], QUALITY_AVX2["vectors"]["int8"]
 WAYS, PLAN, TORTURE = result("ways"), result("plan_size"), result("torture")
@@ -367,13 +368,13 @@ def planted(column: str) -> list[float]:
 
 
 def on_processor(corpora: dict[str, Any], precisions: Sequence[str], peer: str) -> list[float]:
-    """A row of docs/speed.md: sentences and paragraphs of each precision and of a peer, and the ratio of the first."""
-    ways = [*(f"pooled_ours:{precision}" for precision in precisions), peer]
+    """A row of docs/speed.md: sentences and paragraphs of each precision and of a peer, and the fastest's ratio to it."""
+    ours = [f"pooled_ours:{precision}" for precision in precisions]
     both = [corpora[name] for name in ("sentences", "paragraphs")]
-    fastest = f"{ways[-2]} to {peer}"
+    fastest = max(ours, key=both[0]["tokens_per_second"].__getitem__)
     return [
-        *(each["tokens_per_second"][way] for way in ways for each in both),
-        *(each["ratios"][fastest] for each in both),
+        *(each["tokens_per_second"][way] for way in (*ours, peer) for each in both),
+        *(each["ratios"][f"{fastest} to {peer}"] for each in both),
     ]
 
 
@@ -388,6 +389,15 @@ def one_call(corpora: dict[str, Any], precision: str) -> list[float]:
             for bound in ("ceiling", "peak")
             for each in both
         ),
+    ]
+
+
+def blocks_on_amx(precision: str) -> list[float]:
+    """A row of docs/speed.md: the blocks one by one, as they were there, next to all in one call, and the ratio."""
+    both = [BLOCKS_ON_AMX[name] for name in ("sentences", "paragraphs")]
+    return [
+        *(each["tokens_per_second"][f"pooled_ours:{precision}{build}"] for build in ("@44c8817", "") for each in both),
+        *(1 / each["seconds_to_reference"][precision] for each in both),
     ]
 
 
@@ -560,17 +570,23 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
             "bertfeat to sentence-transformers, bf16": ratios("bf16 to pooled_sentence_transformers:bf16"),
             "bertfeat to OpenVINO, bf16": ratios("bf16 to pooled_openvino:bf16"),
             "bertfeat to sentence-transformers, fp32": ratios("fp32 to pooled_sentence_transformers:fp32"),
-            "Intel Xeon with AMX": [
-                *(
-                    POOLED[corpus]["tokens_per_second"][f"pooled_{way}"]
-                    for way in ("ours:fp32", "ours:bf16", "openvino:bf16")
-                    for corpus in ("sentences", "paragraphs")
-                ),
-                *ratios("bf16 to pooled_openvino:bf16")[:2],
-            ],
-            "sentences to vectors, bf16, tokens/s": [speeds(way)[0] for way in ("ours:bf16", "openvino:bf16")],
-            "sentences to vectors, fp32, tokens/s": [speeds(way)[0] for way in ("ours:fp32", "openvino:fp32")],
         },
+    ),
+    (
+        "processors-amx-intel-6-167",
+        {
+            "Intel Xeon with AMX": on_processor(AMX, ("fp32", "bf16", "int8"), "pooled_openvino_int8:static"),
+            **{
+                f"sentences to vectors, {precision}, tokens/s": [
+                    AMX["sentences"]["tokens_per_second"][f"pooled_{way}"] for way in (f"ours:{precision}", peer)
+                ]
+                for precision, peer in (("bf16", "openvino_int8:static"), ("fp32", "openvino:fp32"))
+            },
+        },
+    ),
+    (
+        "guard-amx-44c8817",
+        {f"with AMX, {precision}": blocks_on_amx(precision) for precision in ("fp32", "bf16", "int8")},
     ),
     (
         "concat4",
