@@ -103,7 +103,7 @@ lint: .venv/.made
 	$(BIN)/ruff format --check .
 
 types: .venv/.made
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 # The pages of docs/ and of the public names, as a site in build/site; warnings are errors, and nothing is fetched.
 docs: .venv/.made

@@ -50,11 +50,28 @@ SECONDS = {"slow": 600, "hostile": 3600}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests that take minutes the time for it."""
+    """Leave to make slow what a sample of cases leaves out, and give the tests that take minutes the time for it."""
+    _mark_what_samples_leave_out(items)
     for item in items:
         for name in SECONDS:
             if item.get_closest_marker(name) and not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(SECONDS[name]))
+
+
+def _mark_what_samples_leave_out(items: list[pytest.Item]) -> None:
+    """Mark as slow all cases of a sampled test but so many, evenly spread from the first to the last."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for of_one_test in cases.values():
+        marker = of_one_test[0].get_closest_marker("sampled")
+        assert marker is not None
+        last, gaps = len(of_one_test) - 1, max(1, marker.args[0] - 1)
+        kept = {at * last // gaps for at in range(marker.args[0])}
+        for number, item in enumerate(of_one_test):
+            if number not in kept:
+                item.add_marker("slow")
 
 
 def pytest_collection_finish() -> None:

@@ -31,7 +31,8 @@ BLOCK = re.compile(r"((?:^<!-- (?:first|not run): [^\n]+ -->\n)*)^```(\w*)\n(.*?
 LANGUAGES = {"console", "python", "sql"}
 ELSEWHERE = {"ecosystem.md": "run by tests/ecosystem/test_docs.py"}
 LONG = {  # pages that take seconds or minutes
-    *("change.md", "databases.md", "learning.md", "pictures.md", "scaling.md", "study.md", "tagging.md", "vectors.md"),
+    *("change.md", "databases.md", "learning.md", "many-vectors.md", "pictures.md", "researchers.md", "scaling.md"),
+    *("search.md", "storage-format.md", "students.md", "study.md", "table7.md", "tagging.md", "vectors.md", "words.md"),
 }
 
 

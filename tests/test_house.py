@@ -277,6 +277,7 @@ def loaded_by(code: str) -> set[str]:
 HELP = "import sys; from bertfeat.cli import main; sys.argv = {argv!r}; main(standalone_mode=False)"
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "code",
     [

@@ -106,14 +106,14 @@ class RayCluster:
             raise
         crew.end()
 
-    def _resources(self, module: "ray") -> tuple[int, float, float]:  # type: ignore[valid-type]
+    def _resources(self, module: "ray") -> tuple[int, float, float]:
         """Return the number of workers, and the processors and GPUs of each."""
-        total: dict[str, float] = module.cluster_resources()  # type: ignore[attr-defined]
+        total: dict[str, float] = module.cluster_resources()
         gpus = self.gpus_per_worker if self.gpus_per_worker is not None else float("GPU" in total)
         if gpus:
             workers = self.workers or max(1, int(total.get("GPU", 0) / gpus))
             return workers, self.cpus_per_worker or 1.0, gpus
-        nodes: list[dict[str, Any]] = module.nodes()  # type: ignore[attr-defined]
+        nodes: list[dict[str, Any]] = module.nodes()
         cores = [int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"]]
         if self.cpus_per_worker:
             workers = sum(int(count / self.cpus_per_worker) for count in cores)

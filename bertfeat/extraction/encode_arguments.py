@@ -242,6 +242,6 @@ def _quantize(vectors: NDArray[np.generic], precision: str) -> NDArray[np.generi
             f"encode(precision={precision!r}) is sentence-transformers' quantization: pip install sentence-transformers"
         ) from None
     try:
-        return np.asarray(quantize_embeddings(vectors, precision=precision))  # type: ignore[arg-type]
+        return np.asarray(quantize_embeddings(vectors, precision=precision))
     except ValueError as error:  # such as a single vector, of which no range can be taken
         raise UsageError(f"encode(precision={precision!r}): {error}") from error

@@ -76,7 +76,7 @@ def load_tuned_head(folder: Path, task: Task, *, device: str | None = None, max_
     """Load a fine-tuned model that was saved in ``folder``."""
     model = Model(str(folder), folder)
     module = load_fine_tuned(model, task.architecture or "")
-    module.to(resolve_device(device))  # type: ignore[arg-type]  # transformers' decorator hides its self
+    module.to(resolve_device(device))
     return TunedHead(task, module, Sequencer(model, task.longest), max_answer)
 
 

@@ -138,16 +138,17 @@ def make_trainer(
     from transformers import PrinterCallback, Trainer, TrainerCallback
     from transformers.trainer_pt_utils import LengthGroupedSampler
 
-    class PrecisionTrainer(Trainer):
+    class PrecisionTrainer(Trainer):  # type: ignore[misc]
         def compute_loss(self, *args: object, **settings: object) -> Tensor | tuple[Tensor, object]:
             with torch.autocast(module.device.type, torch.bfloat16, enabled=precision == "bf16"):
-                return super().compute_loss(*args, **settings)  # type: ignore[arg-type]
+                loss: Tensor | tuple[Tensor, object] = super().compute_loss(*args, **settings)
+                return loss
 
         def _get_train_sampler(self, _: object = None) -> LengthGroupedSampler:
             lengths = [example["input_ids"].shape[-1] for example in examples]  # of choices the longest
             return LengthGroupedSampler(point.batch_size, lengths=lengths)
 
-    class StepCallback(TrainerCallback):
+    class StepCallback(TrainerCallback):  # type: ignore[misc]
         def on_step_end(
             self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **_: object
         ) -> None:

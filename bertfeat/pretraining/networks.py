@@ -39,7 +39,7 @@ def start_network(
     """The network that a training begins with: that of ``model``, else a new one for a vocabulary of ``pieces``."""
     torch.manual_seed(settings.seed % (1 << 63))
     network = new_network(settings, pieces) if model is None else continued_network(model, settings)
-    network.module.to(device)  # type: ignore[arg-type]  # transformers' own to() is typed too narrowly
+    network.module.to(device)
     return network
 
 

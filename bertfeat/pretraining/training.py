@@ -221,7 +221,7 @@ def _trainer(task: _TrainingTask, log: _TrainingLog, on_progress: OnPretraining)
     from torch.utils.data import SequentialSampler
     from transformers import PrinterCallback, Trainer
 
-    class PretrainingTrainer(Trainer):
+    class PretrainingTrainer(Trainer):  # type: ignore[misc]
         """Learns from the examples in their order, by our loss."""
 
         def _get_train_sampler(self, *_: object) -> SequentialSampler:
@@ -247,7 +247,7 @@ def _callback(task: _TrainingTask, log: _TrainingLog, on_progress: OnPretraining
     """The callback that seeds each step, notes it, and asks for a checkpoint if one is due or after the last step."""
     from transformers import TrainerCallback
 
-    class TrainingCallback(TrainerCallback):
+    class TrainingCallback(TrainerCallback):  # type: ignore[misc]
         def on_train_begin(
             self, args: "TrainingArguments", state: "TrainerState", control: "TrainerControl", **_: object
         ) -> None:

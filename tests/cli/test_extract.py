@@ -49,6 +49,7 @@ def manifest(folder: str) -> Any:
 # ── what is read and written ────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("options", [[], ["--workers", "2"]])
 def test_a_folder_of_paragraphs_with_a_table_of_metadata(options: list[str]) -> None:
     Path("texts").mkdir()

@@ -260,6 +260,7 @@ def test_a_map(features: Path) -> None:
     assert Path("toy.map.png").exists()
 
 
+@pytest.mark.slow
 def test_workers_build_the_index_of_one_process(features: Path) -> None:
     told = json.loads(run("index", features, "--type", "ivf", "--json").stdout)
     result = run("index", features, "--type", "ivf", "-o", "other.index", "--workers", "2", "--json")

@@ -23,6 +23,7 @@ print("LOADED", *sys.modules)
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "command",
     [

@@ -522,6 +522,7 @@ def test_another_precision_of_fine_tuning_is_another_run(kind: str) -> None:
     assert kept.read_bytes() == before
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("kind", "verb"), [*((kind, "train") for kind in KINDS), ("tag", "table7")])
 def test_the_time_of_a_long_epoch_is_told_once(kind: str, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [*base(kind, verb, "sets"), "--batch-size", "2", "--seed", "5"]

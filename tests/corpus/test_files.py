@@ -178,6 +178,7 @@ def test_options_must_fit_every_file(tmp_path: Path) -> None:
 LINES = [f"{n} words {n * n}" for n in range(80_000)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ending", [ending for ending in COMPRESS if ending])
 def test_a_truncated_archive_gives_its_rows_and_then_an_error(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"a.txt{ending}"
@@ -196,6 +197,7 @@ def _collect(path: Path, rows: list[Row]) -> None:
         rows.append(row)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ending", [ending for ending in COMPRESS if ending])
 def test_a_damaged_archive_is_an_error(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"a.txt{ending}"

@@ -198,6 +198,7 @@ def check_second_cut(file: CorpusFile, rest: Sequence[Row], start: Position) -> 
     assert again.position.record == start.record + len(rest)
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("size", [1, 13, 2**18], ids="pieces of {}".format)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_every_cut(case: Case, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,6 +211,7 @@ def test_every_cut(case: Case, size: int, tmp_path: Path, monkeypatch: pytest.Mo
     assert sum(isinstance(row, Failure) for row in rows) == case.failures
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("ending", [ending for ending in COMPRESS if ending])
 @pytest.mark.parametrize("case", PACKED, ids=lambda case: case.name)
 def test_every_cut_of_an_archive(case: Case, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

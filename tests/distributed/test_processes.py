@@ -303,6 +303,7 @@ def until_parts(run: Running, folder: Path, count: int) -> None:
     wait_for(lambda: len(list_parts(folder)) >= count or not is_alive(run.pid))
 
 
+@pytest.mark.sampled(1)
 def test_workers_are_killed(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     killed: list[int] = []
     with start_run(*command(bert, alone, tmp_path / "out", "--workers", "2"), folder=tmp_path / "out") as run:
@@ -334,6 +335,7 @@ def test_the_run_is_killed(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     assert made(tmp_path / "out") == made(alone / "out")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
 @pytest.mark.parametrize("way", [["--workers", "2"], ["--workers", "2", "--join"], ["--join"]], ids=" ".join)
 def test_interrupted(bert: Tiny, alone: Path, tmp_path: Path, sent: signal.Signals, code: int, way: list[str]) -> None:

@@ -48,7 +48,7 @@ def cluster() -> Iterator[Any]:
     )
     nodes.add_node(num_cpus=1, object_store_memory=80_000_000)
     yield nodes
-    nodes.shutdown()  # type: ignore[no-untyped-call]
+    nodes.shutdown()
 
 
 @pytest.fixture(scope="module")

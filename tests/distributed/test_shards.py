@@ -189,6 +189,7 @@ def test_where_there_are_no_links_parts_are_copied(place: Path, monkeypatch: pyt
     assert {path.stat().st_nlink for path in list_parts(place / "merged")} == {1}
 
 
+@pytest.mark.slow
 def test_object_storage(bert: Tiny, made: Path, tmp_path: Path) -> None:
     bucket = Address.parse(f"memory://shards-{next(NUMBERS)}/work")
     folders = [bucket / f"shard-{index}" for index in range(3)]
@@ -340,6 +341,7 @@ def test_a_run_that_is_not_shared_out_may_finish_a_shard(bert: Tiny, made: Path,
         merge_features(shards(place), place / "merged")
 
 
+@pytest.mark.slow
 def test_a_corpus_that_grew(bert: Tiny, tmp_path: Path) -> None:
     corpus = text_file(tmp_path / "c.txt", lines(40))
     folders = run_all(bert, corpus, tmp_path, 3)
@@ -358,6 +360,7 @@ def test_a_corpus_that_grew(bert: Tiny, tmp_path: Path) -> None:
     assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_corpus_that_shrank(bert: Tiny, tmp_path: Path) -> None:
     corpus = text_file(tmp_path / "c.txt", lines(57))
     folders = run_all(bert, corpus, tmp_path, 3)
@@ -580,6 +583,7 @@ def test_a_damaged_part(sound: Path, at: float) -> None:
     assert everything(sound) == before
 
 
+@pytest.mark.slow
 def test_a_part_that_is_damaged_after_it_was_merged(place: Path) -> None:
     merge_features(shards(place), place / "merged")
     flip(list_parts(place / "shard-1")[1])  # of a copy: the merged set still has what was written
@@ -675,6 +679,7 @@ def test_a_folder_at_which_another_run_is(place: Path) -> None:
     merge_features(shards(place), place / "merged")
 
 
+@pytest.mark.slow
 def test_a_shard_that_changes_meanwhile(bert: Tiny, tmp_path: Path) -> None:
     corpus = jsonl_file(tmp_path / "c.jsonl", RECORDS)
     folders = run_all(bert, corpus, tmp_path, 3)

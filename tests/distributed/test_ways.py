@@ -82,6 +82,7 @@ def stop_after(parts: int, folder: Path) -> Callable[[Any], None]:
 # ── the same bytes ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("write", CORPORA.values(), ids=CORPORA)
 def test_the_same_bytes(bert: Tiny, tmp_path: Path, write: Callable[[Path], list[str]]) -> None:
     (tmp_path / "corpus").mkdir()
@@ -186,6 +187,7 @@ def test_a_corpus_that_has_changed_since_the_last_run(
     assert run(bert, place, folder, **way()).nothing_to_do
 
 
+@pytest.mark.sampled(3)
 @each_way
 def test_another_corpus_and_other_settings_are_refused(
     bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, Any]]
@@ -256,6 +258,7 @@ class ChangesFiles:
         return changed
 
 
+@pytest.mark.sampled(4)
 @shared_ways
 @pytest.mark.parametrize("change", ["replaced", "shortened", "removed", "inserted"])
 def test_a_file_that_changes_between_planning_and_reading_is_noticed(
@@ -283,6 +286,7 @@ def test_a_file_that_changes_between_planning_and_reading_is_noticed(
     assert rows_of(tmp_path / "out") == rows_of(tmp_path / "fresh")
 
 
+@pytest.mark.sampled(2)
 @shared_ways
 def test_a_file_that_grows_meanwhile_is_taken_as_it_was(
     bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Callable[[], dict[str, Any]]
@@ -346,6 +350,7 @@ def test_wrong_columns(bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, A
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.sampled(2)
 @each_way
 def test_an_archive_that_is_damaged_in_its_middle(
     bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, Any]]

@@ -1,5 +1,6 @@
 """sentence-transformers: its evaluators with the default model, as a published one is evaluated."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,10 @@ def test_similarity_and_retrieval(ours: Extractor, theirs: Any, texts: list[str]
     corpus = {str(row): text for row, text in enumerate(texts) if str(row) not in queries}
     relevant = {query: {str(int(query) + near) for near in (1, 2, 3)} for query in queries}
     quiet: dict[str, Any] = {"write_csv": False, "show_progress_bar": False}
-    for make in (
+    makers: tuple[Callable[[], Any], ...] = (
         lambda: evaluation.EmbeddingSimilarityEvaluator(texts[:half], texts[half : 2 * half], grades, **quiet),
-        lambda: evaluation.InformationRetrievalEvaluator(queries, corpus, relevant, **quiet),  # type: ignore[arg-type]
-    ):
+        lambda: evaluation.InformationRetrievalEvaluator(queries, corpus, relevant, **quiet),
+    )
+    for make in makers:
         found, wanted = ours.evaluate(make()), theirs.evaluate(make())
         assert found == pytest.approx(wanted, abs=1e-6)

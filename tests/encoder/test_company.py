@@ -28,10 +28,8 @@ FORMS = (
     ("fp32", "avx512"),
     ("bf16", "bf16"),
     ("bf16", "amx"),
-    ("int8", "avx2"),
-    ("int8", "avx2_vnni"),
     ("int8", "vnni"),
-    ("int8", "amx"),
+    *(pytest.param("int8", instructions, marks=pytest.mark.slow) for instructions in ("avx2", "avx2_vnni", "amx")),
 )
 EVERY = (Pooling.MEAN, Pooling.CLS, Pooling.MAX, Pooling.TOKEN, Pooling.WORD)
 LENGTHS = (5, 1, 33, 16)  # words
@@ -103,7 +101,9 @@ def test_where_libraries_multiply_nothing_is_promised(family: str, tmp_path: Pat
     assert not Tiny.load(built[family]()).encoder.path.same_bytes
 
 
-@pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16, Precision.INT8])
+@pytest.mark.parametrize(
+    "precision", [Precision.FP32, Precision.BF16, pytest.param(Precision.INT8, marks=pytest.mark.slow)]
+)
 def test_without_kernels_it_is_near(make: Make, precision: Precision, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bounds are those of docs/numerics.md."""
     let_find(None, monkeypatch)

@@ -223,6 +223,7 @@ def test_which_widths_and_formats_it_serves(form: Form) -> None:
 # ── integers ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("instructions", ["vnni", "avx2_vnni", "avx2", pytest.param("amx", marks=pytest.mark.slow)])
 def test_integers_have_the_bytes_of_the_blocks_one_by_one(instructions: str, monkeypatch: pytest.MonkeyPatch) -> None:
     held_to(instructions, monkeypatch)
@@ -248,6 +249,7 @@ def test_integers_have_the_bytes_of_the_blocks_one_by_one(instructions: str, mon
         assert all(torch.equal(one, other) for one, other in zip(one_by_one, states, strict=True))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("instructions", ["vnni", "avx2_vnni", "avx2"])
 def test_embeddings_of_blocks_of_integers(instructions: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In float32, as torch computes them but for the order of sums."""

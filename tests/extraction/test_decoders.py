@@ -96,6 +96,7 @@ def test_a_text_longer_than_the_window(decoder: Path) -> None:
     np.testing.assert_allclose(cut.vector("last_last-token"), wanted, rtol=0, atol=BOUND)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["qwen3", "gpt2", "t5", "modernbert", "mpnet"])
 def test_the_shell_resumes_and_verifies(kind: str, tmp_path: Path) -> None:
     folder = ARCHITECTURES[kind].build(tmp_path / kind)

@@ -137,6 +137,7 @@ def test_words_and_tags_of_the_corpus(bert: Tiny, tmp_path: Path) -> None:
             assert [list(document.tags or ()) for document in features] == tags
 
 
+@pytest.mark.slow
 def test_readers_of_all_words_refuse_them(bert: Tiny, tmp_path: Path) -> None:
     conll = tmp_path / "a.conll"
     conll.write_text("He O\nwent B-X\nbank O\n\n" * 6)

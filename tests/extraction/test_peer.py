@@ -62,6 +62,7 @@ def test_every_family_and_pooling(tiny: Callable[[str], Tiny], tmp_path: Path, f
     alike(peer(folder).encode(MANY), oracle(folder).encode(MANY))
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     "keywords",
     [

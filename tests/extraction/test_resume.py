@@ -167,6 +167,7 @@ JOINED = ("grown", "changed", "shrunk within a part", "put in at the beginning")
 """Of a run that joins the plan is the same; how it reads and removes is another."""
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("change", "kept", "removed", "sharing"),
     [

@@ -90,6 +90,7 @@ def test_reading_on_takes_larger_and_larger_pieces(bucket: Address, s3: S3Server
 # ── what passes ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("fault", ["throttled", "dropped_before", "dropped_after", "failed_after", "cut", "torn"])
 def test_faults_that_pass_change_nothing(bucket: Address, s3: S3Server, fault: str) -> None:
     def once() -> Faults:

@@ -113,6 +113,7 @@ def accuracy(evaluation: HeadEvaluation) -> float:
     return evaluation.scores.accuracy
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("cells", "spellings"),
     [

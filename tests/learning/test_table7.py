@@ -39,6 +39,7 @@ def table(kind: str, home: Path, folder: Path, **given: Any) -> HeadTable:
     return train_head_table7(kind, train_set, dev, test, folder, picture=False, **settings).table
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("kind", "label"), [("classify", "topic"), ("answer", None)])
 def test_a_run_is_what_the_head_itself_comes_to(home: Path, tmp_path: Path, kind: str, label: str | None) -> None:
     rows = {row.name: row for row in table(kind, home, tmp_path / "t", label=label, rows=["last"]).rows}

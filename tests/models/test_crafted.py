@@ -196,6 +196,7 @@ def extract(model: Path, work: Path, code: int) -> str:
     return said("extract", work / "corpus.txt", "-o", work / "out", "--model", model, code=code)
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("case", REFUSED)
 def test_extract_refuses(case: str, folder: Path, tmp_path: Path) -> None:
     change, words = REFUSED[case]
@@ -204,6 +205,7 @@ def test_extract_refuses(case: str, folder: Path, tmp_path: Path) -> None:
     assert re.search(words, error), error
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("case", REFUSED)
 def test_info_never_breaks(case: str, folder: Path) -> None:
     change, _ = REFUSED[case]

@@ -21,6 +21,7 @@ MANY = [f"{year}-{year + 4}" for year in range(1800, 2050, 5)]
 MOST = [f"word{number}" for number in range(MOST_WORDS)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("words", "names"),
     [
@@ -70,6 +71,7 @@ def test_a_step_stands_above_its_name_and_a_mark_above_its_interval_is_explained
 # ── frequencies ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("word", "names"), [("cell", ["1850", "1900"]), (LONG, [LONG, "b", "c"]), ("은행", MANY)])
 def test_every_text_of_frequencies_is_inside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, names: list[str]
@@ -104,6 +106,7 @@ def test_bars_are_per_million_with_wilsons_intervals(tmp_path: Path, monkeypatch
 # ── senses ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("word", "names"),
     [("cell", ["1850", "1900"]), (LONG, ["1850", "1900"]), (LONG, [LONG, "b", "c"]), ("은행", MANY)],

@@ -90,6 +90,7 @@ def test_a_method_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
 # ── kept, and in another process ─────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_another_process_makes_the_same_layout(cache: Path) -> None:
     pytest.importorskip("sklearn")
     vectors = clustered(60)
@@ -148,6 +149,7 @@ def test_the_other_process_ends_with_the_one_that_asked(tmp_path: Path) -> None:
     wait_for(lambda: not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
+@pytest.mark.sampled(1)
 def test_what_failed_in_the_other_process_is_told() -> None:
     pytest.importorskip("sklearn")
     with pytest.raises(BertfeatError, match=r"layout by t-SNE failed: all 5 vectors are equal"):

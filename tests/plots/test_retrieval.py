@@ -12,6 +12,7 @@ from tests.support.plots_toy import LONG, drawn_texts, inside, svg_texts
 pytest.importorskip("matplotlib")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("transforms", [["none"], ["none", "whiten", "half-whiten:128", "whiten:12", LONG[:30]]])
 @pytest.mark.parametrize("columns", [["last_mean"], [LONG, "_b"], [f"layer{layer}_mean" for layer in range(25)]])
 def test_every_text_is_inside(

@@ -24,6 +24,7 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> FeatureSet:
     return plotted(tmp_path_factory.mktemp("plots") / f"{LONG[:90]}.features")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("width", "color"),
     [
@@ -38,6 +39,7 @@ def test_maps(features: FeatureSet, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert inside(drawn)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("width", "height"), [(3.0, 2.5), (3.0, 8.0), (4.0, 3.0), (8.0, 2.5), (8.0, 8.0)])
 def test_maps_of_a_given_size_fit_or_are_refused(
     features: FeatureSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: float, height: float
@@ -63,6 +65,7 @@ PROBES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "width"),
     [("one", None), ("one", 3.3), ("long", 3.3), ("long", 7.0), ("many", None), ("many", 3.3), ("combined", 7.0)],
@@ -94,6 +97,7 @@ def test_lines_of_layers_differ_in_color_and_marker_and_are_named(tmp_path: Path
     assert {color for color in NAMED if color in legend} == set(NAMED[:4])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("epochs", [1, 40])
 @pytest.mark.parametrize("losses", [(2.0, 0.5), (0.0, 0.0)], ids=["loss", "no loss"])
 def test_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int, losses: tuple[float, float]) -> None:
@@ -112,6 +116,7 @@ TABLES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("made", TABLES.values(), ids=TABLES)
 def test_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Any) -> None:
     with drawn_texts(monkeypatch) as drawn:

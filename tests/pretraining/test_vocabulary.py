@@ -27,6 +27,7 @@ def test_a_vocabulary_has_the_size_that_was_asked_for() -> None:
     assert [vocabulary[token] for token in SPECIAL] == list(range(5))
 
 
+@pytest.mark.slow
 def test_equal_texts_give_equal_vocabularies_in_every_process() -> None:
     runs = [subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True) for _ in "ab"]
     assert runs[0].stdout == runs[1].stdout

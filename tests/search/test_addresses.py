@@ -302,6 +302,7 @@ def test_two_at_once_at_an_address(bucket: Address, tmp_path: Path, monkeypatch:
     assert ids_of(there) == {str(row + 1) for row in range(COUNT)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("last", ["build", "append"])
 @pytest.mark.parametrize("noticed", [True, False])
 def test_a_run_that_was_stopped_for_longer_than_its_lease_harms_nothing(
@@ -343,6 +344,7 @@ def test_a_run_that_was_stopped_for_longer_than_its_lease_harms_nothing(
     np.testing.assert_allclose(found, unit_vectors(clustered(COUNT, seed=5)), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps_killed", ["record", pytest.param("all", marks=pytest.mark.slow)])
 def test_killed_at_a_step_the_old_index_or_the_new_one_is_at_the_address(
     steps_killed: str, bucket: Address, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch

@@ -134,6 +134,7 @@ EDITS: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in EDITS.items() for value in values])
 def test_settings_of_other_types_are_an_error(key: str, value: object, folder: Path) -> None:
     rewritten(folder, put(key, to=value), RECORD)

@@ -187,6 +187,7 @@ def put(at: int, value: int) -> Callable[[NDArray[Any]], None]:
     return change
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", [TOKEN_OFFSETS_NAME, TOKEN_ID_OFFSETS_NAME])
 @pytest.mark.parametrize("edit", [swap, put(-1, 1)])
 def test_documents_that_do_not_follow_one_another_are_told(
@@ -220,6 +221,7 @@ def test_a_vocabulary_that_is_none_is_told(edit: Callable[[Path], None], problem
         _ = tokens.vocabulary
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("change", [lambda array: array[:-1], lambda array: array.astype(np.float64)])
 def test_another_shape_or_type_is_told_at_opening(
@@ -231,6 +233,7 @@ def test_another_shape_or_type_is_told_at_opening(
         VectorIndex(folder)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_is_cut_off_or_missing_is_told(name: str, folder: Path) -> None:
     path = version_of(folder) / name
@@ -254,6 +257,7 @@ def test_a_header_that_promises_more_than_there_is(folder: Path) -> None:
         VectorIndex(folder)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "change",
     [

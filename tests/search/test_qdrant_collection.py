@@ -52,6 +52,7 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def records(client: QdrantClient, name: str) -> list[models.Record]:
+    found: list[models.Record]
     found, rest = client.scroll(name, limit=10_000, with_vectors=True)
     assert rest is None
     return found

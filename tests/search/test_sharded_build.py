@@ -149,6 +149,7 @@ def test_the_size_of_shards_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 # ── the index ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("type_", "metric"),
     [
@@ -191,6 +192,7 @@ def test_the_number_and_order_of_workers_change_nothing(sets: list[Path], tmp_pa
         check_same(tmp_path / "other.index", tmp_path / "one.index", settings, wanted)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [100, 10**9])
 def test_the_size_of_shards_changes_nothing(
     size: int, sets: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -201,6 +203,7 @@ def test_the_size_of_shards_changes_nothing(
     check_same(tmp_path / "other.index", tmp_path / "one.index", settings, wanted)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("column", ["concat4_word", "sum4_token", "last_mean"])
 @pytest.mark.parametrize("keep_text", [True, False])
 def test_tokens_words_and_derived_columns(
@@ -371,6 +374,7 @@ def test_a_shard_with_other_vectors_than_were_planned(sets: list[Path], tmp_path
     check_refused(sets, tmp_path, IndexFolderError, "3 vectors were announced, but .* came", engine=Short())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("type_", ["flat", "ivf", "ivf on disk"])
 def test_a_shard_that_is_cut_off(type_: str, sets: list[Path], tmp_path: Path) -> None:
     class Cutting(Here):

@@ -97,6 +97,7 @@ def assert_hits(index: Index, expected: list[SlowSpan], texts: dict[str, str], t
         assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("rule", ["sentences", "paragraphs", "words:4:1"])
 def test_hits_are_spans_with_the_mean_of_their_tokens(any_tiny: Tiny, make: Make, rule: str) -> None:
     index = span_index(make(any_tiny, TEXTS), rule)
@@ -184,6 +185,7 @@ def test_updates_give_the_spans_of_a_new_build(bert: Tiny, make: Make, kind: str
     verify_index(folder)
 
 
+@pytest.mark.slow
 def test_workers_build_the_same(bert: Tiny, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feature_source, "LEAST_BYTES", 1)  # a shard for each part
     features = make(bert, TEXTS, part_rows=1)

@@ -216,6 +216,7 @@ def test_updates_keep_the_encoding(bert: Tiny, make: Make, kind: str) -> None:
     verify_index(index.folder)
 
 
+@pytest.mark.slow
 def test_workers_build_the_same(bert: Tiny, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feature_source, "LEAST_BYTES", 1)  # a shard for each part
     features = make(bert, TEXTS, part_rows=1)

@@ -209,6 +209,7 @@ def test_names() -> None:
     assert BuildOptions(transform="whiten:3").whitening == Whitening(WhiteningKind.WHITEN, 3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["flat", "ivf", "ivf on disk"])
 def test_workers_make_the_same_index(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feature_source, "LEAST_BYTES", 100 * WIDTH * 4)

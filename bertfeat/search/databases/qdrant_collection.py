@@ -86,7 +86,8 @@ class QdrantCollection:
 
     def count(self) -> int:
         """Count the points in the collection."""
-        return self._ask(lambda: self._client.count(self._name, exact=True)).count
+        count: int = self._ask(lambda: self._client.count(self._name, exact=True)).count
+        return count
 
     def finish(self, done: Callable[[int], None]) -> str:
         """Wait until Qdrant has finished indexing, and record that the collection is complete."""

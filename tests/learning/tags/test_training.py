@@ -117,6 +117,7 @@ def test_mean_and_spread_are_numpys(rows: int) -> None:
     np.testing.assert_allclose(spread, values.astype(np.float64).std(0), rtol=1e-6)
 
 
+@pytest.mark.sampled(1)
 def test_patience_and_the_learning_rate_go_by_the_best_epoch(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +255,7 @@ def test_the_vectors_of_a_batch_are_found_in_the_store(sets: tuple[FeatureSet, F
             assert packed.owners.tolist() == np.concatenate(sizes).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch_size", "patience", "rate_halved_after"), [(150, 100, 33), (9, 6, 2), (4, 6, 2)])
 def test_epochs_of_few_updates_are_waited_for_longer(
     sets: tuple[FeatureSet, FeatureSet],

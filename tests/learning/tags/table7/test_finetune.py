@@ -250,6 +250,7 @@ def test_incomplete_weights_are_refused(bert_folder: Path, files: dict[str, Path
         tuned(bert_folder, files, tmp_path / "head")
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_is_an_error(bert_folder: Path, files: dict[str, Path], tmp_path: Path) -> None:
     rewrite(bert_folder, lambda tensors: {name: each * float("nan") for name, each in tensors.items()})
     with pytest.raises(BertfeatError, match="came to no finite loss"):

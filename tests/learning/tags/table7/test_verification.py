@@ -19,6 +19,7 @@ from tests.support.tiny_models import Tiny
 # ── edited files ────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
