@@ -329,7 +329,7 @@ def test_one_of_its_own_that_holds_the_lock_for_long_is_waited_for(bert: Tiny, a
     assert made(folder) == made(alone / "out")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [{}, {"sharing": 1}], ids=["plain first", "joined first"])
 def test_a_run_of_the_other_kind_goes_on_from_what_was_killed(
     bert: Tiny, alone: Path, tmp_path: Path, first: dict[str, Any]

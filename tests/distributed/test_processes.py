@@ -318,6 +318,7 @@ def test_workers_are_killed(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     assert made(tmp_path / "out") == made(alone / "out")
 
 
+@pytest.mark.sampled(1)
 def test_the_run_is_killed(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     for number, way in enumerate((["--workers", "2"], ["--workers", "3"]), 1):
         with start_run(*command(bert, alone, tmp_path / "out", *way), folder=tmp_path / "out") as run:

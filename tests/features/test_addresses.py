@@ -151,6 +151,7 @@ def test_an_unfinished_set_is_read_when_it_is_asked_for(address: Address) -> Non
             FeatureSet(address / name, allow_unfinished=True)
 
 
+@pytest.mark.slow
 def test_many_parts_keep_their_order(memory: Address, tmp_path: Path) -> None:
     toys = [toy_part(number, 2 * number, 2, poolings=["mean"]) for number in range(100)]
     toy_set(tmp_path / "local", *toys)
@@ -322,6 +323,7 @@ def test_opening_a_set_of_many_parts_costs_three_requests(fifty: Address, s3: S3
     assert s3.count() == s3.count("range") == 49
 
 
+@pytest.mark.slow
 def test_finishing_a_set_costs_a_request_a_part(fifty: Address, s3: S3Server) -> None:
     write_manifest(fifty)
     assert (s3.count("list"), s3.count("range"), s3.count("put")) == (1, 50, 1)

@@ -66,7 +66,13 @@ class Trained:
     given: dict[str, HeadTexts]
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        case if case in ("labels", "answers", "choices") else pytest.param(case, marks=pytest.mark.slow)
+        for case in CASES
+    ],
+)
 def trained(request: pytest.FixtureRequest, tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     case, folder = request.param, tmp_path_factory.mktemp("tuned") / "model"
     train = made_texts(case, 96, 0)

@@ -318,6 +318,7 @@ def test_answers_without_questions_that_have_none(home: Path, tmp_path: Path) ->
 # ── choices ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["apart", "together"])
 @pytest.mark.parametrize("named", [False, True])
 def test_choices(home: Path, tmp_path: Path, form: str, named: bool) -> None:

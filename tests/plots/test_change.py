@@ -43,6 +43,7 @@ def test_every_text_is_inside(
     assert any(names[-1][:5] in text for text in shown)
 
 
+@pytest.mark.slow
 def test_words_are_told_apart(tmp_path: Path) -> None:
     words = [f"word{number}" for number in range(MOST_WORDS + 3)]
     draw_change(report_of(words, ["1850", "1860", "1870"]), tmp_path / "change.svg")

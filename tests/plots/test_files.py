@@ -64,6 +64,7 @@ def test_a_page_by_its_own_option(features: FeatureSet, tmp_path: Path) -> None:
         assert (result.exit_code, problem in result.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_more_dots_than_programs_open_are_one_image(tmp_path: Path) -> None:
     sizes = {}
     for count in (20_000, 20_001):

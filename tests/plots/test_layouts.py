@@ -149,7 +149,7 @@ def test_the_other_process_ends_with_the_one_that_asked(tmp_path: Path) -> None:
     wait_for(lambda: not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_what_failed_in_the_other_process_is_told() -> None:
     pytest.importorskip("sklearn")
     with pytest.raises(BertfeatError, match=r"layout by t-SNE failed: all 5 vectors are equal"):

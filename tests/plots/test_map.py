@@ -150,6 +150,7 @@ def test_a_picture_says_what_a_point_is(features: FeatureSet, tmp_path: Path) ->
     assert "t-SNE 1" in said
 
 
+@pytest.mark.slow
 def test_many_dots_are_smaller_and_fainter(tmp_path: Path) -> None:
     found = []
     for count in (10, 1000, 5000):

@@ -217,6 +217,7 @@ def test_sentence_models_are_warned_about_and_anchored(bert: Tiny, corpus: Path,
     assert held.record.history[-1].anchor is not None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", ["roberta", "distilbert"])
 def test_a_model_that_lowercases_learns_from_small_letters(
     tiny: Callable[[str], Tiny], corpus: Path, tmp_path: Path, family: str

@@ -116,7 +116,7 @@ def test_an_update_that_is_stopped_while_another_runs(first: str, place: Place) 
         assert sorted(path.name for path in place.work.glob(".*")) == []
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_updates_that_start_together(place: Place) -> None:
     whole = files_of(place.index)
     for delay in (0.0, 0.02, 0.05, 0.1, 0.2):

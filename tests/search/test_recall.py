@@ -24,6 +24,7 @@ def built(folder: Path, kind: str, metric: Metric = Metric.COSINE) -> Path:
     return folder / "toy.index"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("metric", Metric)
 @pytest.mark.parametrize("kind", ["flat", "hnsw", "IVF16,Flat"])
 def test_recall_is_the_share_of_the_true_nearest(kind: str, metric: Metric, tmp_path: Path) -> None:
@@ -71,6 +72,7 @@ def questions(count: int) -> NDArray[np.float32]:
     return between
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("kind", "metric", "transform"),
     [

@@ -223,6 +223,7 @@ def test_a_folder_that_cannot_be_written_uses_the_cache(
     assert not file_of(features).exists()
 
 
+@pytest.mark.slow
 def test_several_processes_make_it_at_once(extract: Callable[..., FeatureSet]) -> None:
     features = extract([f"the bank number {number}" for number in range(40)])
     code = f"from bertfeat import find_usages; print(find_usages({str(features.folder)!r}, 'bank').found)"

@@ -92,6 +92,7 @@ def test_what_nothing_would_come_of_is_refused(home: Path, arguments: list[str],
     assert not Path("train.table7").exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("given", "size"), [("4G", 4 * 10**9), ("1.5GiB", 3 * 2**29), ("500mb", 5 * 10**8), ("7000000", 7 * 10**6)]
 )

@@ -70,6 +70,7 @@ def test_features_beside_the_corpus_are_left_alone(home: Path) -> None:
     assert scores[0] == scores[1]
 
 
+@pytest.mark.slow
 def test_rows_that_need_more_layers_are_extracted_into_the_same_table(home: Path) -> None:
     assert table7("last").exit_code == 0
     kept = snapshot("t/runs")

@@ -103,6 +103,7 @@ def test_tags_of_any_characters_are_learned_and_come_back(bert: Tiny, tmp_path: 
     assert verify_head(tmp_path / "t").labels == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", [Scheme.BIO, Scheme.IOBES])
 def test_ten_thousand_labels(scheme: Scheme) -> None:
     sentences = [[f"B-L{at}", "O", f"B-L{at}", f"I-L{at}"] for at in range(10_000)]

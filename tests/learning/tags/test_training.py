@@ -117,7 +117,7 @@ def test_mean_and_spread_are_numpys(rows: int) -> None:
     np.testing.assert_allclose(spread, values.astype(np.float64).std(0), rtol=1e-6)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_patience_and_the_learning_rate_go_by_the_best_epoch(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
