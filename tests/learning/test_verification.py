@@ -58,13 +58,24 @@ def told(*arguments: object) -> Any:
 # ── bytes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def says(text: bytes) -> Any:
+    """What JSON says, or None where it says nothing."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
 @pytest.mark.parametrize("name", [JSON, WEIGHTS])
 def test_flipped_and_missing_bytes_are_told(head: Path, name: str) -> None:
     path, draw = head / name, random.Random(1)
     data = path.read_bytes()
     inside = data.rindex(b"}") if name == JSON else len(data)  # white space at the end says nothing
     for at in [0, 7, 9, inside - 1, *(draw.randrange(inside) for _ in range(24))]:
-        path.write_bytes(data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1 :])
+        flipped = data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1 :]
+        if name == JSON and says(flipped) == says(data):
+            continue  # the seventeenth digit of the seconds, or 1E-05 for 1e-05: another spelling of the same number
+        path.write_bytes(flipped)
         for use in (verify_head, Head):
             with pytest.raises(HeadError, match=r"copy the whole head again|upgrade"):
                 use(head)
