@@ -22,7 +22,7 @@ _LONGEST_SETTING = 400  # characters of a setting that are shown, such as a list
 if TYPE_CHECKING:
     from bertfeat.corpus import CorpusSettings, KeptColumn
     from bertfeat.distributed import RunStatus
-    from bertfeat.features import Counts, ShardRecord
+    from bertfeat.features import Canary, Counts, ShardRecord
     from bertfeat.io import Location, ResultKind
     from bertfeat.learning import HeadRecord
     from bertfeat.recipe import FeatureColumn
@@ -202,6 +202,7 @@ def _describe_features(folder: "Location") -> _Description:
         ("parts", f"{len(entries):,}, {format_size(stored)}"),
         ("model", f"{model.name}, {model.num_layers} layers of {model.hidden_size}"),
         ("", f"fingerprint {model.fingerprint[:16]}…" + (f", revision {model.revision}" if model.revision else "")),
+        ("computed", _computer_line(model.canary)),
         ("columns", "\n".join(columns)),
         ("kept", _kept_column_lines(features.kept)),
         ("settings", "\n".join(f"{key} = {shorten(str(shown), _LONGEST_SETTING)}" for key, shown in settings.items())),
@@ -258,6 +259,16 @@ def _describe_table7(folder: Path) -> _Description:
         ("runs", "\n".join(runs) or "none yet"),
     ]
     return _Description({"kind": "table7", "finished": finished, "runs": runs}, rows)
+
+
+def _computer_line(canary: "Canary | None") -> str | None:
+    """What made the vectors of the first part, and whether the other texts of a batch change a vector's bytes."""
+    if canary is None:
+        return None
+    by = canary.computed_by
+    where = "" if by.get("kernels", "none") == "none" else f" by {by['kernels']} kernels"
+    company = f"; a text in company has {by['in company']}" if "in company" in by else ""
+    return f"in {canary.precision}{where}{company}"
 
 
 def _basis_note(column: "FeatureColumn") -> str:

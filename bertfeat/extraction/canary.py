@@ -38,7 +38,7 @@ def compute_canary(encoder: Encoder, tokenizer: Tokenizer, *, max_tokens: int) -
 
 
 def _computer(encoder: Encoder) -> Mapping[str, str]:
-    """What an encoder computes with: versions, processor, kernels; and what the other texts of a batch change."""
+    """Description of what an encoder computes with, and of whether company changes a vector's bytes."""
     return installed_versions("bertfeat", "torch", "transformers", "tokenizers") | {
         "device": encoder.device.type,
         "processor": device_name(encoder.device),

@@ -13,13 +13,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 import bertfeat
-from bertfeat import installation
+from bertfeat import Extractor, installation, memory_corpus
 from bertfeat.cli import main
 from bertfeat.encoder import kernels_in_use, resolve_device, resolve_precision
 from bertfeat.io import ResultKind, claim_folder, folder_lock
 from tests.support.features_toy import H, toy_set
 from tests.support.sentence_models import sentence_folder, with_encoder_apart
 from tests.support.tiny_architectures import ARCHITECTURES
+from tests.support.tiny_models import Tiny
 
 
 def info(*arguments: str | Path) -> Result:
@@ -49,6 +50,15 @@ def test_feature_set(tmp_path: Path) -> None:
     } in value["columns"]
     assert [column["name"] for column in value["kept"]] == ["year", "title", "score", "good.or.bad"]
     assert value["model"]["name"] == "toy/model"
+
+
+def test_what_computed_a_feature_set(bert: Tiny, tmp_path: Path) -> None:
+    extractor = Extractor(bert.folder, precision="fp32", device="cpu")
+    extractor.extract(memory_corpus(["The bank."]), tmp_path / "c.features")
+    (line,) = re.findall("^computed +(.+)$", info(tmp_path / "c.features").stdout, re.MULTILINE)
+    kernels, company = kernels_in_use(extractor.device, extractor.precision), bert.encoder.path.same_bytes
+    by = "" if kernels == "none" else f" by {kernels} kernels"
+    assert line == f"in fp32{by}; a text in company has {'the same bytes' if company else 'nearly the same'}"
 
 
 def test_feature_set_for_people(tmp_path: Path) -> None:
