@@ -38,18 +38,19 @@ test: lint types
 # them before handing it in.
 slow: WORKERS = 5
 slow: .venv/.made
-	$(PYTEST) --hypothesis-profile new -m "slow or hypothesis" $(TESTS)
+	$(PYTEST) --hypothesis-profile new -m "(slow or hypothesis) and not hostile" $(TESTS)
 	$(if $(TESTS),,@$(MAKE) --no-print-directory processors LEVELS=--below)
 
-# The encoder and int8 at each level of instructions that this processor has (BERTFEAT_CPU); LEVELS=--below leaves out the
-# best one, which make test runs.
+# What the kernels compute, at each level of instructions that this processor has (BERTFEAT_CPU); LEVELS=--below leaves
+# out the best one, which make test runs.
+BY_LEVEL := $(patsubst %,tests/encoder/test_%.py,company float64 forward int8 kernels stack text_attention) tests/test_speed.py
 processors: .venv/.made
-	$(BIN)/python .ci/processors.py $(LEVELS) -q -n $(WORKERS) --dist worksteal $(or $(TESTS),tests/encoder tests/test_speed.py)
+	$(BIN)/python .ci/processors.py $(LEVELS) -q -n $(WORKERS) --dist worksteal $(or $(TESTS),$(BY_LEVEL))
 
-# Thousands of damaged files, wrong options and kills (tests/hostile), an hour: make hostile TALLY=tally.json
+# Thousands of damaged files, wrong options and kills, and what the samples of slow tests leave out, an hour and a half:
+# make hostile TALLY=tally.json
 hostile: .venv/.made
-	$(PYTEST) -q -m "hostile or slow" $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile tests/cli/test_twins.py tests/test_wrong_arguments.py \
-	tests/distributed/test_ray.py tests/io/test_storage_s3.py tests/models/test_fingerprint.py tests/search/test_sharded_build.py)
+	$(PYTEST) -q -m hostile $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile tests)
 
 # The tests of the kernels over a copy of the sources, whose kernels are built with AddressSanitizer and UBSan.
 SANITIZED := build/sanitize

@@ -50,28 +50,36 @@ SECONDS = {"slow": 600, "hostile": 3600}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to make slow what a sample of cases leaves out, and give the tests that take minutes the time for it."""
-    _mark_what_samples_leave_out(items)
+    """Mark what samples leave out, and give the tests that take minutes the time for it."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for of_one_test in cases.values():
+        _mark_what_the_sample_leaves_out(of_one_test)
     for item in items:
         for name in SECONDS:
             if item.get_closest_marker(name) and not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(SECONDS[name]))
 
 
-def _mark_what_samples_leave_out(items: list[pytest.Item]) -> None:
-    """Mark as slow all cases of a sampled test but so many, evenly spread from the first to the last."""
-    cases: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for of_one_test in cases.values():
-        marker = of_one_test[0].get_closest_marker("sampled")
-        assert marker is not None
-        last, gaps = len(of_one_test) - 1, max(1, marker.args[0] - 1)
-        kept = {at * last // gaps for at in range(marker.args[0])}
-        for number, item in enumerate(of_one_test):
-            if number not in kept:
-                item.add_marker("slow")
+def _mark_what_the_sample_leaves_out(items: list[pytest.Item]) -> None:
+    """Mark as slow all cases of a test but so many, and as hostile all of these but so many."""
+    marker = items[0].get_closest_marker("sampled")
+    assert marker is not None
+    quick, slow = (*marker.args, len(items))[:2]
+    items = [item for item in items if not item.get_closest_marker("hostile")]
+    kept = _evenly_spread([item for item in items if not item.get_closest_marker("slow")], quick)
+    left_out = [item for item in items if item not in kept]
+    kept = _evenly_spread(left_out, slow)
+    for item in left_out:
+        item.add_marker("slow" if item in kept else "hostile")
+
+
+def _evenly_spread(items: list[pytest.Item], count: int) -> list[pytest.Item]:
+    """So many of the items, from the first to the last one; all, where there are no more."""
+    last, gaps = len(items) - 1, max(1, count - 1)
+    return [items[number] for number in sorted({at * last // gaps for at in range(count)})] if items else []
 
 
 def pytest_collection_finish() -> None:

@@ -42,6 +42,7 @@ def test_a_missing_library_is_named_with_its_command(adapter: str, monkeypatch: 
     assert isinstance(raised.value, ImportError)
 
 
+@pytest.mark.slow
 def test_the_libraries_wait_until_they_are_wanted() -> None:
     code = "import sys, bertfeat.adapters, bertfeat.adapters.txtai; print(*sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout

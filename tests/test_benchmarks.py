@@ -139,7 +139,7 @@ def test_every_script_has_a_toy() -> None:
     assert {f"{name}.py" for name in TOYS} == scripts
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 8)
 @pytest.mark.parametrize("name", TOYS)
 def test_runs_at_toy_size(name: str, toy_runs: "subprocess.Popen[str]", data: Path, tmp_path: Path) -> None:
     toy = TOYS[name]

@@ -30,10 +30,7 @@ TOUR = ROOT / "docs" / "tour.md"
 BLOCK = re.compile(r"((?:^<!-- (?:first|not run): [^\n]+ -->\n)*)^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {"console", "python", "sql"}
 ELSEWHERE = {"ecosystem.md": "run by tests/ecosystem/test_docs.py"}
-LONG = {  # pages that take seconds or minutes
-    *("change.md", "databases.md", "learning.md", "many-vectors.md", "pictures.md", "researchers.md", "scaling.md"),
-    *("search.md", "storage-format.md", "students.md", "study.md", "table7.md", "tagging.md", "vectors.md", "words.md"),
-}
+FIRST_READ = {"README.md", "tour.md", "linguists.md"}  # what make test runs; make slow runs all pages
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ def parts(path: Path) -> list[tuple[list[CodeBlock], bool]]:
     """The blocks of a page by the tests that run them, and whether a test is slow."""
     first, *more = re.split(r"<!-- anew(, slow)? -->\n", path.read_text("utf-8"))
     texts = [(first, None), *zip(more[1::2], more[::2], strict=True)]
-    return [(_blocks(text), path.name in LONG or slow is not None) for text, slow in texts]
+    return [(_blocks(text), path.name not in FIRST_READ or slow is not None) for text, slow in texts]
 
 
 def _blocks(text: str) -> list[CodeBlock]:

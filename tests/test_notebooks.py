@@ -60,7 +60,7 @@ def saved(cell: dict[str, Any]) -> tuple[int, list[str]]:
     return len(printed.splitlines()), [next(form for form in (PICTURE, TABLE, TEXT) if form in each) for each in shown]
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_shows_what_it_was_saved_with(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = shutil.copytree(ROOT / "examples", tmp_path / "examples") / "notebooks"

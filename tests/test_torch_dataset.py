@@ -49,7 +49,7 @@ def test_a_data_loader_gives_each_vector_once_and_goes_on_anywhere(stream: Vecto
     assert loaded(dataset, workers) != batches
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", range(1, 8))
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_any_start_with_any_number_of_workers(

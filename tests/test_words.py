@@ -97,6 +97,7 @@ def test_align() -> None:
     assert [list(range(a, b)) for a, b in zip(first, stop, strict=True)] == [[0, 1, 2], [], [2, 3], []]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("family", ALL)
 @given(text=TEXTS)
 @example(text="은행에서 돈을 👩‍👩‍👧❤️!")

@@ -71,7 +71,7 @@ def test_sets_without_texts_are_warned_about(folder: Path) -> None:
     assert "warning: texts are not stored in both sets, so rows were matched by their numbers and ids" in result.stderr
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [pytest.param("png", marks=pytest.mark.slow), "pdf", "svg"])
 def test_the_picture(folder: Path, form: str) -> None:
     result = run("--pooling", "mean", "--plot", f"x.{form}")

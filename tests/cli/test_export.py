@@ -81,6 +81,7 @@ def test_low_recall_is_warned_about(tmp_path: Path) -> None:
     assert re.search(r" and [01]\.\d+ with refine_factor=\d+(, nprobes=\d+)?; search with these$", recall)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 def test_qdrant_takes_its_key_from_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with QdrantServer(api_key="secret") as server:

@@ -272,7 +272,7 @@ def test_progress_bar_on_a_terminal() -> None:
     assert b"\x1b" not in run.piped
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_and_gone_on(number: signal.Signals, exit_code: int) -> None:
     Path("corpus.txt").write_text("".join(f"sentence number {at} about a river\n" for at in range(2400)))

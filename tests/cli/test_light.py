@@ -23,7 +23,7 @@ print("LOADED", *sys.modules)
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "command",
     [

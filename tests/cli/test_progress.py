@@ -30,6 +30,7 @@ def shown_on_a_terminal(**environment: str) -> tuple[bytes, float]:
     return run.terminal, float(run.piped)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("environment", [{"TERM": "dumb"}, {"TERM": "xterm", "CI": "true"}], ids=["dumb", "CI"])
 def test_lines_where_a_program_stands_in_for_a_terminal(environment: dict[str, str]) -> None:
     written, seconds = shown_on_a_terminal(**environment)
@@ -37,6 +38,7 @@ def test_lines_where_a_program_stands_in_for_a_terminal(environment: dict[str, s
     assert 1 <= written.count(b"step") <= seconds / 0.5 + 1
 
 
+@pytest.mark.slow
 def test_a_bar_is_drawn_twice_a_second() -> None:
     written, seconds = shown_on_a_terminal(TERM="xterm")
     assert b"\x1b" in written

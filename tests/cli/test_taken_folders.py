@@ -42,6 +42,7 @@ def home(tiny: Callable[[str], Tiny], tmp_path: Path, monkeypatch: pytest.Monkey
     return tmp_path
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("found", FOUND)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_remedy_is_one_that_the_command_has(command: str, found: str) -> None:

@@ -307,6 +307,7 @@ def test_every_option_has_a_value() -> None:
     assert {name for _, _, name in USES} == set(VALUES)
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("use", UNREAD, ids=named)
 def test_an_option_that_nothing_reads_is_refused_by_all_in_the_same_words(use: tuple[str, str, str]) -> None:
     verb, beside, name = use
@@ -321,6 +322,7 @@ def test_an_option_that_nothing_reads_is_refused_by_all_in_the_same_words(use: t
     assert len(set(refusals.values())) == 1, refusals
 
 
+@pytest.mark.sampled(0, 10)
 @pytest.mark.parametrize(
     ("use", "every_kind"),
     [
@@ -366,7 +368,7 @@ def usual(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[...
     return outcome
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_overwrite_is_read(kind: str) -> None:
     again = base(kind, "train", "sets")
@@ -522,7 +524,7 @@ def test_another_precision_of_fine_tuning_is_another_run(kind: str) -> None:
     assert kept.read_bytes() == before
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "verb"), [*((kind, "train") for kind in KINDS), ("tag", "table7")])
 def test_the_time_of_a_long_epoch_is_told_once(kind: str, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [*base(kind, verb, "sets"), "--batch-size", "2", "--seed", "5"]

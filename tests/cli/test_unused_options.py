@@ -96,6 +96,7 @@ def options_of(use: str) -> list[click.Option]:
     return [option for option in find_command((use.split()[0],)).params if isinstance(option, click.Option)]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("use", "option"),
     [

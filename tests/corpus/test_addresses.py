@@ -90,6 +90,7 @@ def rows_at(place: str, settings: CorpusSettings | None = None) -> list[Row]:
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("ending", COMPRESS)
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_at_an_address_has_the_rows_of_a_local_one(bucket: Bucket, name: str, ending: str) -> None:
@@ -154,6 +155,7 @@ def test_the_first_file_that_cannot_be_read_is_told(bucket: Bucket) -> None:
         open_corpus([str(bucket.address)])
 
 
+@pytest.mark.slow
 def test_a_file_is_not_read_up_to_a_position(bucket: Bucket) -> None:
     lines = [f"{n} words in a line" for n in range(400_000)]
     bucket.put({"a.txt": write_text(lines)})
@@ -301,6 +303,7 @@ PATTERNS = """
 """
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("pattern", ["", *PATTERNS.split()])
 @pytest.mark.parametrize("format_name", [None, "text"])
 def test_the_same_files_are_found_as_in_a_folder(bucket: Bucket, pattern: str, format_name: str | None) -> None:

@@ -33,7 +33,7 @@ def file_of(path: Path, settings: CorpusSettings | None = None) -> CorpusFile:
 # ── what reading from a position costs ──────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv", "a.conll"])
 def test_a_file_is_not_read_up_to_a_position(tmp_path: Path, name: str) -> None:
     contents = {
@@ -112,7 +112,7 @@ def read_range(file: CorpusFile, start: Position, rows: int, meter: Meter) -> Po
     return reading.position
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ending", PACKED)
 @pytest.mark.usefixtures("no_archive_left")
 def test_ascending_ranges_of_an_archive_decompress_it_once(packed: dict[str, CorpusFile], ending: str) -> None:
@@ -122,7 +122,7 @@ def test_ascending_ranges_of_an_archive_decompress_it_once(packed: dict[str, Cor
     assert meter.read == file.source.size
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ending", PACKED)
 @pytest.mark.usefixtures("no_archive_left")
 def test_ranges_of_an_archive_in_any_order(packed: dict[str, CorpusFile], ending: str) -> None:

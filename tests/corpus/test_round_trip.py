@@ -36,6 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("corpus")
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("compression", COMPRESS, ids=lambda ending: ending or "plain")
 @pytest.mark.parametrize("ending", WRITERS)
 @settings(max_examples=15, deadline=None)
@@ -48,6 +49,7 @@ def test_records_come_back(folder: Path, ending: str, compression: str, texts: l
     assert texts_of(path) == texts
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @settings(max_examples=15, deadline=None)

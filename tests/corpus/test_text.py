@@ -115,6 +115,7 @@ def test_a_line_of_more_than_64_mib_fails(tmp_path: Path) -> None:
     assert failure.value == "x" * 79 + "…"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv", "pair.jsonl"])
 def test_a_text_that_no_part_holds_fails(tmp_path: Path, name: str) -> None:
     text = "은" * (MAX_TEXT + 1)

@@ -282,6 +282,7 @@ def show(folder: Path, seconds: float) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_plain_run_is_refused_while_joined_ones_are_alive(
     bert: Tiny, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +301,7 @@ def test_a_plain_run_is_refused_while_joined_ones_are_alive(
     assert [file.name for file in list_files(folder)] == [f"{CLAIMS}/{path.name}"]
 
 
+@pytest.mark.slow
 def test_a_joined_run_is_refused_while_a_plain_one_is_alive(
     bert: Tiny, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -347,6 +349,7 @@ def test_a_run_of_the_other_kind_goes_on_from_what_was_killed(
     assert state(folder) == {"kind", "manifest.json"}
 
 
+@pytest.mark.slow
 def test_runs_of_another_machine_are_watched_for_their_lease(bert: Tiny, tmp_path: Path) -> None:
     longer = 2
     show(tmp_path / "out", longer * LEASE)
@@ -402,6 +405,7 @@ def test_other_settings_and_other_corpora_while_others_are_at_work(bert: Tiny, a
     assert made(folder) == made(alone / "out")
 
 
+@pytest.mark.slow
 def test_another_corpus_is_refused_by_all_who_join(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     """Whoever is the first to have the plan, nothing is touched."""
     other, folder = text_file(tmp_path / "other.txt", lines(100, 77_000)), tmp_path / "out"
@@ -466,6 +470,7 @@ def test_overwriting_and_leases_without_sense(bert: Tiny, alone: Path, tmp_path:
 # ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_an_error_of_the_last_write_is_told(
     bert: Tiny, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -486,6 +491,7 @@ def test_an_error_of_the_last_write_is_told(
     assert join(bert, alone / "c", tmp_path / "out").kept_parts == PARTS - 1
 
 
+@pytest.mark.slow
 def test_damage_that_is_found_at_the_end(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
 
@@ -546,6 +552,7 @@ def test_storage_that_stops_answering(bert: Tiny, alone: Path, s3: S3Server, buc
 # ── waiting ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_whoever_has_nothing_to_do_waits_for_the_others(bert: Tiny, tmp_path: Path) -> None:
     """It takes over what they leave, and ends with the set finished."""
     corpus, folder = text_file(tmp_path / "c.txt", lines(PART * 3)), tmp_path / "out"

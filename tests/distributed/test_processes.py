@@ -137,6 +137,7 @@ def test_tasks_are_shared_out(tmp_path: Path) -> None:
     assert {path.read_text() for path in tmp_path.glob("worker-*")} == {"None 1"}
 
 
+@pytest.mark.slow
 def test_as_many_tasks_as_workers_are_one_for_each(tmp_path: Path) -> None:
     job = ToyJob(tmp_path, slow=0.3)
     work(job, ToyAgenda(3), workers=3)
@@ -153,6 +154,7 @@ def test_devices(tmp_path: Path) -> None:
         Processes(0)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_task_whose_worker_died_is_done_again(tmp_path: Path, workers: int) -> None:
     job = ToyJob(tmp_path, deaths={0: 1, 4: 2, 9: 1})
@@ -169,6 +171,7 @@ def test_three_deaths_over_one_task_are_an_error(tmp_path: Path) -> None:
     assert len(begun(job, 3)) == 3
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_without_a_task_is_not_started_again(tmp_path: Path) -> None:
     agenda = ToyAgenda(1, later=3)  # one after the other
     Processes(devices=["one", "other"]).run(ToyJob(tmp_path, slow=0.3, dies="other"), agenda)
@@ -181,6 +184,7 @@ class UnsendableError(Exception):
         super().__init__(f"{one} and {two}")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("error", "expected", "told"),
     [
@@ -318,7 +322,7 @@ def test_workers_are_killed(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     assert made(tmp_path / "out") == made(alone / "out")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_the_run_is_killed(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     for number, way in enumerate((["--workers", "2"], ["--workers", "3"]), 1):
         with start_run(*command(bert, alone, tmp_path / "out", *way), folder=tmp_path / "out") as run:
@@ -336,7 +340,7 @@ def test_the_run_is_killed(bert: Tiny, alone: Path, tmp_path: Path) -> None:
     assert made(tmp_path / "out") == made(alone / "out")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, 1)
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
 @pytest.mark.parametrize("way", [["--workers", "2"], ["--workers", "2", "--join"], ["--join"]], ids=" ".join)
 def test_interrupted(bert: Tiny, alone: Path, tmp_path: Path, sent: signal.Signals, code: int, way: list[str]) -> None:

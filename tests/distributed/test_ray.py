@@ -85,7 +85,7 @@ def start(bert: Tiny, cluster: Any, corpus: Path, folder: Path, *more: str) -> "
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_two_workers_on_two_nodes(
     bert: Tiny, cluster: Any, mixed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

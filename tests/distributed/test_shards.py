@@ -117,7 +117,7 @@ def _many_small(place: Path) -> Any:
 CORPORA = {"text": _text, "JSONL": _jsonl, "gzip": _gzipped, "Parquet": _parquet, "many small files": _many_small}
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 2)
 @pytest.mark.parametrize("make", CORPORA.values(), ids=CORPORA)
 def test_the_parts_are_those_of_a_single_run(bert: Tiny, tmp_path: Path, make: Callable[[Path], Any]) -> None:
     corpus = make(tmp_path)
@@ -448,6 +448,7 @@ MISHAPS = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("harm", MISHAPS, ids=lambda harm: harm.__name__)
 def test_a_merged_set_is_mended(place: Path, harm: Callable[[Path], None]) -> None:
     merge_features(shards(place), place / "merged")

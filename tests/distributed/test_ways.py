@@ -82,7 +82,7 @@ def stop_after(parts: int, folder: Path) -> Callable[[Any], None]:
 # ── the same bytes ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(3, 2)
 @pytest.mark.parametrize("write", CORPORA.values(), ids=CORPORA)
 def test_the_same_bytes(bert: Tiny, tmp_path: Path, write: Callable[[Path], list[str]]) -> None:
     (tmp_path / "corpus").mkdir()
@@ -101,7 +101,7 @@ def test_the_same_bytes(bert: Tiny, tmp_path: Path, write: Callable[[Path], list
         assert made(tmp_path / name) == alone
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize(
     "ways",
     [
@@ -131,6 +131,7 @@ def test_the_way_changes_midway(bert: Tiny, tmp_path: Path, ways: tuple[str, ...
     assert run(bert, corpus, tmp_path / "two", **WAYS[ways[0]]()).nothing_to_do
 
 
+@pytest.mark.sampled(2)
 @all_ways
 def test_rows_are_accounted_for(bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, Any]]) -> None:
     records: list[Any] = [{"text": text} for text in lines(40)]
@@ -153,7 +154,7 @@ def test_rows_are_accounted_for(bert: Tiny, tmp_path: Path, way: Callable[[], di
 # ── corpora that change ─────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @each_way
 def test_a_corpus_that_has_changed_since_the_last_run(
     bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, Any]]
@@ -187,7 +188,7 @@ def test_a_corpus_that_has_changed_since_the_last_run(
     assert run(bert, place, folder, **way()).nothing_to_do
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @each_way
 def test_another_corpus_and_other_settings_are_refused(
     bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, Any]]
@@ -208,6 +209,7 @@ def test_another_corpus_and_other_settings_are_refused(
         assert run(bert, first, folder, **way()).kept_parts == 5
 
 
+@pytest.mark.sampled(1)
 @each_way
 def test_overwriting(bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, Any]]) -> None:
     first, other = text_file(tmp_path / "a.txt", lines(30)), text_file(tmp_path / "b.txt", lines(17, 500))
@@ -223,6 +225,7 @@ def test_overwriting(bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, Any
     assert made(tmp_path / "out") == made(tmp_path / "fresh")
 
 
+@pytest.mark.sampled(1)
 @each_way
 def test_damage_is_mended(bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, Any]]) -> None:
     corpus = text_file(tmp_path / "c.txt", lines(30))
@@ -258,7 +261,7 @@ class ChangesFiles:
         return changed
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @shared_ways
 @pytest.mark.parametrize("change", ["replaced", "shortened", "removed", "inserted"])
 def test_a_file_that_changes_between_planning_and_reading_is_noticed(
@@ -286,7 +289,7 @@ def test_a_file_that_changes_between_planning_and_reading_is_noticed(
     assert rows_of(tmp_path / "out") == rows_of(tmp_path / "fresh")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @shared_ways
 def test_a_file_that_grows_meanwhile_is_taken_as_it_was(
     bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Callable[[], dict[str, Any]]
@@ -350,7 +353,7 @@ def test_wrong_columns(bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, A
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @each_way
 def test_an_archive_that_is_damaged_in_its_middle(
     bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, Any]]

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from bertfeat.estimator import FeatureTransformer
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_a_pipeline_searched(theirs: Any, texts: list[str]) -> None:
     labels = [row // 60 for row in range(len(texts))]
     features = FeatureTransformer(precision="fp32", device="cpu", max_length=256, long="truncate", normalize=True)

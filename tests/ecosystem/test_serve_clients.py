@@ -355,6 +355,7 @@ def test_huggingface_hub(server: Running, monkeypatch: pytest.MonkeyPatch) -> No
     assert found.value.response.status_code == 401
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_curl(server: Running, tmp_path: Path) -> None:
     def curl(path: str, *more: str) -> tuple[int, bytes]:

@@ -54,12 +54,13 @@ def first_of_its_kind(name: str) -> bool:
     return name == next(other for other in COMPUTED if ARCHITECTURES[other].kind == ARCHITECTURES[name].kind)
 
 
+@pytest.mark.sampled(20, 20)
 @pytest.mark.parametrize("name", [name for name in COMPUTED if first_of_its_kind(name)])
 def test_exact_alone_and_in_company(name: str, tmp_path: Path) -> None:
     _check_exact(name, tmp_path, load_again=False)
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 24)
 @pytest.mark.parametrize("name", COMPUTED)
 def test_exact_when_loaded_again(name: str, tmp_path: Path) -> None:
     _check_exact(name, tmp_path, load_again=True)
@@ -76,6 +77,7 @@ def test_every_refusal_is_listed() -> None:
     assert sorted(REFUSED) == sorted(name for name, each in ARCHITECTURES.items() if each.form is None)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_in_one_sentence(name: str, tmp_path: Path) -> None:
     found = check(ARCHITECTURES[name], tmp_path / "model", FEW)

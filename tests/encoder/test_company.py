@@ -75,6 +75,7 @@ def assert_same_bytes(tiny: Tiny, *poolings: Pooling) -> None:
         assert vectors(alone, 0) == vectors(together, number) == vectors(beside, 1)
 
 
+@pytest.mark.sampled(5, 14)
 @pytest.mark.parametrize(("precision", "instructions"), FORMS)
 @pytest.mark.parametrize(
     "name", ["bert-base", *(pytest.param(name, marks=pytest.mark.slow) for name in WIDTHS if name != "bert-base")]

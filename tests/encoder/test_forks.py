@@ -31,7 +31,7 @@ print("parent", status, np.array_equal(extractor.encode(texts), wanted), torch.g
 """
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("family", ["bert", "albert"])
 def test_a_forked_process_computes_on_one_thread(family: str, tmp_path: Path) -> None:
     folder = build(family, tmp_path / family, hidden_size=64, intermediate_size=256)

@@ -51,6 +51,7 @@ def test_every_layer_of_pairs(any_tiny: Tiny) -> None:
         np.testing.assert_allclose(found, wanted, rtol=0, atol=BOUND, err_msg=str(pair))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("layers", [(0,), (3,), (1, 4), (2, 5)], ids=str)
 def test_stopping_at_the_deepest_layer_changes_nothing(any_tiny: Tiny, layers: tuple[int, ...]) -> None:
     rows = documents(TEXTS[:4])
@@ -93,6 +94,7 @@ def test_first_token_only_equals_the_first_tokens_of_the_full_pass(packed_tiny: 
         np.testing.assert_allclose(short[-1].values, full[-1][batch.starts], rtol=0, atol=1e-5)
 
 
+@pytest.mark.sampled(4)
 def test_batch_mates_change_little(any_tiny: Tiny) -> None:
     rows = documents([*TEXTS, *PAIRS])
     together = any_tiny.features(rows, "all", Pooling.MEAN, Pooling.CLS, Pooling.MAX, Pooling.TOKEN)

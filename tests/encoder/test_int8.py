@@ -216,7 +216,7 @@ def finishes(
     return KernelInt8PostAttention(KernelInt8Block(products, norms, 1e-12, kernels), activation), by_torch
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
 @pytest.mark.parametrize(
     ("hidden", "inner"), [(16, 16), (48, 96), (64, 448), (384, 1536), (400, 784), (768, 3072)], ids=str
@@ -339,7 +339,7 @@ def test_every_layer_of_every_family_is_near_hugging_face(family: str, tmp_path:
             assert cosines(found.of(column, number), values).min() > 0.995
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("each", [pytest.param("amx", marks=pytest.mark.slow), *INSTRUCTIONS[1:]], indirect=True)
 @pytest.mark.parametrize("poolings", [[Pooling.CLS], [Pooling.MEAN, Pooling.TOKEN]], ids=["cls", "all tokens"])
 def test_a_text_has_the_same_bytes_alone_and_in_any_company(each: Int8Kernels, poolings: list[Pooling]) -> None:

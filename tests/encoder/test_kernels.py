@@ -82,6 +82,7 @@ def assert_attends(attention: Attention, qkv: Tensor, lengths: Int64s, heads: in
         assert np.abs(found - wanted).mean() < HALF_STEP * np.abs(wanted).mean()
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
 @pytest.mark.parametrize("width", [16, 32, 48, 64, 80])
 def test_attention_of_every_length(each: Kernels, width: int, dtype: torch.dtype) -> None:
@@ -432,6 +433,7 @@ def hidden_states(
     ], batch
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.usefixtures("each")
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
 def test_models_are_the_same_with_and_without(wide: Tiny, precision: Precision, request: pytest.FixtureRequest) -> None:

@@ -66,6 +66,7 @@ def tampered(
 # ── padding ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", LEAKY)
 def test_padding_that_leaks_is_found_without_a_list(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -78,6 +79,7 @@ def test_padding_that_leaks_is_found_without_a_list(
     assert "padding changes its vectors, which was not expected" in caplog.text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 @pytest.mark.parametrize("kind", ["convbert", "mobilebert"])
 def test_leaks_are_found_in_half_precision(
@@ -87,6 +89,7 @@ def test_leaks_are_found_in_half_precision(
     assert load_encoder(made(kind, tmp_path), Precision(precision), CPU).path.form is BatchForm.EQUAL
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", LEAKY)
 def test_a_vector_does_not_depend_on_its_batch_mates(kind: str, tmp_path: Path) -> None:
     tiny = Tiny.load(ARCHITECTURES[kind].build(tmp_path / kind))
@@ -214,6 +217,7 @@ def test_the_check_costs_few_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert tokens == [24, 8, 24 + 8 + 8, 8, 8]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("precision", [each for each in Precision if each is not Precision.INT8])
 def test_sound_models_keep_their_form_in_every_precision(precision: Precision, tmp_path: Path) -> None:
     forms = {"albert": BatchForm.PACKED, "deberta-v2": BatchForm.PADDED, "modernbert": BatchForm.PACKED}
@@ -244,6 +248,7 @@ def test_a_precision_that_a_model_does_not_have(tmp_path: Path) -> None:
         load_encoder(made("fnet", tmp_path), Precision.BF16, CPU)  # torch has no such Fourier transform
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("error", "expected"),
     [

@@ -67,6 +67,7 @@ def assert_attends(query: Tensor, key: Tensor, value: Tensor, terms: AttentionTe
     )
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS.keys())
 @pytest.mark.parametrize("each", [*KINDS, "none"], indirect=True)
@@ -80,6 +81,7 @@ def test_windows_and_shared_heads(window: tuple[int, int], dtype: torch.dtype, e
         assert_attends(query, key, value, AttentionTerms(0.2, *window))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", [FP32, BF16], ids=str)
 @pytest.mark.parametrize("window", [WINDOWS["everything"], WINDOWS["uneven"]], ids=str)
 @pytest.mark.parametrize("each", [*KINDS, "none"], indirect=True)

@@ -50,7 +50,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return text_file(tmp_path_factory.mktemp("bases") / "a.txt", LINES)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-3), ("float16", 4e-3), ("int8", None)])
 def test_the_best_directions_are_stored(
     packed_tiny: Tiny, corpus: Path, tmp_path: Path, dtype: str, tolerance: float | None

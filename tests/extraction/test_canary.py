@@ -92,6 +92,7 @@ def recorded(folder: Path) -> Canary:
 # ── what is recorded ────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(4)
 def test_vectors_are_those_of_hugging_face(any_tiny: Tiny) -> None:
     extractor = Extractor(str(any_tiny.folder), layers="0", precision="fp32")
     width = any_tiny.model.hidden_size

@@ -63,14 +63,17 @@ def test_subwords(bert: Tiny, subword: Subword) -> None:
     check(bert, documents(TEXTS), subword=subword)
 
 
+@pytest.mark.sampled(4)
 def test_pairs(any_tiny: Tiny) -> None:
     check(any_tiny, documents(PAIRS))
 
 
+@pytest.mark.sampled(2)
 def test_windows_each_fed_alone(packed_tiny: Tiny) -> None:
     check(packed_tiny, documents([LONG_TEXT, "short"]), subword=Subword.MEAN)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("subword", list(Subword))
 def test_words_that_span_windows(bert: Tiny, subword: Subword) -> None:
     check(bert, documents([LONG_TEXT[::-1]]), 9, subword)
@@ -81,6 +84,7 @@ def test_windows_on_padded_batches(tiny: Callable[[str], Tiny]) -> None:
     check(tiny("albert"), documents([LONG_TEXT, "short"]), 20)
 
 
+@pytest.mark.sampled(3)
 def test_pairs_window_their_second_text(any_tiny: Tiny) -> None:
     check(any_tiny, documents([("The bank.", LONG_TEXT), ("a", "b")]), subword=Subword.MEAN)
 
@@ -103,6 +107,7 @@ def test_one_word_of_bytes_over_many_windows(tiny: Callable[[str], Tiny]) -> Non
     np.testing.assert_allclose(found["last_word"][0], found["last_token"][1:-1].mean(axis=0), rtol=0, atol=BOUND)
 
 
+@pytest.mark.sampled(4)
 def test_without_special_tokens(any_tiny: Tiny) -> None:
     rows = documents([*TEXTS, LONG_TEXT])
     found = any_tiny.features(rows, "last", *EVERY, special_tokens=False)
@@ -148,6 +153,7 @@ def test_a_maximum_of_a_sum_is_taken_over_summed_tokens(bert: Tiny) -> None:
     np.testing.assert_allclose(found["sum4_max"][0], wanted, rtol=0, atol=SUMMED)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("layers", ["last", "concat4", "sum=1+5", "mean4", "cls"])
 def test_cls_of_the_deepest_layer_costs_one_token(packed_tiny: Tiny, layers: str) -> None:
     rows = documents([*TEXTS, *PAIRS, LONG_TEXT])
@@ -168,6 +174,7 @@ def test_cls_of_the_deepest_layer_beside_means_of_others(packed_tiny: Tiny) -> N
         np.testing.assert_allclose(matrix, full[name], rtol=0, atol=1e-5)
 
 
+@pytest.mark.sampled(3)
 def test_batches_change_nothing(any_tiny: Tiny) -> None:
     rows = documents([*TEXTS, *PAIRS, LONG_TEXT, ("a bank", LONG_TEXT)])
     one = any_tiny.features(rows, "last,sum4", *EVERY)
@@ -283,6 +290,7 @@ OUT_OF_MEMORY = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=["cuda", "cpu", "cpu-linux"])
 @pytest.mark.parametrize("family", ["bert", "modernbert"])
 def test_batches_are_split_where_memory_runs_out(family: str, error: Exception, tiny: Callable[[str], Tiny]) -> None:

@@ -42,6 +42,7 @@ def by_hand(tiny: Tiny, text: str, left: int, room: int = 10**6) -> dict[str, li
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("left", [0, 1, 3, 100])
 def test_each_word_is_read_after_those_before_it(bert: Tiny, left: int) -> None:
     texts = [TEXTS[0], *TEXTS[2:], " ".join(SENTENCES)]
@@ -105,6 +106,7 @@ def test_a_run_records_it_and_refuses_another(bert: Tiny, tmp_path: Path) -> Non
     assert Extractor(**again.settings).token_settings == again.token_settings  # type: ignore[arg-type]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("left", "max_length"), [(1, 8), (3, POSITIONS), (999_999, POSITIONS)])
 def test_pretokenized_rows_between_failed_ones_in_parts_of_one_row(
     bert: Tiny, tmp_path: Path, left: int, max_length: int

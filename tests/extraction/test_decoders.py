@@ -49,6 +49,7 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, list(map(str, arguments)))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "mistral", "gemma2", "gemma3_text", "qwen2", "phi", "olmo2"])
 def test_layers_and_poolings(kind: str, tmp_path: Path) -> None:
     folder = bare(kind, tmp_path / kind, padding_side="left")
@@ -96,7 +97,7 @@ def test_a_text_longer_than_the_window(decoder: Path) -> None:
     np.testing.assert_allclose(cut.vector("last_last-token"), wanted, rtol=0, atol=BOUND)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["qwen3", "gpt2", "t5", "modernbert", "mpnet"])
 def test_the_shell_resumes_and_verifies(kind: str, tmp_path: Path) -> None:
     folder = ARCHITECTURES[kind].build(tmp_path / kind)

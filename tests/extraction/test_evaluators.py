@@ -77,6 +77,7 @@ RANKING = ("retrieval", "retrieval, prompts", "reranking", "paraphrases")
 """Those that count ranks: texts that differ in their numbers alone may change places by the last digit of a score."""
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", EVALUATORS)
 def test_evaluators(models: tuple[Any, Any], name: str) -> None:
     ours, theirs = models

@@ -188,6 +188,7 @@ def test_results_of_every_kind_are_no_corpus(tmp_path: Path, monkeypatch: pytest
 # ── what is derived ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("damage", ["emptied", "edited", "deleted", "more", "a pipe"])
 def test_a_false_list_of_failures_is_told_and_mended(bert: Tiny, corpus: Path, tmp_path: Path, damage: str) -> None:
     out = tmp_path / "out"
@@ -216,6 +217,7 @@ def _numbers(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path]
 
 
+@pytest.mark.slow
 def test_every_false_number_in_the_manifest_is_told_and_mended(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
     """With a digest that holds, as whoever forges one would write it."""
     out, draw = tmp_path / "out", random.Random(0)

@@ -125,6 +125,7 @@ def test_another_version_splits_stored_texts_anew(bert: Tiny, tmp_path: Path, mo
     assert find_usages(features, "은행").found == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("only", [["은행"], ["은행*"], ["은행에서"], ["통장", "은행에서"]])
 def test_chosen_words(bert: Tiny, tmp_path: Path, only: list[str]) -> None:
     """An entry of the list may be a word with its particle, which is two words."""

@@ -47,6 +47,7 @@ def measured(folder: Path, model: Path, line: str) -> tuple[float, float]:
     return seconds, peak
 
 
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("kind", LINES)
 def test_a_line_of_megabytes(tiny: Callable[[str], Tiny], tmp_path: Path, kind: str) -> None:
     line, most = LINES[kind]

@@ -55,6 +55,7 @@ def alike(found: Any, wanted: Any, atol: float = 1e-5) -> None:
 # ── vectors ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 @pytest.mark.parametrize("family", ALL)
 def test_every_family_and_pooling(tiny: Callable[[str], Tiny], tmp_path: Path, family: str, pooling: str) -> None:
@@ -62,7 +63,7 @@ def test_every_family_and_pooling(tiny: Callable[[str], Tiny], tmp_path: Path, f
     alike(peer(folder).encode(MANY), oracle(folder).encode(MANY))
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "keywords",
     [

@@ -68,7 +68,7 @@ ORACLES: dict[str, Callable[[NDArray[np.float32]], NDArray[np.float32]]] = {
 }
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gathers", [False, True], ids=["merged", "gathered"])
 @pytest.mark.parametrize("layers", ["last", "concat4", "sum4"])
 @pytest.mark.parametrize("pooling", [pooling for pooling in Pooling if pooling.per_document], ids=str)

@@ -53,7 +53,7 @@ def run(arguments: list[str], place: Path) -> Ended:
         return running.wait()
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize(
     ("name", "way"), [*((name, ()) for name in CORPORA), ("of all rows two left", JOIN)], ids=lambda each: "".join(each)
 )

@@ -71,6 +71,7 @@ def test_the_rows_of_a_part_need_not_be_said_again(bert: Tiny, corpus: Path, don
     assert run(bert, corpus, done, part_rows=None).nothing_to_do
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("missing", [(0,), (1, 3), (4,), (0, 1, 2, 3), range(5)])
 def test_missing_parts_are_done(bert: Tiny, corpus: Path, done: Path, missing: Any) -> None:
     before = contents(done)
@@ -82,6 +83,7 @@ def test_missing_parts_are_done(bert: Tiny, corpus: Path, done: Path, missing: A
     assert (contents(done), report.kept_parts) == (before, 5 - len(missing))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("at", [0.0, 0.3, 0.6, 0.95, 1.0])
 def test_a_flipped_byte_is_found_told_and_mended(
     bert: Tiny, corpus: Path, done: Path, at: float, caplog: pytest.LogCaptureFixture
@@ -113,6 +115,7 @@ def test_every_part_damaged(bert: Tiny, corpus: Path, done: Path) -> None:
     assert contents(done) == before
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("hurt", ["{", "", "[]", '{"format_version": 1}', None])
 def test_a_hurt_manifest_is_written_anew(bert: Tiny, corpus: Path, done: Path, hurt: str | None) -> None:
     path = done / ".bertfeat/manifest.json"
@@ -167,7 +170,7 @@ JOINED = ("grown", "changed", "shrunk within a part", "put in at the beginning")
 """Of a run that joins the plan is the same; how it reads and removes is another."""
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("change", "kept", "removed", "sharing"),
     [
@@ -199,7 +202,7 @@ def test_finished_parts_go_only_when_asked(
     assert contents(done) == fresh(bert, corpus, tmp_path / "fresh")
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("way", ["workers", "join and workers"])
 def test_finished_parts_go_only_when_asked_whoever_works(
     bert: Tiny, corpus: Path, done: Path, tmp_path: Path, way: str
@@ -353,6 +356,7 @@ def test_a_corpus_that_became_empty_is_refused(bert: Tiny, corpus: Path, done: P
     assert everything(done) == before
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
@@ -551,6 +555,7 @@ def test_an_input_that_breaks_off_keeps_the_parts_before(bert: Tiny, tmp_path: P
     assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("error", [MemoryError("tokens"), ValueError("a bug"), KeyboardInterrupt()])
 def test_an_error_of_the_reading_thread_arrives_as_it_is(
     bert: Tiny, corpus: Path, tmp_path: Path, error: BaseException, monkeypatch: pytest.MonkeyPatch
@@ -573,6 +578,7 @@ def test_an_error_of_the_reading_thread_arrives_as_it_is(
     assert contents(tmp_path / "out") == fresh(bert, corpus, tmp_path / "fresh")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [0, 2, 4])
 def test_an_error_of_the_writing_thread_arrives_as_it_is(
     bert: Tiny, corpus: Path, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
@@ -593,6 +599,7 @@ def test_an_error_of_the_writing_thread_arrives_as_it_is(
     assert contents(tmp_path / "out") == fresh(bert, corpus, tmp_path / "fresh")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
 def test_an_error_while_computing_keeps_what_is_done(
     bert: Tiny, corpus: Path, tmp_path: Path, error: type[BaseException]

@@ -57,6 +57,7 @@ def mix(kinds: str) -> Rows:
 # ── accounting ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("part_rows", [1, 2, 3, 100])
 @pytest.mark.parametrize(
     "kinds", ["D", "DDDD", "B", "BBB", "d", "ddd", "DdFB", "BFdD", "DFFFFD", "BBDdBBFDdd", "DB" * 9]

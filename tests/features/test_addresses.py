@@ -78,6 +78,7 @@ def tables(features: FeatureSet) -> pa.Table:
 # ── the same as local ones ──────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(1)
 def test_the_same_bytes_are_written(address: Address, local: Path) -> None:
     claim_folder(local, ResultKind.FEATURES)
     claim_folder(address, ResultKind.FEATURES)
@@ -96,6 +97,7 @@ def test_the_same_bytes_are_written(address: Address, local: Path) -> None:
     ]
 
 
+@pytest.mark.sampled(1)
 def test_everything_reads_as_from_a_local_folder(address: Address, local: Path) -> None:
     ours, theirs = FeatureSet(str(toy_set(address))), FeatureSet(local)
     assert ours.folder == address
@@ -120,6 +122,7 @@ def test_everything_reads_as_from_a_local_folder(address: Address, local: Path) 
     assert repr(ours).startswith(f"FeatureSet('{address}': 15 documents")
 
 
+@pytest.mark.sampled(1)
 def test_a_set_goes_through_pickle_to_where_the_address_is_known(address: Address) -> None:
     features = pickle.loads(pickle.dumps(FeatureSet(toy_set(address))))
     assert features.folder == address
@@ -128,6 +131,7 @@ def test_a_set_goes_through_pickle_to_where_the_address_is_known(address: Addres
     assert len(pickle.loads(pickle.dumps(FeatureSet(address, allow_unfinished=True)))) == 15
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", EXPORT_FORMATS)
 def test_exports_are_the_same(memory: Address, local: Path, tmp_path: Path, form: str) -> None:
     column = None if form == "bert-jsonl" else "concat4_mean"
@@ -164,6 +168,7 @@ def test_many_parts_keep_their_order(memory: Address, tmp_path: Path) -> None:
 # ── what is wrong with them ─────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(1)
 def test_damage_is_found_at_addresses_too(address: Address) -> None:
     toy_set(address)
     name = "part-00001.parquet"
@@ -288,6 +293,7 @@ def test_a_folder_without_a_marker_is_known_by_its_content(memory: Address) -> N
 # ── digests of the input ────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(1)
 def test_digests_of_input_that_are_not_those_of_the_parts(place: Path | Address) -> None:
     toy_set(place)
     manifest = json.loads(read_file(place / ".bertfeat/manifest.json"))

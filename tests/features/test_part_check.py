@@ -50,6 +50,7 @@ def test_what_is_right_passes(part: Path) -> None:
     check(part)
 
 
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("name", SHAPES)
 def test_contradictions_are_told(part: Path, name: str) -> None:
     forge_part(part, SHAPES[name])

@@ -50,7 +50,7 @@ def found_in(batches: Any) -> list[tuple[int, int, int, np.ndarray[Any, Any]]]:
     ]
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("spans", ["sentences", "paragraphs", "words:3:1"])
 def test_a_span_is_the_mean_of_its_tokens(any_tiny: Tiny, extract: Maker, spans: str) -> None:
     features = extract(any_tiny, layers="last,1")

@@ -113,6 +113,7 @@ def test_a_damaged_corpus(yard: Yard, tell: Tell, file: tuple[str, bytes]) -> No
     )
 
 
+@pytest.mark.sampled(0, 16)
 @pytest.mark.parametrize("number", range(len(FILES)))
 def test_some_damaged_corpora(yard: Yard, tell: Tell, number: int) -> None:
     name, data = FILES[number]

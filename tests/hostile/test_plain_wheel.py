@@ -219,6 +219,7 @@ def test_a_verb_without_extras(outcomes: dict[str, tuple[int, str]], name: str) 
     check(*outcomes[name], NEEDED.get(name, ""))
 
 
+@pytest.mark.sampled(0, 4)
 @pytest.mark.parametrize(
     ("command", "extra"), [pytest.param(command, extra, id=command) for _, command, extra in BRANCHES]
 )

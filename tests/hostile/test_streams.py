@@ -53,6 +53,7 @@ INPUTS = {
 }
 
 
+@pytest.mark.sampled(0, 14)
 @pytest.mark.parametrize("verb", BASES)
 def test_streams(yard: Yard, tell: Tell, verb: str, request: pytest.FixtureRequest) -> None:
     whole = "hostile or" in request.config.getoption("-m")  # make hostile

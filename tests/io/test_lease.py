@@ -171,6 +171,7 @@ def test_a_holder_that_slept_and_was_not_missed_holds_on(folder: Location, clock
     lease.release()
 
 
+@pytest.mark.sampled(1)
 def test_of_many_who_take_over_one_does(folder: Location, clock: Clock) -> None:
     for number in range(5):
         place = folder / f"part-{number}"
@@ -197,6 +198,7 @@ def test_of_many_who_take_over_one_does(folder: Location, clock: Clock) -> None:
         taken[0].leave()
 
 
+@pytest.mark.sampled(1)
 def test_of_many_who_claim_one_does(folder: Location) -> None:
     for number in range(5):
         barrier, taken = threading.Barrier(4), list[Lease]()
@@ -340,6 +342,7 @@ def test_a_process_that_cannot_be_seen_from_here_is_not_judged(tmp_path: Path, c
 # ── in the time that passes ─────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(1)
 def test_a_lease_is_renewed_as_long_as_it_is_held(folder: Location) -> None:
     place = folder / "part"
     with take(place, 0.3) as lease:
@@ -359,6 +362,7 @@ def test_a_lease_that_is_fresh_costs_no_request(bucket: Address, s3: S3Server) -
     assert [request.kind for request in s3.requests] == ["replace", "delete"]
 
 
+@pytest.mark.slow
 def test_a_storage_that_is_away_does_not_lose_a_claim(
     bucket: Address, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,6 +390,7 @@ print("released", flush=True)
 """
 
 
+@pytest.mark.sampled(1)
 def test_who_was_stopped_learns_that_the_claim_is_lost(folder: Location, request: pytest.FixtureRequest) -> None:
     if isinstance(folder, Address) and folder.scheme == "memory":
         pytest.skip("memory is that of one process")
@@ -418,6 +423,7 @@ def remote(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
     return bucket / "corpus.features"
 
 
+@pytest.mark.sampled(1)
 def test_a_folder_that_is_held_is_refused(
     remote: Address, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -436,6 +442,7 @@ def test_a_folder_that_is_held_is_refused(
         pass
 
 
+@pytest.mark.sampled(1)
 def test_a_lock_that_is_not_renewed_is_taken_over(remote: Address) -> None:
     place = remote / ".bertfeat" / "lock"
     put_file(place, canonical_json(Claim(ELSEWHERE, "token", 0.5)))

@@ -57,6 +57,7 @@ def names(folder: Location, prefix: str = "") -> list[str]:
     return [file.name for file in list_files(folder, prefix)]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_comes_back_as_it_was_written(folder: Location, name: str) -> None:
     stamp = put_file(folder / name, name.encode())
@@ -133,6 +134,7 @@ def test_a_file_that_is_there_stays(folder: Location) -> None:
     assert names(folder) == ["claim"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [10, 3_000_000])
 def test_of_writers_at_the_same_time_one_wins(folder: Location, size: int) -> None:
     for attempt in range(4):
@@ -173,6 +175,7 @@ def test_a_file_is_replaced_only_if_it_is_the_one_that_was_seen(folder: Location
     assert names(folder) == []
 
 
+@pytest.mark.sampled(1)
 def test_of_those_who_replace_at_the_same_time_one_wins(folder: Location) -> None:
     for attempt in range(5):
         stamp = put_file(folder / "claim", f"{attempt}".encode())
@@ -193,6 +196,7 @@ def test_of_those_who_replace_at_the_same_time_one_wins(folder: Location) -> Non
         assert read_file(folder / "claim") == bytes(wins)
 
 
+@pytest.mark.sampled(1)
 def test_a_big_file_is_read_by_ranges(folder: Location) -> None:
     content = hashlib.shake_128(b"big").digest(20_000_000)
     put_file(folder / "made", b"")

@@ -90,7 +90,7 @@ def test_reading_on_takes_larger_and_larger_pieces(bucket: Address, s3: S3Server
 # ── what passes ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fault", ["throttled", "dropped_before", "dropped_after", "failed_after", "cut", "torn"])
 def test_faults_that_pass_change_nothing(bucket: Address, s3: S3Server, fault: str) -> None:
     def once() -> Faults:
@@ -205,6 +205,7 @@ def test_a_bucket_that_there_is_not_is_told(s3: S3Server, what: str) -> None:
         EVERYTHING[what](Address.parse("s3://nobody-made-it/folder/x"))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("faults", "reason"),
     [
@@ -314,6 +315,7 @@ read_file(Address.parse(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 def test_a_wait_is_interrupted_at_once(bucket: Address, s3: S3Server) -> None:
     """A request that blocked in native code would hold Ctrl-C back until its last attempt."""
     put_file(bucket / "x", b"x")

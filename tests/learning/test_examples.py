@@ -64,6 +64,7 @@ def sides(extracted: Extract) -> list[FeatureSet]:
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layers", ["concat4", "last", "sum4", "mix4"])
 def test_two_sets_stand_side_by_side(sides: list[FeatureSet], tmp_path: Path, layers: str) -> None:
     recipe = layers.replace("mix", "concat")

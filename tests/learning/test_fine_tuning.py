@@ -179,6 +179,7 @@ def test_texts_of_a_batch_are_of_similar_length(bert: Tiny, monkeypatch: pytest.
     assert sum(int(mask.sum()) for mask in masks) > 0.8 * sum(mask.numel() for mask in masks)
 
 
+@pytest.mark.slow
 def test_precision_of_fine_tuning(bert: Tiny) -> None:
     train, dev = made_texts("labels", 32, 0), made_texts("labels", 8, 1)
     losses = {}
@@ -194,6 +195,7 @@ def test_precision_of_fine_tuning(bert: Tiny) -> None:
         pass
 
 
+@pytest.mark.sampled(1, 4)
 @pytest.mark.parametrize("family", ["roberta", *(pytest.param(family, marks=pytest.mark.slow) for family in OTHERS)])
 @pytest.mark.parametrize("case", ["pairs", "answers", "choices"])
 def test_other_families(tiny: Any, case: str, family: str, tmp_path: Path) -> None:
@@ -258,6 +260,7 @@ class Reference:
         return best_of(windows, max_answer), len(windows)
 
 
+@pytest.mark.sampled(1)
 def test_guesses_are_those_of_a_plain_loop(trained: Trained) -> None:
     reference = Reference.of(trained)
     for name, given in trained.given.items():

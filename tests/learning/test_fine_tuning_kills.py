@@ -96,6 +96,7 @@ def contents(place: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_killed_and_started_again_it_ends_as_if_undisturbed(home: Path, tmp_path: Path, name: str) -> None:
     command = COMMANDS[name]
@@ -119,6 +120,7 @@ def test_killed_and_started_again_it_ends_as_if_undisturbed(home: Path, tmp_path
         assert contents(place) == undisturbed, step
 
 
+@pytest.mark.hostile
 def test_of_a_table_killed_as_it_fine_tunes_finished_runs_stay(home: Path, tmp_path: Path) -> None:
     runs = Path("made", "runs", "fine-tuning")
 

@@ -113,7 +113,7 @@ def accuracy(evaluation: HeadEvaluation) -> float:
     return evaluation.scores.accuracy
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("cells", "spellings"),
     [
@@ -171,6 +171,7 @@ def test_a_value_that_two_labels_stand_for_is_refused(home: Path, tmp_path: Path
     assert len(Head(head.folder).predict(features, with_gold=False).rows) == 60
 
 
+@pytest.mark.slow
 def test_a_table_and_a_model_that_is_fine_tuned_match_them_too(home: Path, tmp_path: Path) -> None:
     cells = ("True", "False")
     texts = [spelled(tmp_path / f"{seed}.csv", seed, cells) for seed in (1, 2)]
@@ -208,6 +209,7 @@ def test_truth_values_of_jsonl_are_spelled_as_json_has_them(home: Path, tmp_path
     assert head.record.outputs.labels == ("false", "true")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "keep", "cells", "warned"),
     [

@@ -170,6 +170,7 @@ def test_lines_hold_labels_and_all_probabilities(head: Path, sources: dict[str, 
     assert any(not line["labels"] for line in lines)
 
 
+@pytest.mark.slow
 def test_the_shell_trains_and_scores(home: Path, sources: dict[str, Path], tmp_path: Path) -> None:
     columns = ["--label", "money,water", "--epochs", "2", "--device", "cpu", "--precision", "fp32"]
     files = ["--train", str(sources["train-columns"]), "--dev", str(sources["dev-columns"])]
@@ -183,6 +184,7 @@ def test_the_shell_trains_and_scores(home: Path, sources: dict[str, Path], tmp_p
     assert "exact match" in scored.stdout
 
 
+@pytest.mark.slow
 def test_a_table_of_layers(home: Path, sources: dict[str, Path], tmp_path: Path) -> None:
     report = train_head_table7(
         "classify",
@@ -202,6 +204,7 @@ def test_a_table_of_layers(home: Path, sources: dict[str, Path], tmp_path: Path)
     assert frequent.test[0] < min(last.test[0], concat4.test[0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("values", "told"),
     [

@@ -83,6 +83,7 @@ def test_what_is_said_below_the_table(home: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_cosine_of_pairs_is_a_row(home: Path, tmp_path: Path) -> None:
     records = [
         {"a": pair["text"], "b": other["text"], "likeness": float(at % 7)}
@@ -131,6 +132,7 @@ def test_what_is_done_is_not_done_again(home: Path, tmp_path: Path) -> None:
         table("classify", home, tmp_path / "t", rows=["last"], label="topic", settings=replace(QUICK, epochs=2))
 
 
+@pytest.mark.slow
 def test_linear_heads_are_solved_once_a_row_and_read_no_settings_of_epochs(home: Path, tmp_path: Path) -> None:
     given: dict[str, Any] = {"label": "topic", "rows": ["last"], "settings": HeadSettings(hidden=0)}
     first, second = table("classify", home, tmp_path / "t", **given).rows[1].runs
@@ -179,6 +181,7 @@ def damaged(folder: Path, where: Path, name: str, change: Callable[[Path], objec
     return where
 
 
+@pytest.mark.slow
 def test_a_table_is_derived_from_its_runs_again(home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "t"
     made = table("classify", home, folder, label="topic", rows=["last", "1"])

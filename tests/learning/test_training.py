@@ -101,6 +101,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 # ── labels ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_labels_of_a_corpus(home: Path, tmp_path: Path, ending: str) -> None:
     for name, seed in (("train", 1), ("dev", 2)):
@@ -134,6 +135,7 @@ def test_labels_from_features_are_what_numpy_computes(extracted: Extract, home: 
     assert told(rows(tmp_path / "head", home / "dev.csv")) == told(predicted)
 
 
+@pytest.mark.slow
 def test_pairs_apart_and_together(extracted: Extract, home: Path, tmp_path: Path) -> None:
     sources = [home / f"{name}-pairs.jsonl" for name in ("train", "dev")]
     given = {"label": "wet", "corpus_settings": PAIRS, "model": home / "model", "settings": SHORT, **FP32}
@@ -160,6 +162,7 @@ def test_pairs_apart_and_together(extracted: Extract, home: Path, tmp_path: Path
     assert told(rows(tmp_path / "together", sources[1])) == told(predicted)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
 def test_a_model_tuned_on_stored_pairs_reads_pairs(extracted: Extract, home: Path, tmp_path: Path, apart: bool) -> None:
     def stored(name: str) -> Any:
@@ -182,6 +185,7 @@ def test_a_model_tuned_on_stored_pairs_reads_pairs(extracted: Extract, home: Pat
     assert not other.exists() or not list(other.glob("*.safetensors"))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("tuned", [False, True], ids=["frozen", "tuned"])
 def test_pairs_and_single_texts_are_not_taken_for_each_other(
     extracted: Extract, home: Path, tmp_path: Path, tuned: bool
@@ -216,6 +220,7 @@ def test_pairs_and_single_texts_are_not_taken_for_each_other(
         head.predict_texts([("one", "two")])
 
 
+@pytest.mark.slow
 def test_taggers_and_choosers_refuse_sets_of_the_other_kind(extracted: Extract, home: Path, tmp_path: Path) -> None:
     sources = [write_records(tmp_path / f"{seed}.csv", choices(20, seed)) for seed in (1, 2)]
     given: dict[str, Any] = {"label": "right", "choices": ("a", "b", "c"), "model": home / "model", **FP32}
@@ -318,7 +323,7 @@ def test_answers_without_questions_that_have_none(home: Path, tmp_path: Path) ->
 # ── choices ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", ["apart", "together"])
 @pytest.mark.parametrize("named", [False, True])
 def test_choices(home: Path, tmp_path: Path, form: str, named: bool) -> None:
@@ -347,6 +352,7 @@ def test_choices(home: Path, tmp_path: Path, form: str, named: bool) -> None:
     assert [json.loads(line)["column"] for line in lines] == ["abc"[at] for at in shares.argmax(1)]
 
 
+@pytest.mark.slow
 def test_choices_of_which_none_is_known_to_be_right(home: Path, tmp_path: Path) -> None:
     """The label is no column of what is predicted, and nothing is scored; other columns may hold the choices."""
     sources = [write_records(tmp_path / f"{seed}.csv", choices(20, seed)) for seed in (1, 2)]
@@ -387,6 +393,7 @@ def timeless(head: Path) -> dict[str, Any]:
     return {key: value for key, value in record.items() if key not in ("seconds", "digest")}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["classify", "answer"])
 def test_equal_seeds_give_equal_bytes_and_a_killed_training_goes_on_to_them(
     extracted: Extract, tmp_path: Path, kind: str

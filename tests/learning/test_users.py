@@ -67,6 +67,7 @@ def test_a_label_that_is_not_said_or_not_there() -> None:
     refused(train("classify", "train.csv", "dev.csv", "--label", "tpic"), problem)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("value", [None, ""])
 def test_a_row_without_its_label(value: str | None) -> None:
     bad = changed("bad.jsonl", topics(12, 1), 5, topic=value)
@@ -115,6 +116,7 @@ def test_labels_that_were_never_learned_are_told() -> None:
     assert "warning: the development set has labels that the training set lacks: sport" in again.stderr
 
 
+@pytest.mark.slow
 def test_columns_that_are_not_there_when_predicting() -> None:
     assert train("classify", "train.csv", "dev.csv", "--label", "topic").exit_code == 0
     problem = "dev.csv: there is no column 'mood'; there are 'id', 'text', 'topic'; name it with --label"
@@ -128,6 +130,7 @@ ASKED = [{"question": "what ran", "passage": "the river", "answers": '[{"text": 
 ASKED_COLUMNS = ("--text-column", "question", "--pair-column", "passage")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
@@ -158,6 +161,7 @@ def test_answers_that_the_format_refuses_are_listed() -> None:
     assert "mountain" in listed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "value", ["in May", "{}", '[{"text": "a"}]', '[{"text": "a", "start": "0"}]', "[3]", "7", "null"]
 )
@@ -167,6 +171,7 @@ def test_answers_that_are_not_as_they_are_written(value: str) -> None:
     refused(result, rf"bad\.csv\): the answers of row 3 are {re.escape(repr(value))}; write them as a JSON list")
 
 
+@pytest.mark.slow
 def test_questions_of_squad_come_from_standard_input() -> None:
     assert train("answer", "train.json", "dev.json").exit_code == 0
     command = ["answer", "predict", "out.head", "-", "--format", "squad"]
@@ -175,6 +180,7 @@ def test_questions_of_squad_come_from_standard_input() -> None:
     assert piped.stdout == run("answer", "predict", "out.head", "dev.json").stdout
 
 
+@pytest.mark.slow
 def test_features_that_no_answer_can_be_cut_out_of(extracted: Extract, home: Path) -> None:
     extract = ("extract", "train.json", "--layers", "last", "--pooling", "token", *TINY, "--keep", "answers", "-o")
     assert run(*extract, "textless.features", "--no-text").exit_code == 0
@@ -250,6 +256,7 @@ def test_choices_of_feature_sets_that_are_not_equally_many() -> None:
 # ── feature sets ────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_feature_sets_that_do_not_fit(extracted: Extract) -> None:
     mean, cls = (extracted("train.csv", pooling, keep=("topic",)).folder for pooling in ("mean", "cls"))
     words = extracted("dev.csv", "word", keep=("topic",)).folder
@@ -264,6 +271,7 @@ def test_feature_sets_that_do_not_fit(extracted: Extract) -> None:
     refused(train("classify", f"{mean},{mean}", mean, *label), "one is of pairs that are apart")
 
 
+@pytest.mark.slow
 def test_features_of_another_model(extracted: Extract, tiny: Callable[[str], Any]) -> None:
     mean = extracted("train.csv", keep=("topic",)).folder
     other = ("--model", tiny("distilbert").folder, *TINY[2:])

@@ -191,6 +191,7 @@ def test_verify_heads_of_pairs_numbers_answers_and_choices(extracted: Extract, t
     assert "no answer" in run("info", tmp_path / "answers").stdout
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kind", "source", "keys"),
     [

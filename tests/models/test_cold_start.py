@@ -52,6 +52,7 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("bert", tmp_path_factory.mktemp("models") / "bert")
 
 
+@pytest.mark.slow
 def test_info_on_a_model() -> None:
     assert loaded_by_command("info", find_model().name) == set()
 
@@ -60,11 +61,13 @@ def test_info_on_a_folder(bert: Tiny) -> None:
     assert loaded_by_command("info", bert.folder) == set()
 
 
+@pytest.mark.slow
 def test_info_on_results(results: Path) -> None:
     assert loaded_by_command("info", results / "a.features") == set()
     assert loaded_by_command("info", results / "a.index") <= {"faiss"}
 
 
+@pytest.mark.slow
 def test_verify_without_a_sample(results: Path) -> None:
     assert loaded_by_command("verify", results / "a.features", "--sample", "0") == set()
 

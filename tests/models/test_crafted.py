@@ -196,7 +196,7 @@ def extract(model: Path, work: Path, code: int) -> str:
     return said("extract", work / "corpus.txt", "-o", work / "out", "--model", model, code=code)
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("case", REFUSED)
 def test_extract_refuses(case: str, folder: Path, tmp_path: Path) -> None:
     change, words = REFUSED[case]
@@ -248,6 +248,7 @@ OF_THE_LIBRARY = (
 )
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("case", OF_THE_LIBRARY)
 def test_models_that_transformers_runs_are_refused_as_well(case: str, clean: dict[str, Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(clean["albert"], tmp_path / "model"))
@@ -256,6 +257,7 @@ def test_models_that_transformers_runs_are_refused_as_well(case: str, clean: dic
     extract(folder, tmp_path, 1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("family", "change"),
     [

@@ -78,6 +78,7 @@ def vectors(folder: Path) -> NDArray[np.float32] | None:
         return None
 
 
+@pytest.mark.sampled(1, 1)
 @pytest.mark.parametrize(
     "family",
     [

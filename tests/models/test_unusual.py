@@ -54,6 +54,7 @@ TAKEN: dict[str, Change] = {
 }
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("family", ["bert", "albert"])
 @pytest.mark.parametrize("case", TAKEN)
 def test_what_changes_no_number_is_taken(

@@ -86,7 +86,7 @@ def png_size(content: bytes) -> tuple[int, int]:
     return wide, high
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, 2)
 @every_picture
 def test_a_figure_is_returned_shown_and_written_later_as_if_at_once(
     features: FeatureSet, tmp_path: Path, name: str
@@ -107,7 +107,7 @@ def test_a_figure_is_returned_shown_and_written_later_as_if_at_once(
     assert (tmp_path / "later.png").read_bytes() == (tmp_path / "at-once.png").read_bytes()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, 5)
 @every_picture
 @pytest.mark.parametrize("dpi", [72, 100, 200])
 def test_no_line_is_cut_at_any_resolution(features: FeatureSet, name: str, dpi: int) -> None:
@@ -120,7 +120,7 @@ def test_no_line_is_cut_at_any_resolution(features: FeatureSet, name: str, dpi: 
     assert (edge == 1).all()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1, 6)
 @every_picture
 @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
 def test_axes_of_the_user(features: FeatureSet, name: str, form: str) -> None:

@@ -102,7 +102,7 @@ def test_nothing_is_computed_for_a_file_that_cannot_be_written(features: Feature
     assert time.process_time() - before < 1
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("form", ["png", "pdf", "svg", "html"])
 def test_equal_input_gives_equal_bytes(features: FeatureSet, tmp_path: Path, form: str) -> None:
     (tmp_path / "matplotlibrc").write_text("axes.facecolor: red\nfont.size: 30\nsavefig.dpi: 30\ntext.usetex: True\n")

@@ -90,7 +90,7 @@ def test_a_method_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
 # ── kept, and in another process ─────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_another_process_makes_the_same_layout(cache: Path) -> None:
     pytest.importorskip("sklearn")
     vectors = clustered(60)
@@ -113,6 +113,7 @@ def test_a_layout_is_kept_for_the_same_vectors(cache: Path) -> None:
     assert len(list(cache.iterdir())) == 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("damage", [b"", b"not an array", None])
 def test_a_damaged_file_counts_as_none(cache: Path, damage: bytes | None) -> None:
     pytest.importorskip("sklearn")
@@ -132,6 +133,7 @@ def test_a_cache_that_cannot_be_written(cache: Path) -> None:
     assert lay_out_vectors(clustered(60), "tsne").flat.shape == (60, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="it looks processes up in Linux's /proc")
 def test_the_other_process_ends_with_the_one_that_asked(tmp_path: Path) -> None:
     """A process that asks for a long layout is killed; the one that computes ends soon after."""
@@ -149,7 +151,7 @@ def test_the_other_process_ends_with_the_one_that_asked(tmp_path: Path) -> None:
     wait_for(lambda: not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_what_failed_in_the_other_process_is_told() -> None:
     pytest.importorskip("sklearn")
     with pytest.raises(BertfeatError, match=r"layout by t-SNE failed: all 5 vectors are equal"):

@@ -69,7 +69,7 @@ def test_numbers_may_be_taken_for_names(features: FeatureSet, tmp_path: Path) ->
     assert "7" in svg_texts(tmp_path / "map.svg")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("color", "form"),
     [

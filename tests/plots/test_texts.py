@@ -24,7 +24,7 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> FeatureSet:
     return plotted(tmp_path_factory.mktemp("plots") / f"{LONG[:90]}.features")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("width", "color"),
     [
@@ -39,7 +39,7 @@ def test_maps(features: FeatureSet, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert inside(drawn)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("width", "height"), [(3.0, 2.5), (3.0, 8.0), (4.0, 3.0), (8.0, 2.5), (8.0, 8.0)])
 def test_maps_of_a_given_size_fit_or_are_refused(
     features: FeatureSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: float, height: float
@@ -65,7 +65,7 @@ PROBES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "width"),
     [("one", None), ("one", 3.3), ("long", 3.3), ("long", 7.0), ("many", None), ("many", 3.3), ("combined", 7.0)],

@@ -100,6 +100,7 @@ def test_killed_and_started_again_it_ends_as_if_undisturbed(
         assert contents(place) == undisturbed, step
 
 
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
 def test_interrupted_it_says_what_it_has_kept_and_goes_on_as_if_undisturbed(
     home: Path, undisturbed: dict[str, str], tmp_path: Path, sent: signal.Signals, code: int
@@ -117,6 +118,7 @@ def test_interrupted_it_says_what_it_has_kept_and_goes_on_as_if_undisturbed(
     assert True in told  # not while libraries are imported
 
 
+@pytest.mark.hostile
 def test_while_one_is_stopped_at_a_step_another_is_told_or_does_it_all(
     home: Path, undisturbed: dict[str, str], tmp_path: Path
 ) -> None:

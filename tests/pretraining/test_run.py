@@ -108,7 +108,7 @@ def test_the_fingerprint_is_of_weights_and_tokenizer(made: tuple[Path, Pretraini
     assert find_model(copy).fingerprint == find_model(folder).fingerprint
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_it_learns(corpus: Path, tmp_path: Path, precision: Literal["fp32", "bf16"]) -> None:
     settings = replace(SETTINGS, steps=100, batch_size=16, objective=Objective.MLM, held_out=0.3, precision=precision)
@@ -217,7 +217,7 @@ def test_sentence_models_are_warned_about_and_anchored(bert: Tiny, corpus: Path,
     assert held.record.history[-1].anchor is not None
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["roberta", "distilbert"])
 def test_a_model_that_lowercases_learns_from_small_letters(
     tiny: Callable[[str], Tiny], corpus: Path, tmp_path: Path, family: str
@@ -270,6 +270,7 @@ def test_a_finished_model_that_was_damaged_is_told(
         verify_pretrained(folder)
 
 
+@pytest.mark.slow
 def test_what_others_put_beside_a_model_stays(
     made: tuple[Path, PretrainingReport], corpus: Path, tmp_path: Path
 ) -> None:
@@ -367,6 +368,7 @@ def test_a_begun_training_of_other_settings_is_refused(corpus: Path, tmp_path: P
         pretrain(corpus, tmp_path / "m", replace(SETTINGS, batch_size=8))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "sealed.json"])
 def test_a_checkpoint_that_was_changed_is_told(corpus: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(Stopped):
@@ -379,6 +381,7 @@ def test_a_checkpoint_that_was_changed_is_told(corpus: Path, tmp_path: Path, nam
         pretrain(corpus, tmp_path / "m")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["pieces.bin", "sentences.bin", "documents.bin", "tokenizer/tokenizer.json"])
 def test_what_was_prepared_and_was_changed_is_told(corpus: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(Stopped):
@@ -394,6 +397,7 @@ def test_what_was_prepared_and_was_changed_is_told(corpus: Path, tmp_path: Path,
         pretrain(corpus, tmp_path / "m")
 
 
+@pytest.mark.slow
 def test_memory_that_is_too_small(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_memory(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
@@ -403,6 +407,7 @@ def test_memory_that_is_too_small(corpus: Path, tmp_path: Path, monkeypatch: pyt
         pretrain(corpus, tmp_path / "m")
 
 
+@pytest.mark.slow
 def test_a_text_of_unknown_words_alone(bert: Tiny, tmp_path: Path) -> None:
     (tmp_path / "c.txt").write_text("ꙮꙮ ꙮꙮ ꙮꙮ\n" * 40)
     report = pretrain(tmp_path / "c.txt", tmp_path / "m", GOING_ON, model=bert.folder)
@@ -466,6 +471,7 @@ def test_a_corpus_that_changes_between_two_readings(tmp_path: Path) -> None:
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 def test_a_small_corpus_gives_the_vocabulary_that_it_has(corpus: Path, tmp_path: Path) -> None:
     settings = replace(SETTINGS, vocabulary=None, steps=2)
     report = pretrain(corpus, tmp_path / "m", settings)
@@ -527,6 +533,7 @@ def test_scratch_settings_for_a_model_that_goes_on(bert: Tiny, corpus: Path, tmp
 # ── beforehand ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_an_estimate_writes_nothing(corpus: Path, tmp_path: Path) -> None:
     estimate = estimate_pretraining(corpus, settings=replace(SETTINGS, held_out=0), device="cpu")
     record = pretrain(corpus, tmp_path / "m", replace(SETTINGS, held_out=0)).record

@@ -45,6 +45,7 @@ def test_a_store_has_the_pieces_of_the_texts(made: FastTokenizer, tmp_path: Path
     assert starts.tolist() == expected
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("made", [word_piece(BERT_NAMES), byte_level(ROBERTA_NAMES, double=True)], ids=["word", "byte"])
 def test_a_long_line_is_stored_as_the_tokenizer_splits_it(made: FastTokenizer, tmp_path: Path) -> None:
     for number, line in enumerate(["the river bank, " * 12_000, "bank " * 9000 + "x" * 150_000 + " bank" * 9000]):

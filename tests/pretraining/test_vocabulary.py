@@ -55,6 +55,7 @@ def test_more_pieces_than_the_text_gives() -> None:
     )
 
 
+@pytest.mark.slow
 def test_endless_words_teach_nothing() -> None:
     """WordPiece takes a word of more than 100 characters for unknown, so a vocabulary without them is as good."""
     draw = random.Random(1)

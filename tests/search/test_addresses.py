@@ -88,6 +88,7 @@ def copies(cache: Path) -> list[Path]:
 # ── of feature sets at addresses ────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(1)
 def test_an_index_of_a_set_at_an_address_is_that_of_the_local_one(address: Address, tmp_path: Path) -> None:
     here, there = feature_set(tmp_path / "toy.features"), feature_set(address / "toy.features")
     options = BuildOptions(evaluate=False)
@@ -193,6 +194,7 @@ def test_without_a_cache_the_copy_lasts_as_long_as_the_process(memory: Address, 
     assert len(VectorIndex(there)) == COUNT
 
 
+@pytest.mark.slow
 def test_an_address_without_an_index_and_storage_that_is_down(
     bucket: Address, s3: S3Server, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +221,7 @@ def names_at(place: Address) -> list[str]:
     return [file.name for file in list_files(place)]
 
 
+@pytest.mark.sampled(1)
 def test_an_index_is_built_and_changed_at_an_address_as_in_a_folder(
     address: Address, tmp_path: Path, cache: Path
 ) -> None:
@@ -287,6 +290,7 @@ def test_an_address_with_other_things_is_left_alone(memory: Address, tmp_path: P
         build_index(features, there)
 
 
+@pytest.mark.slow
 def test_two_at_once_at_an_address(bucket: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BERTFEAT_LEASE", "0.6")
     features = feature_set(tmp_path / "toy.features")
@@ -302,7 +306,7 @@ def test_two_at_once_at_an_address(bucket: Address, tmp_path: Path, monkeypatch:
     assert ids_of(there) == {str(row + 1) for row in range(COUNT)}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("last", ["build", "append"])
 @pytest.mark.parametrize("noticed", [True, False])
 def test_a_run_that_was_stopped_for_longer_than_its_lease_harms_nothing(
@@ -344,7 +348,7 @@ def test_a_run_that_was_stopped_for_longer_than_its_lease_harms_nothing(
     np.testing.assert_allclose(found, unit_vectors(clustered(COUNT, seed=5)), atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("steps_killed", ["record", pytest.param("all", marks=pytest.mark.slow)])
 def test_killed_at_a_step_the_old_index_or_the_new_one_is_at_the_address(
     steps_killed: str, bucket: Address, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch

@@ -109,6 +109,7 @@ def test_a_run_has_a_thousand_hits_of_a_query_whoever_is_left_out(tmp_path: Path
     assert (queries.count("7"), queries.count("0")) == (1000, 1000)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["IVF16,Flat", "HNSW4", "flat"])
 @pytest.mark.parametrize("own_ids", ["keep", "drop"])
 def test_a_metric_is_of_the_search_for_as_many_hits_as_it_reads(kind: str, own_ids: str, tmp_path: Path) -> None:

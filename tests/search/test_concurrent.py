@@ -148,7 +148,7 @@ def test_a_build_and_an_append(place: Place) -> None:
         verify_index(place.index)
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("command", ["append", "remove", "build"])
 def test_killed_at_a_step_the_old_index_or_the_new_one_is_there(command: str, place: Place) -> None:
     whole, old = files_of(place.index), current_files(place.index)

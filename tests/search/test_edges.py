@@ -45,6 +45,7 @@ def test_one_vector(kind: str, metric: str, tmp_path: Path) -> None:
     assert index.settings.evaluation is None
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("count", [2, 3, 11, 40, 99])
 @pytest.mark.parametrize("kind", TYPES)
 def test_few_vectors(kind: str, count: int, tmp_path: Path) -> None:

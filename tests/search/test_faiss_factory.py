@@ -46,6 +46,7 @@ def test_strings_that_end_the_process_or_never_end_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("factory", "metric", "message"),
     [
@@ -80,6 +81,7 @@ CODED = ("PQ4x4fs", "PQ4", "PQ4,Refine(SQ8)", "RQ2x4", "IVF4,PQ4x4fs", "PCA8,PQ4
 FEW = ("HNSW2", "IVF8_HNSW8,Flat", "PQ4x4fs,RFlat", "OPQ4_8,IVF4,PQ4x4fs,RFlat", "IVF4,PQ4x4fs", "PCA8,PQ4x4fs", "LSH")
 
 
+@pytest.mark.sampled(3, 4)
 @pytest.mark.parametrize(
     "factory", [pytest.param(each, marks=[pytest.mark.slow] * (each not in FEW)) for each in (*WHOLE, *CODED)]
 )

@@ -22,6 +22,7 @@ def test_every_public_name_is_there() -> None:
     assert done.stdout.split()[1] == "True"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "use",
     [
@@ -36,6 +37,7 @@ def test_using_it_says_how_it_is_had(use: str) -> None:
     assert "an index needs FAISS, which is not installed; pip install 'bertfeat[faiss]'" in done.stdout
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["Hit", "Index", "build_index", "find_usages"])
 def test_public_names_can_be_imported(name: str) -> None:
     done = run(f"import bertfeat; from bertfeat import {name}; print(getattr(bertfeat, 'nonsense', 'missing'))")

@@ -50,6 +50,7 @@ def two_sets(folder: Path, name: str, value: object) -> tuple[Path, Path]:
     return made[0], made[1]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("name", "value", "pooling", "message"),
     [(name, value, pooling, message) for name, value, poolings, message in REFUSED for pooling in poolings],
@@ -67,6 +68,7 @@ def test_vectors_of_other_meaning_are_refused(
     assert (tmp_path / "toy.index" / RECORD).read_bytes() == before
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("name", "value", "pooling"), [(name, value, pooling) for name, value, poolings in TAKEN for pooling in poolings]
 )

@@ -75,6 +75,7 @@ def other_set(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("block", [1, 1 << 24])
 def test_an_appended_set_gives_what_a_build_of_both_gives(
     folder: Path, block: int, monkeypatch: pytest.MonkeyPatch
@@ -87,6 +88,7 @@ def test_an_appended_set_gives_what_a_build_of_both_gives(
     assert verify_index(folder).settings.tokens == VectorIndex(both).settings.tokens
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("block", [1, 1 << 24])
 def test_what_is_removed_leaves_no_trace(folder: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_tokens, "_BLOCK_BYTES", block)
@@ -101,7 +103,7 @@ def test_what_is_removed_leaves_no_trace(folder: Path, block: int, monkeypatch: 
     assert (len(store.vectors.rows), store.vectors.offsets.tolist(), store.vocabulary.strings) == (0, [0], [])
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 def test_workers_change_nothing(folder: Path) -> None:
     other = folder.with_name("other.index")
     build_index(folder.with_name("toy.features"), other, "concat4_mean", options=like(folder), engine=Processes(2))
@@ -187,7 +189,7 @@ def put(at: int, value: int) -> Callable[[NDArray[Any]], None]:
     return change
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [TOKEN_OFFSETS_NAME, TOKEN_ID_OFFSETS_NAME])
 @pytest.mark.parametrize("edit", [swap, put(-1, 1)])
 def test_documents_that_do_not_follow_one_another_are_told(
@@ -221,7 +223,7 @@ def test_a_vocabulary_that_is_none_is_told(edit: Callable[[Path], None], problem
         _ = tokens.vocabulary
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("change", [lambda array: array[:-1], lambda array: array.astype(np.float64)])
 def test_another_shape_or_type_is_told_at_opening(
@@ -233,7 +235,7 @@ def test_another_shape_or_type_is_told_at_opening(
         VectorIndex(folder)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_is_cut_off_or_missing_is_told(name: str, folder: Path) -> None:
     path = version_of(folder) / name

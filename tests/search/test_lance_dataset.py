@@ -214,6 +214,7 @@ export_to_lance(sys.argv[1], sys.argv[2], evaluate=False)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_export_leaves_nothing_that_counts(tmp_path: Path) -> None:
     folder = vector_set(tmp_path / "f", clustered(30_000, 64), parts=5)
     place = tmp_path / "x.lance"
@@ -293,6 +294,7 @@ def test_at_an_address(bucket: Address, tmp_path: Path) -> None:
     np.testing.assert_allclose(matrix(dataset.to_table()), unit(vectors), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_storage_that_refuses(bucket: Address, tmp_path: Path) -> None:
     missing = Address(bucket.scheme, f"{bucket.bucket}-none")
     with pytest.raises(DatabaseError, match=r"-none/x\.lance: cannot be (read|written): [^\n]+$"):

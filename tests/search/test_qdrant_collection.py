@@ -267,6 +267,7 @@ def test_a_server_with_faults(folder: Path, server: QdrantServer) -> None:
     assert report.recall.default == 1.0
 
 
+@pytest.mark.slow
 def test_recall_that_a_larger_ef_gives(folder: Path, server: QdrantServer) -> None:
     server.needed_ef = 500
     report = export_to_qdrant(folder, url=server.url)
@@ -281,6 +282,7 @@ def test_recall_that_a_larger_ef_gives(folder: Path, server: QdrantServer) -> No
     assert hopeless.advice.endswith("; load it into a collection that was created with larger m and ef_construct")
 
 
+@pytest.mark.slow
 def test_a_fault_that_lasts(folder: Path, server: QdrantServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qdrant_collection, "PATIENCE", 0.0)
     server.faults.append(503)

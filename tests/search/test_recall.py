@@ -24,7 +24,7 @@ def built(folder: Path, kind: str, metric: Metric = Metric.COSINE) -> Path:
     return folder / "toy.index"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("metric", Metric)
 @pytest.mark.parametrize("kind", ["flat", "hnsw", "IVF16,Flat"])
 def test_recall_is_the_share_of_the_true_nearest(kind: str, metric: Metric, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def questions(count: int) -> NDArray[np.float32]:
     return between
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "metric", "transform"),
     [
@@ -105,6 +105,7 @@ def test_recall_that_is_told_holds_for_vectors_between_the_stored_ones(
         assert again.recall["10"] == pytest.approx(told.recall["10"], abs=0.02)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("count", [2, 3, 12])
 @pytest.mark.parametrize("kind", ["flat", "hnsw", "ivf", "IVF1,SQ8"])
 def test_few_vectors_and_few_queries(kind: str, count: int, tmp_path: Path) -> None:

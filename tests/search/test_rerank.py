@@ -136,6 +136,7 @@ def assert_same(
         assert [hit.score for hit in answer.hits] == sorted((hit.score for hit in answer.hits), reverse=True)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kept", [None, "float16", "int8"])
 @pytest.mark.parametrize("idf", [True, False])
 @pytest.mark.parametrize("column", [None, "layer3", "sum4_token"])
@@ -197,6 +198,7 @@ def test_conditions_choose_before(make: Make) -> None:
         assert hit.score == pytest.approx(whole[hit.id], abs=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["flat", "HNSW8"])
 @pytest.mark.parametrize("kept", [None, "float16", "int8"])
 def test_frequencies_are_those_of_the_documents_that_are_left(kept: str | None, kind: str, make: Make) -> None:

@@ -149,7 +149,7 @@ def test_the_size_of_shards_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 # ── the index ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1, 4)
 @pytest.mark.parametrize(
     ("type_", "metric"),
     [
@@ -192,7 +192,7 @@ def test_the_number_and_order_of_workers_change_nothing(sets: list[Path], tmp_pa
         check_same(tmp_path / "other.index", tmp_path / "one.index", settings, wanted)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [100, 10**9])
 def test_the_size_of_shards_changes_nothing(
     size: int, sets: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -221,6 +221,7 @@ def test_tokens_words_and_derived_columns(
     verify_index(tmp_path / "many.index")
 
 
+@pytest.mark.slow
 def test_progress_goes_on_to_the_end(sets: list[Path], tmp_path: Path) -> None:
     steps: list[Any] = []
     build(sets, tmp_path / "toy.index", engine=Here(), progress=steps.append)
@@ -240,7 +241,7 @@ def test_worker_processes(sets: list[Path], tmp_path: Path) -> None:
     check_same(tmp_path / "many.index", tmp_path / "one.index", settings, wanted)
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("type_", ["flat", "ivf", "ivf on disk", "ivfpq"])
 def test_one_and_three_processes(type_: str, sets: list[Path], tmp_path: Path) -> None:
     wanted = build(sets, tmp_path / "one.index", type_)
@@ -286,7 +287,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_build_leaves_the_old_index_and_no_workers(
     number: signal.Signals, sets: list[Path], tmp_path: Path
@@ -342,6 +343,7 @@ def test_a_vector_that_is_not_finite_is_named(tmp_path: Path) -> None:
     check_refused(tmp_path / "bad.features", tmp_path, IndexFolderError, "vector 450 is not finite", engine=Here())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("type_", ["hnsw", "IVF7,PQ4x4fs", "IVF7,PQ4+8", "Flat,RFlat", "HNSW8,SQ8"])
 def test_types_that_cannot_be_divided_are_refused(type_: str, sets: list[Path], tmp_path: Path) -> None:
     message = f"an index of type {re.escape(type_.replace('hnsw', 'HNSW32'))} is built by one process: it cannot be put"
@@ -432,7 +434,7 @@ def test_what_is_in_memory_is_not_seen_by_others(sets: list[Path], tmp_path: Pat
     check_refused(sets, tmp_path, UsageError, message, engine=Here(), scratch="memory://sharded/tmp")
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("type_", ["flat", "ivf", "ivf on disk"])
 def test_sets_and_shards_in_a_bucket(type_: str, bucket: Address, tmp_path: Path) -> None:
     sets = [bucket / "a.features", bucket / "b.features"]
@@ -454,6 +456,7 @@ def test_processes_over_a_bucket(bucket: Address, tmp_path: Path) -> None:
     assert list_files(bucket / "tmp") == []
 
 
+@pytest.mark.slow
 def test_a_bucket_that_goes_away(
     bucket: Address, s3: S3Server, sets: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -463,6 +466,7 @@ def test_a_bucket_that_goes_away(
     assert list_files(bucket / "tmp") == []
 
 
+@pytest.mark.slow
 def test_a_scratch_folder_keeps_what_others_put_there(sets: list[Path], tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     (tmp_path / "scratch/thesis.txt").write_text("irreplaceable")

@@ -97,7 +97,7 @@ def assert_hits(index: Index, expected: list[SlowSpan], texts: dict[str, str], t
         assert scores == sorted(scores, reverse=True)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(4, 6)
 @pytest.mark.parametrize("rule", ["sentences", "paragraphs", "words:4:1"])
 def test_hits_are_spans_with_the_mean_of_their_tokens(any_tiny: Tiny, make: Make, rule: str) -> None:
     index = span_index(make(any_tiny, TEXTS), rule)

@@ -117,6 +117,7 @@ def assert_encodings(index: Index, expected: dict[str, list[Vectors]], tiny: Tin
             np.testing.assert_allclose(index.reconstruct(np.array([found[name].number]))[0], vector, atol=atol)
 
 
+@pytest.mark.sampled(4)
 def test_encodings_are_those_of_an_enumeration(any_tiny: Tiny, make: Make) -> None:
     features = make(any_tiny, TEXTS)
     index = encoded_index(features)

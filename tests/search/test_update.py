@@ -39,6 +39,7 @@ def ids(index: VectorIndex, numbers: NDArray[np.int64]) -> list[list[str]]:
     return [index.documents.take(row)["id"].to_pylist() for row in numbers]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_removed_documents_are_not_found(kind: str, tmp_path: Path) -> None:
     vectors = clustered(600)
@@ -57,6 +58,7 @@ def test_removed_documents_are_not_found(kind: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(found.scores, scores, atol=1e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_appended_documents_replace_those_of_the_same_id(kind: str, tmp_path: Path) -> None:
     vectors, new = clustered(600), clustered(200, seed=5)
@@ -77,6 +79,7 @@ def test_appended_documents_replace_those_of_the_same_id(kind: str, tmp_path: Pa
     assert [source.documents for source in index.settings.sources] == [600, 200]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_updates_one_after_the_other(kind: str, tmp_path: Path) -> None:
     """Numbers of inverted lists must stay those of the stores through removals and additions."""
@@ -173,6 +176,7 @@ def test_a_kept_column_with_the_name_of_the_stores_own(tmp_path: Path) -> None:
         build_index(tmp_path / "toy.features", tmp_path / "toy.index")
 
 
+@pytest.mark.slow
 def test_more_sets_than_two_bytes_can_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = made(tmp_path, clustered(20))
     many = tuple(SourceSet(f"/nowhere/{number}", 1, "") for number in range(40_000))

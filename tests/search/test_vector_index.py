@@ -48,6 +48,7 @@ def truth(metric: Metric) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return neighbors(stored(), asked(), metric)
 
 
+@pytest.mark.sampled(2)
 def test_exact_types_find_what_brute_force_finds(index: VectorIndex) -> None:
     if index.settings.type not in EXACT:
         pytest.skip("not an exact type")
@@ -80,6 +81,7 @@ def test_recall_is_what_the_index_says(index: VectorIndex) -> None:
         assert evaluation.recall["10"] >= 0.94
 
 
+@pytest.mark.sampled(9)
 def test_each_stored_vector_finds_itself(index: VectorIndex) -> None:
     found = index.search(stored(), 1)
     itself = found.numbers[:, 0] == np.arange(COUNT)

@@ -41,6 +41,7 @@ def test_a_sound_index(kind: str) -> None:
     assert found.changed_sources == ()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_flipped_byte_is_told(kind: str, copied: Callable[..., Path]) -> None:
     folder = copied(kind)
@@ -69,7 +70,7 @@ def test_large_files_are_told_by_the_check_alone(copied: Callable[..., Path], mo
         verify_index(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("name", ["documents.arrow", "pieces.arrow"])
 def test_flipped_bytes_of_arrow_files_are_no_crash(
     name: str, copied: Callable[..., Path], monkeypatch: pytest.MonkeyPatch

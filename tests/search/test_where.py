@@ -66,6 +66,7 @@ CONDITIONS: dict[str, Callable[[dict[str, Any]], bool]] = {
 }
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("where", CONDITIONS)
 def test_exactly_the_selected_rows_are_found(index: VectorIndex, where: str) -> None:
     expected = [row["row"] for row in rows() if CONDITIONS[where](row)]
@@ -97,6 +98,7 @@ def test_columns_that_one_of_two_sets_lacks_are_null(tmp_path: Path) -> None:
     assert sorted(index.search(clustered(1), 20, where="year is null").numbers[0].tolist()) == list(range(10, 20))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("where", "message"),
     [

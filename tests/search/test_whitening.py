@@ -58,7 +58,7 @@ def built(folder: Path, transform: str, kind: str = "flat", metric: str = "cosin
     return build_index(folder / "toy.features", folder / "toy.index", options=chosen)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("metric", Metric)
 @pytest.mark.parametrize("name", ["whiten", "half-whiten", "whiten:5", "half-whiten:5"])
 def test_neighbors_are_those_of_vectors_whitened_by_numpy(name: str, metric: str, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_neighbors_are_those_of_vectors_whitened_by_numpy(name: str, metric: str
     np.testing.assert_array_equal(plain.search(asked(), 3)[1], found.numbers[:, :3])
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["hnsw", "ivf", "sq8", "IVF8,SQ8", "IVF8,SQ8,RFlat", "PCA10,Flat", "ivf on disk"])
 def test_every_type_searches_whitened_vectors(kind: str, tmp_path: Path) -> None:
     memory = 10_000 if kind.endswith("on disk") else None

@@ -178,6 +178,7 @@ def test_an_endless_word_counts_by_its_length(served: Live) -> None:
         assert_refused(served.post(path, {name: [word[: len(word) // 2 + 20]] * 2}), path, 400, 413)
 
 
+@pytest.mark.slow
 def test_what_the_grace_does_not_suffice_for_is_told_so(
     tiny: Callable[[str], Tiny], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -115,6 +115,7 @@ def test_answers_are_those_of_offline_runs_whoever_shares_the_batch(extractor: E
             done.result()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pooling", ["cls", "mean", "max", "word"])
 def test_company_changes_no_byte(wide: Extractor, monkeypatch: pytest.MonkeyPatch, pooling: str) -> None:
     """Of first tokens alone too, for which the encoder computes fewer rows of the last layer."""

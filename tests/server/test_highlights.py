@@ -58,6 +58,7 @@ def expected_highlights(extractor: Extractor, text: str) -> list[tuple[int, int,
     return sorted(each for each in best if each[2] >= 0.5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("pooling", "layers"),
     [("word,token", "last"), ("token,word", "last"), ("word", "last,1"), ("word,token", "1,last,0")],

@@ -152,7 +152,7 @@ def process(*arguments: str, files: int | None = None) -> Iterator[Process]:
 LARGE = {"inputs": ["river bank water mill " * 25] * 1500}  # seconds of work
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_memory_comes_back_and_sigterm_finishes_what_is_in_flight(tiny: Callable[[str], Tiny]) -> None:
     with process("--model", str(tiny("bert").folder)) as server:
         address = server.address
@@ -196,6 +196,7 @@ def test_memory_comes_back_and_sigterm_finishes_what_is_in_flight(tiny: Callable
 INFO = b"GET /info HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
+@pytest.mark.hostile
 def test_pipelined_requests_cost_no_memory(tiny: Callable[[str], Tiny]) -> None:
     """Of clients that read no answer, and of one beside them that reads all; again and again if it is to go on."""
     with process("--model", str(tiny("bert").folder)) as server:
@@ -265,7 +266,7 @@ def read_answers(address: Address, number: int) -> int:
     return answered
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize(
     ("signals", "code"),
     [((signal.SIGTERM, signal.SIGTERM), 143), ((signal.SIGINT,), 130), ((signal.SIGINT, signal.SIGINT), 130)],

@@ -180,6 +180,7 @@ class Asker:
         self.statuses[499] += 1
 
 
+@pytest.mark.hostile
 def test_all_kinds_of_requests_at_once(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     model = tiny("bert").folder
     rows = [{"text": f"{text} {number}", "year": 1900 + number} for number, text in enumerate(TEXTS * 10)]

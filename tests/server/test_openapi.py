@@ -184,7 +184,7 @@ def test_the_document_names_every_route(document: _Schema) -> None:
     assert set(paths["/features"]["post"]["responses"]["200"]["content"]) == forms
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3, 5)
 @pytest.mark.parametrize("path", POST_PATHS)
 @_some
 @given(data=st.data())

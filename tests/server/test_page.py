@@ -143,7 +143,7 @@ def test_clusters_of_the_map(client: TestClient) -> None:
         assert (wrong.status_code, "laid out by tsne, pca, not by 'mds'" in wrong.text) == (422, True)
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_layout_by_neighbors(client: TestClient, place: Path) -> None:
     assert [each["name"] for each in client.get("/page/state").json()["index"]["layouts"]] == ["tsne", "pca"]
     answer = answered(client, "/page/map", layout="tsne")

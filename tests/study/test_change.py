@@ -97,6 +97,7 @@ def test_intervals_are_those_of_resamples_one_by_one() -> None:
         assert (interval.low, interval.high) == pytest.approx((max(low, 0), max(high, 0)), abs=3e-6)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.1, 0.9)], ids=["no change", "change"])
 def test_intervals_hold_what_is_true_of_all_usages(shares: tuple[float, float]) -> None:
     random = np.random.default_rng(0)

@@ -88,6 +88,7 @@ def check(compared: ComparisonReport, wanted: Sequence[LayerPair]) -> None:
 # ── what is computed ────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sums", [1 << 30, 1], ids=["read once", "read again for each layer"])
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str, sums: int) -> None:

@@ -72,6 +72,7 @@ def test_sections_join_to_the_whole(tokenizer: Tokenizer, seed: int, words: int,
     assert same(joined, whole)
 
 
+@pytest.mark.sampled(5)
 def test_every_kind_of_tokenizer(any_tiny: Tiny) -> None:
     tokenizer = Tokenizer(find_model(any_tiny.folder))
     for seed in range(8):
@@ -120,6 +121,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("unit", ENDLESS.values(), ids=ENDLESS.keys())
 @pytest.mark.parametrize("around", ["", "the river bank, " * 300], ids=["alone", "within prose"])
 def test_an_endless_run_is_read_twice_at_most(tokenizer: Tokenizer, unit: str, around: str) -> None:

@@ -54,6 +54,7 @@ SLICES = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("like", [None, LIKE])
 @pytest.mark.parametrize(("by", "slices", "conditions"), SLICES)
 @pytest.mark.parametrize("one_per_document", [False, True])

@@ -212,6 +212,7 @@ def test_a_word_that_is_nowhere(extract: Callable[..., FeatureSet]) -> None:
 # ── nearest first ───────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("asked_for", [None, "sum4", "-1", "concat=-2..-1"])
 @pytest.mark.parametrize(
     ("word", "match"), [("bank", "exact"), ("bank", "prefix"), ("은행", "prefix"), ("river", "any")]
@@ -267,6 +268,7 @@ def test_several_words_are_their_mean(subword: str, extract: Callable[..., Featu
         assert usage.score == pytest.approx(scores[place], abs=2e-6)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("word", ["bank", "Straße", "don't"])
 def test_token_features_find_what_word_features_find(word: str, extract: Callable[..., FeatureSet]) -> None:
     like = f"and {word} again"

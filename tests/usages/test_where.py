@@ -80,7 +80,7 @@ def test_a_usage_brings_the_kept_values_of_its_document(features: FeatureSet) ->
     assert sense.usages[0].values == {name: RECORDS[sense.usages[0].row][name] for name in KEPT}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("where", CONDITIONS)
 def test_only_documents_that_meet_the_condition_are_searched(where: str, features: FeatureSet) -> None:
     documents = sum(map(CONDITIONS[where], RECORDS))
@@ -114,7 +114,7 @@ def test_vectors_are_read_only_of_documents_that_meet_it(features: FeatureSet, m
     assert read == [[4], [4]]  # first the vectors, then the contexts that are shown
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("where", [None, *(where for where in CONDITIONS if "n_tokens" not in where)])
 @pytest.mark.parametrize("removed", [(), ("2",)])
 def test_an_index_finds_what_a_scan_finds(

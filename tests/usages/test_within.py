@@ -115,7 +115,7 @@ def test_they_are_those_that_a_span_holds_whole(word: str, rule: str, features: 
         assert usage.left + usage.word + usage.right == contexts[0]  # of overlapping spans, the first
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(("left", "right"), [(None, None), (1, 2), (0, 3), (4, 0), (2, None)])
 @pytest.mark.parametrize(

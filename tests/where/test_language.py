@@ -213,6 +213,7 @@ def test_names_of_columns_do_not_move_the_cursor() -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", str(error.value))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "condition",
     [

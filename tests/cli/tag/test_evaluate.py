@@ -155,6 +155,7 @@ def trained(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactor
     return folder
 
 
+@pytest.mark.slow
 def test_a_tagger_scores_as_its_predictions_do(trained: Path) -> None:
     shown = run("evaluate", trained / "t.tagger", trained / "train.conll", "--json")
     assert shown.exit_code == 0, shown.output

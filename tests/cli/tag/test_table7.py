@@ -49,6 +49,7 @@ def snapshot(folder: str) -> dict[str, tuple[int, bytes]]:
     return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
 
 
+@pytest.mark.slow
 def test_features_beside_the_corpus_are_left_alone(home: Path) -> None:
     """A table reads features that it is given; of a corpus it makes its own."""
     before = [snapshot(f"{name}.features") for name in NAMES]

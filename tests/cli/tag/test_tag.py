@@ -54,6 +54,7 @@ def tag(*arguments: str, **settings: object) -> Result:
 # ── train ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_train_extracts_into_the_folder_and_saves() -> None:
     assert FeatureSet(f"{MADE}/train.features").columns[0].name == "concat4_word"
     settings = Tagger("made").record
@@ -119,6 +120,7 @@ def test_predict_writes_a_file_and_tells_failed_rows() -> None:
 # ── table 7 ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_table7_and_what_is_done_is_not_done_again() -> None:
     asked = ("table7", *PAIR, "--test", "test.conll", *QUICK, "--model", "model", "-o", "table")
     done = tag(*asked, "--rows", "last,mix4", "--seeds", "2")
@@ -157,6 +159,7 @@ def test_rows() -> None:
 # ── wrong uses ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "problem"),
     [

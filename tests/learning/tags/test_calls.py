@@ -137,6 +137,7 @@ def test_evaluation(home: Path, tmp_path: Path) -> None:
         evaluate_head(home / "ner.tagger", home / "news.txt")
 
 
+@pytest.mark.slow
 def test_table7_from_corpora(home: Path, model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     corpora = (home / "train.conll", home / "dev.conll", home / "test.conll")
     told: list[AnyProgress] = []
@@ -171,6 +172,7 @@ def test_table7_from_corpora(home: Path, model: Path, tmp_path: Path, caplog: py
         train_head_table7("tag", *corpora, tmp_path / "t", grid=(GridPoint(8, 1e-3, 1),), model=model)
 
 
+@pytest.mark.slow
 def test_pictures_of_saved_results(home: Path, tmp_path: Path) -> None:
     settings = bertfeat.Tagger(home / "ner.tagger").record
     bertfeat.draw_curves(settings, tmp_path / "curves.svg")

@@ -59,7 +59,7 @@ def refused(sets: tuple[FeatureSet, FeatureSet], folder: Path, problem: str) -> 
     assert done.resumed == 0
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1, 3)
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -89,7 +89,7 @@ def test_an_edited_state_is_refused(
     refused(sets, copy, problem)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"[" * 100_000, b'{"history": 1e999}', b"\xff"], ids=range(6))
 def test_what_is_no_state(sets: tuple[FeatureSet, FeatureSet], copy: Path, text: bytes) -> None:
     (copy / STATE).write_bytes(text)

@@ -44,6 +44,7 @@ def is_legal(names: Sequence[str], labels: Sequence[str]) -> bool:
     return list(writer(names)) == list(names)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("constrained", [False, True])
 @pytest.mark.parametrize("labels", [BIO, IOBES], ids=["BIO", "IOBES"])

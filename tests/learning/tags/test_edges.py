@@ -91,6 +91,7 @@ def test_mixed_tags_name_their_set(sets: tuple[FeatureSet, FeatureSet], bert: Ti
         train(mixed, sets[1], tmp_path / "t", layers="last", settings=QUICK)
 
 
+@pytest.mark.slow
 def test_tags_of_any_characters_are_learned_and_come_back(bert: Tiny, tmp_path: Path) -> None:
     odd = [[("the", "O"), ("bank", "B-a\tb"), ("ran", "I-a\tb"), ("river", "B-\n"), ("mill", "B- "), ("to", "B-é ü")]]
     some = tagged_set(bert, tmp_path / "odd", odd * 8)

@@ -119,6 +119,7 @@ def tried(verb: str, corpora: Path, work: Path) -> range:
 # ── killed ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(0, 1)
 def test_killed_and_started_again_it_ends_as_if_undisturbed(
     corpora: Path, undisturbed: Callable[[str], dict[str, str]], tmp_path: Path, verb: str
 ) -> None:
@@ -135,6 +136,7 @@ def test_killed_and_started_again_it_ends_as_if_undisturbed(
 # ── beside another run ──────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sampled(0, 1)
 def test_while_one_is_stopped_at_a_step_another_is_told_or_does_it_all(
     corpora: Path, undisturbed: Callable[[str], dict[str, str]], tmp_path: Path, verb: str
 ) -> None:
@@ -153,6 +155,7 @@ def test_while_one_is_stopped_at_a_step_another_is_told_or_does_it_all(
     assert 1 in seconds
 
 
+@pytest.mark.sampled(0, 2)
 @pytest.mark.parametrize("delay", [0, 50, 200])
 def test_of_two_starts_one_does_it_and_one_is_told(
     corpora: Path, undisturbed: Callable[[str], dict[str, str]], tmp_path: Path, verb: str, delay: int
@@ -193,6 +196,7 @@ def sizes(least: int, most: int) -> range:
     return range(least, most, max(4, (most - least) // (200 if EVERY == 1 else SOME)) // 4 * 4)
 
 
+@pytest.mark.sampled(0, 1)
 def test_a_disk_that_is_full_at_any_step(
     corpora: Path, undisturbed: Callable[[str], dict[str, str]], small_disk: Path, verb: str
 ) -> None:
@@ -232,6 +236,7 @@ def test_a_folder_that_cannot_be_written(corpora: Path, small_disk: Path, verb: 
     assert "Read-only file system; choose another folder" in ended.stderr
 
 
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("kind", ["features", "another result"])
 def test_a_folder_with_results_of_another_kind(corpora: Path, tmp_path: Path, verb: str, kind: str) -> None:
     place = fresh(corpora, tmp_path / "place")
@@ -248,6 +253,7 @@ def test_a_folder_with_results_of_another_kind(corpora: Path, tmp_path: Path, ve
     assert contents(place).items() >= {name: each for name, each in before.items() if name.startswith("made")}.items()
 
 
+@pytest.mark.hostile
 def test_features_that_change_meanwhile_are_told(corpora: Path, tmp_path: Path) -> None:
     """A training goes on from features that another run has replaced since it began: told, and nothing mixed."""
     place = fresh(corpora, tmp_path / "place")

@@ -63,6 +63,7 @@ def test_random_tags_score_as_seqeval_says(write: Callable[[list[TagSpan], int],
     assert scores.accuracy == pytest.approx(accuracy_score(gold, predicted))
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.filterwarnings("ignore:.*seqeval.*")
 @pytest.mark.parametrize(("write", "scheme"), [(bio, IOB2), (iobes, IOBES), (bilou_of, BILOU)])
 @pytest.mark.parametrize("seed", range(10))

@@ -78,7 +78,7 @@ def test_plain_tags(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
 # ── resuming ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize("crf", [False, True])
 def test_a_killed_training_goes_on_to_the_same_result(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, crf: bool
@@ -117,7 +117,7 @@ def test_mean_and_spread_are_numpys(rows: int) -> None:
     np.testing.assert_allclose(spread, values.astype(np.float64).std(0), rtol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_patience_and_the_learning_rate_go_by_the_best_epoch(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +131,7 @@ def test_patience_and_the_learning_rate_go_by_the_best_epoch(
     assert done.best_epoch == 8
 
 
+@pytest.mark.slow
 def test_a_linear_schedule_learns_every_epoch_and_keeps_the_last(
     sets: tuple[FeatureSet, FeatureSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +188,7 @@ def everything(examples: HeadExamples, seed: tuple[int, ...] | None) -> list[tup
     return sorted(found)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("spec", ["concat4", "sum4", "3"])
 def test_chunks_hold_everything_once_and_no_more_than_they_may(sets: tuple[FeatureSet, FeatureSet], spec: str) -> None:
     features = sets[0]
@@ -210,7 +212,7 @@ def test_chunks_hold_everything_once_and_no_more_than_they_may(sets: tuple[Featu
     assert everything(opened(features, spec, 1), (3,)) == right, "a sentence at a time, if need be"
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_training_from_chunks(sets: tuple[FeatureSet, FeatureSet], tmp_path: Path) -> None:
     settings = replace(QUICK, memory=opened(sets[0], "concat4", 1).store.bytes // 4, epochs=12)
     done = train(*sets, tmp_path / "a", layers="concat4", settings=settings)
@@ -255,7 +257,7 @@ def test_the_vectors_of_a_batch_are_found_in_the_store(sets: tuple[FeatureSet, F
             assert packed.owners.tolist() == np.concatenate(sizes).tolist()
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 1)
 @pytest.mark.parametrize(("batch_size", "patience", "rate_halved_after"), [(150, 100, 33), (9, 6, 2), (4, 6, 2)])
 def test_epochs_of_few_updates_are_waited_for_longer(
     sets: tuple[FeatureSet, FeatureSet],

@@ -190,7 +190,7 @@ def test_equal_seeds_give_equal_results_quietly(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(0, 2)
 @pytest.mark.parametrize(
     "family", ["roberta", "xlm-roberta", "distilbert", "electra", "modernbert", "mpnet", "albert", "deberta-v2"]
 )
@@ -250,7 +250,7 @@ def test_incomplete_weights_are_refused(bert_folder: Path, files: dict[str, Path
         tuned(bert_folder, files, tmp_path / "head")
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 def test_a_loss_that_is_no_number_is_an_error(bert_folder: Path, files: dict[str, Path], tmp_path: Path) -> None:
     rewrite(bert_folder, lambda tensors: {name: each * float("nan") for name, each in tensors.items()})
     with pytest.raises(BertfeatError, match="came to no finite loss"):

@@ -66,6 +66,7 @@ def test_taggers_that_a_killed_run_left_go(sets: Sets, table: Path) -> None:
     assert sorted(path.name for path in (table / "runs" / "last").iterdir()) == ["seed-1.json", "seed-2.json"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("left", ["another training", "of other features", "of another version", "damaged"])
 def test_a_begun_training_that_does_not_fit_is_begun_anew(
     sets: Sets, tiny: Callable[[str], Tiny], made: Path, table: Path, tmp_path: Path, left: str
@@ -172,6 +173,7 @@ def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str],
         run()
 
 
+@pytest.mark.slow
 def test_sets_without_texts_cannot_be_fine_tuned(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     corpus = write_conll(tmp_path / "train.conll", sentences(40, 40))
     extractor = Extractor(tiny("bert").folder, layers="all", pooling="word", precision="fp32", device="cpu")

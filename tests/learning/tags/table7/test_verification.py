@@ -19,7 +19,7 @@ from tests.support.tiny_models import Tiny
 # ── edited files ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1, 3)
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -133,6 +133,7 @@ def test_runs_of_another_table_are_told(sets: Sets, table: Path, tmp_path: Path)
             use()
 
 
+@pytest.mark.slow
 def test_features_are_looked_for_where_they_were(sets: Sets, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     own = {name: shutil.copytree(str(each.folder), tmp_path / f"{name}.features") for name, each in sets.items()}
     own["test"] = Path(shutil.move(own["test"], tmp_path / "table" / "features" / "test.features"))
