@@ -343,9 +343,9 @@ def ordered(collection: str) -> list[float]:
 
 
 def reranking_times(collection: str) -> list[float]:
-    """Milliseconds and megabytes of an index: by vector, and with tokens in int8, in float16, in the feature set."""
+    """Milliseconds and megabytes of an index: by vector, and with tokens in the index, and in the feature set."""
     kept = RERANKED[collection]["kept"]
-    ways = [kept[way] for way in ("int8", "float16", "from the feature set")]
+    ways = [kept[way] for way in ("int8", "from the feature set")]
     pairs = [(way["milliseconds"]["maxsim"], way["bytes"] / 1e6) for way in ways]
     return [ways[-1]["milliseconds"]["plain"], *(value for pair in pairs for value in pair)]
 

@@ -135,22 +135,22 @@ def over(scores: PerQuery, names: list[str]) -> float:
 def keep_and_time(folder: Path, data: BeirFolder, work: Path) -> dict[str, Any]:
     """Scores, bytes and milliseconds a query, of tokens that the index keeps, or reads from the set."""
     found: dict[str, Any] = {}
-    for kept in (None, "int8", "float16"):
+    for way, kept in (("from the feature set", None), ("int8", "layer6_token")):
         target = work / f"{kept}.index"
-        build = BuildOptions(evaluate=False, with_tokens=kept and "layer6_token", token_dtype=kept or "int8")
+        build = BuildOptions(evaluate=False, with_tokens=kept)
         build_index(work / "all.features", target, "layer6_mean", options=build)
         index = Index(target)
         times: dict[str, list[float]] = {"plain": [], "maxsim": []}
         index.search("warm up", 10, rerank="maxsim")
         for query in list(data.queries.values())[:TIMED]:
-            for way, rerank in (("plain", None), ("maxsim", "maxsim")):
+            for name, rerank in (("plain", None), ("maxsim", "maxsim")):
                 began = time.process_time()
                 index.search(query, 10, rerank=rerank)
-                times[way].append(1000 * (time.process_time() - began))
-        found[kept or "from the feature set"] = {
+                times[name].append(1000 * (time.process_time() - began))
+        found[way] = {
             "bytes": sum(file.bytes for file in index.settings.files.values()),
             "ndcg_at_10": evaluate_beir(index, folder, rerank="maxsim").scores["ndcg_at_10"],
-            "milliseconds": {way: round(median(values), 1) for way, values in times.items()},
+            "milliseconds": {name: round(median(values), 1) for name, values in times.items()},
         }
     return found
 

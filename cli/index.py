@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     help="Folder or address for what workers hand on, where they do not see this machine's disk.",
     show_default="beside the index",
 )
+@option("--overwrite", is_flag=True, further=True, help="Replace an index that is also of other feature sets.")
 @output_options
 def command(
     features: tuple["Location", ...],
@@ -69,14 +70,15 @@ def command(
     model: str | None,
     ways: WaysToWork,
     scratch: "Location | None",
+    overwrite: bool,
     console: Console,
 ) -> None:
     """Build a search index over a column of a feature set, or over several sets of one model.
 
     The type of index is chosen by the number of vectors, their width, the memory and the target recall, and printed
     with the reason. Recall is measured against exact search: for --queries, or else for stored vectors that are
-    disturbed until they are as far from the others as questions are. An existing index is replaced when the new one is
-    complete; --append and --remove keep its type, metric and tuning.
+    disturbed until they are as far from the others as questions are. An existing index of the same sets is replaced
+    when the new one is complete, of others only with --overwrite; --append and --remove keep type, metric and tuning.
 
     \b
     bertfeat index corpus.features
@@ -106,9 +108,8 @@ def command(
     else:
         from bertfeat.search import build_index
 
-        for name in ("token_dtype", "pool_tokens"):
-            if options.with_tokens is None and on_command_line(name):
-                raise click.UsageError(f"--{name.replace('_', '-')} is for --with-tokens")
+        if options.with_tokens is None and on_command_line("pool_tokens"):
+            raise click.UsageError("--pool-tokens is for --with-tokens")
         if model is not None and queries is None:
             raise click.UsageError("--model is for embedding --queries; leave it out")
         ways.check(None)
@@ -127,6 +128,7 @@ def command(
                 progress=progress,
                 engine=engine,
                 scratch=scratch,
+                overwrite=overwrite,
             )
         _print_index(settings, folder, console)
 
@@ -145,7 +147,8 @@ def _check_index_arguments(features: tuple["Location", ...], append: bool, remov
         )
     update = "--append" if append else "--remove" if remove is not None else ""
     # only those on the command line are refused: environment variables are meant for builds
-    build_only = (*option_names(BuildOptions), "column", "queries", "model", "workers", "engine", "address", "scratch")
+    others = ("column", "queries", "model", "workers", "engine", "address", "scratch", "overwrite")
+    build_only = (*option_names(BuildOptions), *others)
     if update and (names := options_on_command_line(among=build_only)):
         raise click.UsageError(
             f"{', '.join(names)} with {update}: an update keeps what the index was built with; leave "

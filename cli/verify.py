@@ -154,7 +154,8 @@ def _check_verify_options(again: SampleOptions, *, is_features: bool) -> None:
 def _print_index_check(report: "IndexReport", folder: "Location", console: Console) -> None:
     """Print what was checked of an index, and warn where its features changed."""
     for source in report.changed_sources:
-        console.warn(f"{source} is not as it was when the index was made from it; bertfeat index makes it anew")
+        changed = f"{source} is not as it was when the index was made from it"
+        console.warn(f"{changed}; build it again: {report.build_command}")
     contents = f"{pluralize(report.documents, 'document')} and {pluralize(report.vectors, 'vector')}"
     rows = [
         ("index", folder),

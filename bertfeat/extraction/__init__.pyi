@@ -24,11 +24,9 @@ from .plan import (
 )
 from .progress import ExtractionReport as ExtractionReport, OnProgress as OnProgress, Progress as Progress
 from .records import (
-    NUMERICS_VERSION as NUMERICS_VERSION,
     bytes_per_character as bytes_per_character,
     bytes_per_row as bytes_per_row,
     finished_as as finished_as,
-    record_settings as record_settings,
 )
 from .resume import ExistingParts as ExistingParts
 from .run_options import PART_ROWS as PART_ROWS, ExtractionOptions as ExtractionOptions

@@ -27,12 +27,19 @@ from bertfeat.extraction.part_content import (
     list_failures,
     partition_rows,
 )
-from bertfeat.features import Canary, FeatureSettings, ModelIdentity, PartContent, find_canary_problem
+from bertfeat.extraction.plan import PLAN_VERSION
+from bertfeat.features import Canary, FeatureSettings, ModelIdentity, PartContent, describe_column, find_canary_problem
 from bertfeat.io import keep_freed_memory, stage
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import FeatureColumn, Pooling, Unit, VectorDtype, feature_columns, parse_poolings, split_specs
 from bertfeat.tokens import LongTextPolicy, Subword, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
 from bertfeat.words import WordList, WordRule
+
+NUMERICS_VERSION = 4
+"""Raised whenever the same settings would give other numbers than before."""
+
+INT8_VERSION = 1
+"""Raised whenever int8 would give other integers: by another method, or another text for its calibration."""
 
 Choice = TypeVar("Choice", bound=StrEnum)
 CPU_BATCH_TOKENS = 8192
@@ -226,6 +233,28 @@ class Embedder:
     def identity(self) -> ModelIdentity:
         """Name, revision, size and fingerprint of the model, as feature sets record them."""
         return ModelIdentity.of(self.model)
+
+    @property
+    def feature_settings(self) -> FeatureSettings:
+        """The settings that a feature set of its vectors records, but for those of a corpus and a run."""
+        tokens, precision = self.token_settings, self.precision.value
+        return FeatureSettings(
+            model=self.model.fingerprint,
+            layers=tuple(map(describe_column, self.columns)),
+            precision=precision,
+            dtype=next((column.dtype for column in self.columns if not column.pooling.per_document), "float32"),
+            long=str(tokens.long),
+            max_length=tokens.max_length,
+            prompt=tokens.prompt,
+            subword=str(tokens.subword) if tokens.with_words else None,
+            special_tokens=tokens.special_tokens,
+            numerics=NUMERICS_VERSION,
+            quantization=INT8_VERSION if precision == "int8" else None,
+            only=() if tokens.only is None or not tokens.with_words else tokens.only.entries,
+            words=tokens.words.record,
+            context=None if tokens.left_words is None else f"left:{tokens.left_words}",
+            plan=PLAN_VERSION,
+        )
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

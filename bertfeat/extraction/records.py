@@ -6,20 +6,17 @@ from datetime import UTC, datetime
 
 import torch
 
-from bertfeat.corpus import Corpus, CorpusSettings, FileCorpus, KeptColumn
+from bertfeat.corpus import Corpus, CorpusSettings, FileCorpus
 from bertfeat.encoder import kernels_in_use
 from bertfeat.errors import CorpusError, DamagedError
 from bertfeat.extraction.embedder import Embedder
-from bertfeat.extraction.plan import PLAN_VERSION
 from bertfeat.extraction.sharing import RunFacts
 from bertfeat.extraction.source import STDIN
 from bertfeat.features import (
     FeatureSettings,
     Manifest,
-    ModelIdentity,
     PartHeader,
     check_derived,
-    describe_column,
     finished_parts,
     list_parts,
     read_header,
@@ -30,52 +27,8 @@ from bertfeat.features import (
 )
 from bertfeat.io import ContextPool, Location, canonical_json, file_stamp, installed_versions, to_plain
 from bertfeat.recipe import FeatureColumn, Unit
-from bertfeat.tokens import TokenSettings
-
-NUMERICS_VERSION = 4
-"""Raised whenever the same settings would give other numbers than before."""
-
-INT8_VERSION = 1
-"""Raised whenever int8 would give other integers: by another method, or another text for its calibration."""
 
 _RERUN = "run the same command again: it redoes the parts concerned"
-
-
-def record_settings(
-    model: ModelIdentity,
-    columns: Sequence[FeatureColumn],
-    tokens: TokenSettings,
-    precision: str,
-    *,
-    document_context: bool,
-    keep: Sequence[KeptColumn] = (),
-    keep_text: bool = True,
-    batch_tokens: int | None = None,
-    part_rows: int | None = None,
-) -> FeatureSettings:
-    """The settings that a feature set records: everything that decides what a run writes."""
-    return FeatureSettings(
-        model=model.fingerprint,
-        layers=tuple(map(describe_column, columns)),
-        precision=precision,
-        dtype=next((column.dtype for column in columns if not column.pooling.per_document), "float32"),
-        long=str(tokens.long),
-        max_length=tokens.max_length,
-        prompt=tokens.prompt,
-        document_context=document_context,
-        subword=str(tokens.subword) if tokens.with_words else None,
-        special_tokens=tokens.special_tokens,
-        keep=tuple(f"{column.name}:{column.type}" for column in keep),
-        text=keep_text,
-        batch_tokens=batch_tokens,
-        part_rows=part_rows,
-        numerics=NUMERICS_VERSION,
-        quantization=INT8_VERSION if precision == "int8" else None,
-        only=() if tokens.only is None or not tokens.with_words else tokens.only.entries,
-        words=tokens.words.record,
-        context=None if tokens.left_words is None else f"left:{tokens.left_words}",
-        plan=PLAN_VERSION,
-    )
 
 
 def bytes_per_row(columns: Sequence[FeatureColumn], *, special_tokens: bool) -> float:

@@ -24,7 +24,6 @@ from bertfeat.extraction.records import (
     bytes_per_row,
     finished_as,
     is_finished,
-    record_settings,
     recorded_header,
     refuse_changed_files,
     run_facts,
@@ -206,14 +205,11 @@ class ExtractionRun:
     def _settle(self, corpus: Corpus, recorded: FeatureSettings) -> FeatureSettings:
         """Fix the settings: those that are not given are taken from earlier runs."""
         embedder = self._embedder
-        return record_settings(
-            embedder.identity,
-            embedder.columns,
-            embedder.token_settings,
-            embedder.precision.value,
+        return replace(
+            embedder.feature_settings,
             document_context=self._corpus_settings.document_context,
-            keep=corpus.kept,
-            keep_text=self._options.keep_text,
+            keep=tuple(f"{column.name}:{column.type}" for column in corpus.kept),
+            text=self._options.keep_text,
             batch_tokens=embedder.given_batch_tokens or recorded.batch_tokens or embedder.batch_tokens,
             part_rows=self._options.part_rows or recorded.part_rows or PART_ROWS,
         )

@@ -34,10 +34,10 @@ from .index import (
     SearchScope as SearchScope,
     living_values as living_values,
 )
-from .options import BuildOptions as BuildOptions, MaxSim as MaxSim, TokenDtype as TokenDtype
+from .options import BuildOptions as BuildOptions, MaxSim as MaxSim
 from .queries import (
     QueryEncoder as QueryEncoder,
-    check_same_model as check_same_model,
+    check_encoder as check_encoder,
     open_query_encoder as open_query_encoder,
     query_texts as query_texts,
     query_vectors as query_vectors,

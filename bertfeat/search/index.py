@@ -20,7 +20,7 @@ from bertfeat.search.document_store import SOURCE
 from bertfeat.search.options import MaxSim, check_rerank
 from bertfeat.search.queries import (
     QueryEncoder,
-    check_same_model,
+    check_encoder,
     embed_queries,
     encoder_of_columns,
     open_query_encoder,
@@ -124,7 +124,7 @@ class Index:
 
     Raises:
         IndexFolderError: the folder is no index, a file is missing, cut off or foreign; or the encoder is another
-            model.
+            model, or has other settings than the index, as far as it tells them.
     """
 
     def __init__(
@@ -141,8 +141,17 @@ class Index:
         self._reranker: Reranker | None = None
         self._given = {} if encoder is None else {"encoder": encoder}
         if encoder is not None:
-            check_same_model(self.vectors.folder, self.settings.model, encoder, IndexFolderError, rebuild=REBUILD)
             self.encoder = encoder_of_columns(encoder, [self.settings.query_column])
+            check_encoder(
+                self.encoder,
+                self.vectors.folder,
+                self.settings.model,
+                self.settings.extraction,
+                [self.settings.query_column],
+                IndexFolderError,
+                prompt=self.settings.query_prompt,
+                rebuild=REBUILD,
+            )
 
     def __len__(self) -> int:
         return len(self.vectors)

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, parameter
@@ -11,9 +11,6 @@ from bertfeat.search.vectors.metric import Metric, Whitening, as_whitening, prep
 
 if TYPE_CHECKING:
     from bertfeat.spans import SpanRule
-
-TokenDtype = Literal["int8", "float16"]
-"""The type in which token vectors are kept."""
 
 ENCODED_WIDTH = 4096
 """The number of values in the encoding of a text, unless another is asked for."""
@@ -75,7 +72,6 @@ class BuildOptions:
             basic=True,
         ),
     ] = None
-    token_dtype: Annotated[TokenDtype, Option("One byte a value of theirs, or two.")] = "int8"
     pool_tokens: Annotated[
         int,
         Option("Keep so many times fewer: one vector for tokens of a text that are alike.", least=1, most=100),

@@ -5,7 +5,7 @@ The encoder is the model that an index or a feature set records, opened again, o
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Protocol, runtime_checkable
 
@@ -28,6 +28,7 @@ from bertfeat.features import (
     FeatureSet,
     FeatureSettings,
     ModelIdentity,
+    ReadableColumn,
     find_canary_problem,
     unit_vectors,
 )
@@ -229,6 +230,16 @@ class _ColumnsEncoder(Protocol):
 
 
 @runtime_checkable
+class _SettledEncoder(Protocol):
+    """An encoder that knows the settings by which its vectors come about, as a :class:`bertfeat.Extractor` does."""
+
+    @property
+    def feature_settings(self) -> FeatureSettings:
+        """The settings that a feature set of its vectors records."""
+        ...
+
+
+@runtime_checkable
 class _ComparingEncoder(Protocol):
     """An encoder that can tell whether it gives the vectors that are recorded, as a :class:`bertfeat.Extractor` can."""
 
@@ -340,13 +351,26 @@ def open_feature_encoder(
     return open_column_encoder(header.model, header.settings, columns, None, model, device, where=features.folder)
 
 
-def check_same_model(
-    folder: Location, recorded: ModelIdentity, encoder: QueryEncoder, error: type[BertfeatError], *, rebuild: str
+def check_encoder(
+    encoder: QueryEncoder,
+    folder: Location,
+    recorded: ModelIdentity,
+    settings: FeatureSettings,
+    columns: Iterable[FeatureColumn | ReadableColumn],
+    error: type[BertfeatError],
+    *,
+    prompt: str | None = None,
+    rebuild: str,
 ) -> None:
-    """Check that an encoder is the model that made a feature set or an index, and gives its vectors if it can tell.
+    """Check that an encoder gives the vectors of a feature set or an index: their model, settings and canary.
+
+    Settings are compared where the encoder tells its own, and of these what decides the meaning of the columns' vectors
+    (:meth:`FeatureSettings.incomparable_with`). Queries may have a prompt that documents have not: theirs is compared
+    with ``prompt``, unless that is None.
 
     Raises:
-        BertfeatError: it is another model; the class is ``error``, and ``rebuild`` the second remedy.
+        BertfeatError: it is another model, or has other settings; the class is ``error``, and ``rebuild`` the last
+            remedy.
         ModelError: it gives other vectors here.
     """
     identity = encoder.identity
@@ -356,6 +380,18 @@ def check_same_model(
             f"is {identity.name} (fingerprint {identity.fingerprint[:12]}): vectors of two models cannot be compared",
             remedy=f"give the first one with {parameter('model')}, or {rebuild}",
         )
+    if isinstance(encoder, _SettledEncoder):
+        own = encoder.feature_settings
+        ours = replace(settings, prompt=(own.prompt if prompt is None else prompt) or "")
+        # which a text alone has not
+        theirs = replace(own, prompt=own.prompt or "", document_context=settings.document_context)
+        found = [each for column in columns for each in ours.incomparable_with(theirs, column.pooling)]
+        if differences := dict.fromkeys(map(str, found)):
+            raise error(
+                f"{folder} and the encoder at hand have other settings ({', '.join(differences)}), and their vectors "
+                "cannot be compared",
+                remedy=f"leave the encoder out, give it those of {folder}, or {rebuild}",
+            )
     if problem := find_canary_problem(recorded.canary, identity.canary):
         raise error(f"the model gave the encoder's vectors otherwise than those of {folder}: {problem}", remedy=rebuild)
     if isinstance(encoder, _ComparingEncoder):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -28,7 +28,6 @@ from bertfeat.io import (
     write_json,
 )
 from bertfeat.recipe import FeatureColumn, Pooling, Unit, parse_recipes
-from bertfeat.search.options import TokenDtype
 from bertfeat.search.vectors.metric import Metric, Whitening, preparing_metric
 from bertfeat.search.vectors.token_encoding import EncodingShape
 from bertfeat.spans import SpanRule, as_span_rule, describe_vectors
@@ -79,7 +78,7 @@ class SourceSet:
 class StoredTokens:
     """The token or word vectors that an index of documents keeps, to score hits again by them."""
 
-    column: FeatureColumn  # dtype float16 or int8
+    column: FeatureColumn  # in int8
     count: Count  # of vectors
     pooled: Annotated[int, Meta(ge=1)]  # how many times fewer vectors than tokens there are; 1: each has its own
     distinct: Count | None  # of the tokens that each document has, without repetitions; None: only vectors are kept
@@ -288,7 +287,7 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
     if settings.tokens is not None:
         needed |= _TOKEN_FILES | (_STRING_FILES if settings.tokens.distinct is not None else set())
         column = settings.tokens.column
-        if column.dtype not in get_args(TokenDtype) or column.pooling.per_document or not settings.per_document:
+        if column.dtype != "int8" or column.pooling.per_document or not settings.per_document:
             return f"tokens of {column.name} in {column.dtype}, in an index of {settings.column.name}"
         if settings.tokens.distinct is None and _STRING_FILES & set(settings.files):
             return "it lists the tokens of documents, and says that there are none"

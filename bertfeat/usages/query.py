@@ -18,7 +18,7 @@ from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, Rea
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.recipe import FeatureColumn, Pooling, TaskName, Unit
-from bertfeat.search import QueryEncoder, check_same_model, query_warnings, unmark_words
+from bertfeat.search import QueryEncoder, check_encoder, query_warnings, unmark_words
 from bertfeat.usages.hits import ReadHits, documents_that_meet, find_hits, read_hits
 from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
 from bertfeat.usages.near import NearWord
@@ -155,8 +155,17 @@ def open_usage_search(
         if encoder is None:
             encoder = open_word_encoder(features, readable, model=model, device=device)
         else:
-            recorded = features.header.model
-            check_same_model(features.folder, recorded, encoder, FeatureSetError, rebuild="extract the features again")
+            header = features.header
+            check_encoder(
+                encoder,
+                features.folder,
+                header.model,
+                header.settings,
+                [readable],
+                FeatureSetError,
+                prompt=header.settings.prompt,
+                rebuild="extract the features again",
+            )
         vector = embed_word(query, like, encoder, readable, features.header.settings)
         warnings = query_warnings(encoder, like)
     search = look_up(features, query, readable, condition, near, cutter, progress=progress)

@@ -16,7 +16,7 @@ READING = {
     "document_context",
 }
 BUILD = {"type", "metric", "memory", "target_recall", "query_prompt", "evaluate", "keep_text", "device", "column"}
-BUILD |= {"with_tokens", "token_dtype", "pool_tokens", "workers", "engine", "address", "scratch"}
+BUILD |= {"with_tokens", "pool_tokens", "workers", "engine", "address", "scratch", "overwrite"}
 SCANNED = {"column", "senses", "by", "slices", "plot", "sort", "sample", "near"}
 SAMPLE = {"sample", "bound", "corpus", "model", "device"}
 LAYERS = {"layers", "pooling", "transforms", "seed", "plot"}
@@ -33,7 +33,7 @@ USES: dict[str, set[str]] = {
     "export some.features --to qdrant --url http://localhost": {"output", "index"},
     "index x.features -o i --append": {*BUILD, "remove"},
     "index -o i --remove ids.txt": {*BUILD, "append"},
-    "index some.features": {"token_dtype", "pool_tokens"},
+    "index some.features": {"pool_tokens"},
     "info": {*READING, "revision"},
     "info ids.txt": {"revision"},
     "info some.features": {*READING, "revision"},

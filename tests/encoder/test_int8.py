@@ -34,7 +34,7 @@ from bertfeat.encoder.kernels import find_kernels
 from bertfeat.encoder.packed import PackedEncoder
 from bertfeat.encoder.weights import Affine, BlockWeights, read_weights
 from bertfeat.errors import ModelError, UsageError
-from bertfeat.extraction.records import INT8_VERSION
+from bertfeat.extraction.embedder import INT8_VERSION
 from bertfeat.models import Model, find_model
 from bertfeat.recipe import Pooling
 from bertfeat.tokens import TokenBatch

@@ -266,7 +266,7 @@ def test_a_failed_build_leaves_the_old_index_at_its_address(memory: Address, tmp
     wrong = clustered(COUNT, seed=1)
     wrong[7, 3] = np.nan
     with pytest.raises(IndexFolderError, match="is not finite"):
-        build_index(vector_set(tmp_path / "wrong.features", wrong), there)
+        build_index(vector_set(tmp_path / "wrong.features", wrong), there, overwrite=True)
     assert {file.name: file.stamp for file in list_files(there)} == before
     with pytest.raises(IndexFolderError, match="is not finite"):
         build_index(tmp_path / "wrong.features", memory / "first.index")
@@ -328,7 +328,7 @@ def test_a_run_that_was_stopped_for_longer_than_its_lease_harms_nothing(
         remove_stored(there / ".bertfeat/lock")
         with monkeypatch.context() as elsewhere:
             elsewhere.setenv("BERTFEAT_CACHE", str(tmp_path / "elsewhere"))
-            build_index(other, there, options=BuildOptions(evaluate=False))
+            build_index(other, there, options=BuildOptions(evaluate=False), overwrite=True)
         begun.append(there)
         if noticed:
             put_file(there / "version-999/index.faiss", b"of a third run, which is at work now")

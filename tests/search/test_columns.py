@@ -58,7 +58,7 @@ def test_documents_without_texts_may_be_appended(tmp_path: Path) -> None:
     toy_set(tmp_path / "a.features", toy_part(poolings=("mean", "word")))
     toy_set(tmp_path / "b.features", toy_part(rows=3, poolings=("mean", "word"), text=False, ids="b"))
     for column in ("concat4_mean", "concat4_word"):
-        build_index(tmp_path / "a.features", tmp_path / "toy.index", column)
+        build_index(tmp_path / "a.features", tmp_path / "toy.index", column, overwrite=True)
         append_features(tmp_path / "toy.index", [tmp_path / "b.features"])
         assert verify_index(tmp_path / "toy.index").settings.has_text
         build_index([tmp_path / "a.features", tmp_path / "b.features"], tmp_path / "toy.index", column)

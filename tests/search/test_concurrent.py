@@ -62,7 +62,15 @@ class Place:
 
     @property
     def build(self) -> list[str]:
-        return ["index", str(self.work / "other.features"), "-o", str(self.index), "--no-evaluate", "--quiet"]
+        return [
+            "index",
+            str(self.work / "other.features"),
+            "-o",
+            str(self.index),
+            "--no-evaluate",
+            "--overwrite",
+            "--quiet",
+        ]
 
     def run(self, arguments: Sequence[str], **options: Any) -> Ended:
         with start(arguments, self.folders, **options) as run:
@@ -195,7 +203,7 @@ def restore(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def rebuild(place: Place, name: str) -> None:
-    build_index(place.work / f"{name}.features", place.index, options=BuildOptions(evaluate=False))
+    build_index(place.work / f"{name}.features", place.index, options=BuildOptions(evaluate=False), overwrite=True)
 
 
 @pytest.mark.parametrize("moment", ["read_index_settings", "check_files", "ArrowStore", "_check_contents"])

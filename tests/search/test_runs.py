@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from bertfeat import evaluate_run
 from bertfeat.cli import main
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.search import BuildOptions, Index, RetrievalMetric, build_index, evaluate_beir
+from bertfeat.search.evaluation.beir import BeirFolder
+from bertfeat.search.evaluation.metrics import score_queries
 from tests.search.test_beir import beir_folder
 from tests.search.test_index import Stand
 from tests.support.index_toy import clustered, vector_set
@@ -97,6 +100,34 @@ def test_metrics_of_other_kinds(beir: Path, tmp_path: Path) -> None:
     second = 1 / np.log2(3)
     first = (second / (2 + second), second / (1 + second), 0)
     assert scores.scores["ndcg_at_2"] == pytest.approx(np.mean(first), abs=1e-5)
+
+
+def test_grades_below_zero_and_ids_that_c_reads_otherwise(tmp_path: Path) -> None:
+    """Spam is graded -2 by web tracks. Some ids are one up to a NUL, others formats, empty, or long."""
+    ids = ["d\0a", "d\0b", "d", "", "%s%n", "x" * 5000, "\0", "é\0", "é"]
+    draw, grades = Random(3), (-1000, -2, -1, 0, 0, 1, 3)
+    judged = {f"q{id_}": {each: draw.choice(grades) for each in draw.sample(ids, 5)} for id_ in ids}
+    judged |= {"all spam": dict.fromkeys(ids, -2), "spam alone": {"d": -1000}}
+    run = {query: draw.sample(ids, 6) for query in judged}
+    found = {query: {id_: float(-at) for at, id_ in enumerate(ids)} for query, ids in run.items()}
+    metrics = [RetrievalMetric.parse(name) for name in ("MAP", "MRR@3", "P@2", "nDCG@4", "judged@3")]
+    scores = score_queries(BeirFolder(dict.fromkeys(judged, ""), judged), found, metrics)
+    expected = []
+    for query, of_query in judged.items():
+        relevant = [of_query.get(id_, 0) > 0 for id_ in run[query]]
+        total = sum(grade > 0 for grade in of_query.values())
+        gains = [max(0, of_query.get(id_, 0)) / np.log2(at + 2) for at, id_ in enumerate(run[query][:4])]
+        ideal = [max(0, grade) / np.log2(at + 2) for at, grade in enumerate(sorted(of_query.values())[:-5:-1])]
+        expected.append(
+            [
+                average(relevant, 1000, max(1, total)),
+                reciprocal(relevant, 3, total),
+                precision(relevant, 2, total),
+                sum(gains) / (sum(ideal) or 1),
+                sum(id_ in of_query for id_ in run[query][:3]) / 3,
+            ]
+        )
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(

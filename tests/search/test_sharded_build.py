@@ -283,7 +283,7 @@ def stop(progress):
         print("here", flush=True)
         sys.stdin.read()
 if __name__ == "__main__":
-    build_index(sys.argv[1], sys.argv[2], progress=stop, engine=Processes(2))
+    build_index(sys.argv[1], sys.argv[2], progress=stop, engine=Processes(2), overwrite=True)
 """
 
 
@@ -331,7 +331,7 @@ def check_refused(sets: Any, tmp_path: Path, error: type[BertfeatError], message
     build(tmp_path / "old.features", tmp_path / "toy.index", "flat")
     before = files_of(tmp_path / "toy.index")
     with pytest.raises(error, match=message):
-        build(sets, tmp_path / "toy.index", **more)
+        build(sets, tmp_path / "toy.index", overwrite=True, **more)
     assert files_of(tmp_path / "toy.index") == before
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted({*there, "old.features", "toy.index"})
 

@@ -190,13 +190,13 @@ def test_spans_are_encoded_by_their_tokens(bert: Tiny, make: Make, rule: str) ->
 @pytest.mark.parametrize("kept", [None, "last_token"])
 def test_hits_are_scored_again(bert: Tiny, make: Make, kept: str | None) -> None:
     features = make(bert, TEXTS)
-    index = encoded_index(features, with_tokens=kept, token_dtype="float16")
+    index = encoded_index(features, with_tokens=kept)
     tokens = stored_tokens(features)
     asked = unit(np.stack(query_tokens(bert, QUERIES[0])))
     first = {hit.id: hit.score for hit in index.search(QUERIES[0], 100).hits}
     for hit in index.search(QUERIES[0], 100, rerank=MaxSim(idf=False)).hits:
         maxsim = float((asked @ unit(np.stack(tokens[hit.id])).T).max(axis=1).mean())
-        assert (hit.maxsim, hit.first_score) == pytest.approx((maxsim, first[hit.id]), abs=1e-3 if kept else 3e-5)
+        assert (hit.maxsim, hit.first_score) == pytest.approx((maxsim, first[hit.id]), abs=0.02 if kept else 3e-5)
 
 
 @pytest.mark.parametrize("kind", ["flat", "hnsw"])

@@ -79,7 +79,7 @@ def test_a_failed_build_leaves_the_old_index(folder: Path, tmp_path: Path) -> No
     vector_set(tmp_path / "bad.features", vectors)
     before = (folder / RECORD).read_bytes()
     with pytest.raises(IndexFolderError, match="not finite"):
-        build_index(tmp_path / "bad.features", folder)
+        build_index(tmp_path / "bad.features", folder, overwrite=True)
     assert (folder / RECORD).read_bytes() == before
     assert sorted(path.name for path in folder.iterdir()) == [".bertfeat", "version-1"]
     assert not list(tmp_path.glob(".*"))
@@ -129,10 +129,10 @@ def test_a_killed_build_leaves_the_old_index(folder: Path, tmp_path: Path, step:
         assert build.stdout is not None
         assert build.stdout.readline() == "here\n"
         with pytest.raises(FolderLockedError):
-            build_index(tmp_path / "new.features", folder)
+            build_index(tmp_path / "new.features", folder, overwrite=True)
         build.send_signal(signal.SIGKILL)
     assert len(VectorIndex(folder)) == 200
-    build_index(tmp_path / "new.features", folder)
+    build_index(tmp_path / "new.features", folder, overwrite=True)
     assert len(VectorIndex(folder)) == 300
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
 
@@ -158,7 +158,7 @@ def test_a_link_to_an_index_stays_a_link(folder: Path, tmp_path: Path) -> None:
     assert folder.is_symlink()
     assert len(VectorIndex(real)) == len(VectorIndex(folder)) == 220
     assert sorted(path.name for path in (tmp_path / "big disk").iterdir()) == ["real.index"]
-    build_index(tmp_path / "new.features", folder)
+    build_index(tmp_path / "new.features", folder, overwrite=True)
     assert folder.is_symlink()
     assert len(VectorIndex(real)) == 20
 
@@ -190,7 +190,7 @@ def test_the_current_folder_can_be_an_index(folder: Path, tmp_path: Path, monkey
     vector_set(tmp_path / "new.features", clustered(20))
     monkeypatch.chdir(folder)
     for here in (".", folder, f"../{folder.name}"):
-        build_index(tmp_path / "new.features", here)
+        build_index(tmp_path / "new.features", here, overwrite=True)
         assert len(VectorIndex(".")) == 20
 
 
@@ -231,7 +231,7 @@ def test_nothing_is_written_through_a_planted_link(name: str, folder: Path, tmp_
 def test_an_index_in_use_survives_its_replacement(folder: Path, tmp_path: Path) -> None:
     index = VectorIndex(folder)
     vector_set(tmp_path / "new.features", clustered(20, seed=9))
-    build_index(tmp_path / "new.features", folder)
+    build_index(tmp_path / "new.features", folder, overwrite=True)
     assert (index.search(clustered(200), 1).numbers[:, 0] == np.arange(200)).all()
 
 

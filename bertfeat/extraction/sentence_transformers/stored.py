@@ -25,6 +25,7 @@ from bertfeat.features import (
     DocumentFeatures,
     FeatureSet,
     FeatureSets,
+    FeatureSettings,
     ModelIdentity,
     find_incomparability,
     open_feature_sets,
@@ -243,9 +244,14 @@ class StoredEncoder(SentenceEncoder):
         return Path(self._model or self.model_name)
 
     @property
+    def feature_settings(self) -> FeatureSettings:
+        """The settings that the first set records."""
+        return self.sets[0].header.settings
+
+    @property
     def settings(self) -> dict[str, object]:
         """The settings that the first set records, as JSON values."""
-        return self.sets[0].header.settings.plain
+        return self.feature_settings.plain
 
     @property
     def max_seq_length(self) -> int:

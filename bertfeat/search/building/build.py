@@ -14,9 +14,9 @@ import pyarrow as pa
 import bertfeat
 from bertfeat.arguments import checked
 from bertfeat.engine import Engine
-from bertfeat.errors import IndexFolderError, UsageError, parameter
+from bertfeat.errors import IndexFolderError, UsageError, parameter, pluralize
 from bertfeat.features import FeatureSet, FeatureSets, open_feature_sets
-from bertfeat.io import Address, as_location
+from bertfeat.io import Address, Location, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.building.feature_source import FeatureSource, describe_source_set, find_encoded_column
@@ -29,7 +29,7 @@ from bertfeat.search.evaluation.recall import RecallQueries, disturbed_queries, 
 from bertfeat.search.options import BuildOptions
 from bertfeat.search.queries import (
     QueryEncoder,
-    check_same_model,
+    check_encoder,
     embed_queries,
     encoder_of_columns,
     open_column_encoder,
@@ -39,11 +39,11 @@ from bertfeat.search.settings import (
     ENCODING_NAME,
     FAISS_NAME,
     FORMAT_VERSION,
-    REBUILD,
     IndexSettings,
     RecallReport,
     SearchParameter,
     query_column,
+    read_index_settings,
 )
 from bertfeat.search.vectors.faiss_import import faiss
 from bertfeat.search.vectors.faiss_index import (
@@ -74,6 +74,8 @@ from bertfeat.search.vectors.vector_blocks import (
 from bertfeat.search.versions import hold_index_folder
 from bertfeat.spans import describe_vectors
 
+_SHOWN_SETS = 5  # that a message names
+
 
 @checked
 def build_index(
@@ -88,8 +90,11 @@ def build_index(
     progress: ProgressOption[StepProgress] = None,
     engine: Engine | None = None,
     scratch: str | Path | Address | None = None,
+    overwrite: bool = False,
 ) -> IndexSettings:
-    """Build an index over one column of one or several feature sets; at the end it replaces an older index.
+    """Build an index over one column of one or several feature sets; at the end it replaces an older index of these.
+
+    An older index of other or more feature sets is replaced only with ``overwrite``.
 
     Without a ``column``, the last layer is indexed, stored or derived, where exactly one pooling has it; else the only
     column. With ``spans`` among the options it names vectors of tokens or words, and each vector is the mean of those
@@ -113,7 +118,8 @@ def build_index(
         NotDerivableError: there is no such column.
         FeatureSetError: a set holds no texts that could be cut into spans, or not the kept column that lists them.
         MissingLibraryError: words of Korean texts are counted for spans, and what finds them is not installed.
-        IndexFolderError: feature sets that cannot share an index, or a vector that is not finite.
+        IndexFolderError: feature sets that cannot share an index, a vector that is not finite, or an older index that
+            is also of other feature sets.
         FolderLockedError: another run is at work on the folder.
         StorageError: the folder cannot be written.
     """
@@ -123,10 +129,12 @@ def build_index(
     if workers is not None:
         workers.check([features.folder for features in sets])
     with hold_index_folder(folder, new=True) as held, telling(progress) as tell:
+        if not overwrite:
+            _refuse_to_lose_sources(held.folder, sets)
         clock = _StepClock(tell)
         source = _open_source(sets, column, options, clock)
         named = options.with_tokens
-        kept = None if named is None else plan_tokens(source, named, options.token_dtype, options.pool_tokens)
+        kept = None if named is None else plan_tokens(source, named, options.pool_tokens)
         if not source.count:
             contents = describe_vectors(source.column.name, source.spans)
             problem = f"there are no vectors of {contents} in it, so nothing to index"
@@ -150,6 +158,26 @@ def build_index(
                     tokens = keep_tokens(fresh, kept, options.pool_tokens, sets, keep_text=options.keep_text)
                 settings = replace(settings, tokens=tokens)
             return held.publish(settings, fresh)
+
+
+def _refuse_to_lose_sources(folder: Location, sets: Sequence[FeatureSet]) -> None:
+    """Refuse to replace an index that is also of other feature sets; one whose record is damaged has none to lose."""
+    try:
+        former = read_index_settings(folder).sources
+    except IndexFolderError:
+        return
+    given = [describe_source_set(features) for features in sets]
+    known = {source.path for source in given} | {source.digest for source in given}
+    if lost := [source for source in former if not {source.path, source.digest} & known]:
+        names = ", ".join(source.path for source in lost[:_SHOWN_SETS])
+        names += f" and {len(lost) - _SHOWN_SETS:,} more" if len(lost) > _SHOWN_SETS else ""
+        documents = pluralize(sum(source.documents for source in lost), "document")
+        raise IndexFolderError(
+            f"the index that is there holds {documents} of {names}, which would be lost",
+            where=folder,
+            remedy=f"name these feature sets too, append to the index instead of building it, name another folder, or "
+            f"give {parameter('overwrite', True)}",
+        )
 
 
 def _open_source(
@@ -264,8 +292,17 @@ def _queries_to_tune_on(
                 header.model, header.settings, [column], options.query_prompt, model, where=folder
             )
         else:
-            check_same_model(source.sets[0].folder, header.model, encoder, IndexFolderError, rebuild=REBUILD)
             encoder = encoder_of_columns(encoder, [column])
+            check_encoder(
+                encoder,
+                source.sets[0].folder,
+                header.model,
+                header.settings,
+                [column],
+                IndexFolderError,
+                prompt=options.query_prompt,
+                rebuild="extract it again",
+            )
         vectors = copy_as_float32(embed_queries(encoder, column, texts, source.encoding))
         prepare_vectors(options.preparation, vectors, 0)
     return given_queries(vectors)

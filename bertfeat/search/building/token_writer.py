@@ -14,7 +14,6 @@ from bertfeat.features import FeatureSet, FeatureSettings, ModelIdentity, NpyWri
 from bertfeat.recipe import FeatureColumn
 from bertfeat.search.building.feature_source import FeatureSource
 from bertfeat.search.document_store import ArrowStoreWriter
-from bertfeat.search.options import TokenDtype
 from bertfeat.search.reranking.kept_tokens import (
     VOCABULARY_SCHEMA,
     KeptTokens,
@@ -99,7 +98,7 @@ class KeptTokensWriter:
                 lengths = np.bincount(owners, minlength=documents)
                 try:
                     vectors, lengths = pool_documents(tokens.vectors[usable], lengths, self._pooled)
-                    codes = encode_directions(vectors, self._column.dtype)
+                    codes = encode_directions(vectors)
                 except ValueError as error:
                     raise IndexFolderError(str(error), where=features.folder) from error
                 self._vectors.write(codes, lengths)
@@ -132,7 +131,7 @@ class KeptTokensWriter:
         self._counts.add(ids[living[owners]], int(living.sum()))
 
 
-def plan_tokens(source: FeatureSource, name: str, dtype: TokenDtype, pooled: int) -> FeatureColumn:
+def plan_tokens(source: FeatureSource, name: str, pooled: int) -> FeatureColumn:
     """Find the token or word column that an index over a source is to keep, and check it in all feature sets."""
     if not source.per_document:
         what = (
@@ -141,7 +140,7 @@ def plan_tokens(source: FeatureSource, name: str, dtype: TokenDtype, pooled: int
         raise UsageError(f"{what}, so no others are kept beside them", where=parameter("with_tokens", name))
     first = source.sets[0]
     found = find_token_column(first, name, source.column.recipe)
-    column = FeatureColumn(found.recipe, found.pooling, found.width, dtype)
+    column = FeatureColumn(found.recipe, found.pooling, found.width, "int8")
     check_token_sets(source.sets, column, pooled, first.header.model, first.header.settings)
     return column
 

@@ -24,7 +24,7 @@ from bertfeat.recipe import Pooling, Recipe, parse_poolings
 from bertfeat.search.evaluation.beir import BeirFolder, read_beir, unknown_documents
 from bertfeat.search.evaluation.metrics import DEPTH, RetrievalMetric, as_metrics, check_scorer, score_queries
 from bertfeat.search.evaluation.retrieval import OwnIds, RetrievedDocuments, as_own_ids, seem_documents
-from bertfeat.search.queries import QueryEncoder, check_same_model, open_feature_encoder
+from bertfeat.search.queries import QueryEncoder, check_encoder, open_feature_encoder
 from bertfeat.search.vectors.faiss_import import Scored, faiss
 from bertfeat.search.vectors.faiss_search import merge_neighbors
 from bertfeat.search.vectors.faiss_transforms import FaissTransform, Whitener, fit_whitening, measure_spectrum
@@ -150,8 +150,10 @@ def evaluate_layers(
         needed = [column for column in features.columns if column.name in stored]
         encoder = open_feature_encoder(features, needed, model, device)
     else:
-        rebuild = "extract the features again"
-        check_same_model(features.folder, features.header.model, encoder, FeatureSetError, rebuild=rebuild)
+        header, rebuild = features.header, "extract the features again"
+        check_encoder(
+            encoder, features.folder, header.model, header.settings, columns, FeatureSetError, rebuild=rebuild
+        )
     queries = _encode_queries(encoder, list(data.queries.values()), columns)
     with telling(progress) as tell:
         scan = _Scan(features, data, scored_by, ids, rule is OwnIds.DROP, wanted, tell, len(columns))

@@ -101,21 +101,25 @@ def score_queries(
 
     ``retrieved`` has the documents found for each query and their scores, larger for nearer ones; a query without any
     scores 0. Every metric reads them in one order, :func:`order_hits`; of equal scores ir_measures would take now the
-    first id, now the last.
+    first id, now the last. A negative grade counts as 0.
+
+    trec_eval is C that believes its input: two ids that begin alike up to a NUL end the process, and so may grades of
+    -2 and less. So it gets numbers for ids, and no negative grades.
     """
     import ir_measures
 
-    places = {name: at for at, name in enumerate(data.queries)}
     measures = {}
     for at, metric in enumerate(metrics):
         measure = getattr(ir_measures, metric.measure)  # its own parser of "nDCG@10" fails from Python 3.14 on
         measures[measure if metric.cutoff is None else measure @ metric.cutoff] = at
-    scores = np.zeros((len(places), len(metrics)))
-    ordered = {
-        query: {id_: float(-rank) for rank, id_ in enumerate(order_hits(hits))}
-        for query, hits in retrieved.items()
-        if hits
-    }
-    for found in ir_measures.iter_calc(list(measures), data.judgments, ordered):
-        scores[places[found.query_id], measures[found.measure]] = found.value
+    judged, ordered = {}, {}
+    for at, query in enumerate(data.queries):
+        grades, hits = data.judgments[query], order_hits(retrieved.get(query, {}))
+        numbers = {id_: str(number) for number, id_ in enumerate({**grades, **hits})}
+        judged[str(at)] = {numbers[id_]: max(grade, 0) for id_, grade in grades.items()}
+        if hits:
+            ordered[str(at)] = {numbers[id_]: float(-rank) for rank, id_ in enumerate(hits)}
+    scores = np.zeros((len(data.queries), len(metrics)))
+    for found in ir_measures.iter_calc(list(measures), judged, ordered):
+        scores[int(found.query_id), measures[found.measure]] = found.value
     return scores

@@ -1,9 +1,9 @@
 """The tokens that an index keeps of its documents (``bertfeat index --with-tokens``): their vectors, and their counts.
 
-A cosine only needs the direction of a vector. So ``tokens.npy`` holds each vector as float16 of length 1, or as int8
-with a largest absolute value of 127; no scale is kept. Special tokens, and words without a vector, are left out. The
-file is mapped into memory. The counts say how many documents have each token (or word); inverse document frequencies
-are computed from them, also where tokens are read from feature sets.
+A cosine only needs the direction of a vector. So ``tokens.npy`` holds each vector as int8 with a largest absolute value
+of 127; no scale is kept. Special tokens, and words without a vector, are left out. The file is mapped into memory.
+The counts say how many documents have each token (or word); inverse document frequencies are computed from them, also
+where tokens are read from feature sets.
 
 Shapes: D documents, N tokens of all of them, V different ones, n tokens of one document, W values in a vector.
 """
@@ -182,8 +182,8 @@ class StoredDocumentTokens:
         return self._store.vocabulary
 
 
-def encode_directions(vectors: NDArray[np.float32], dtype: str) -> NDArray[np.number]:
-    """Encode vectors ``[n, W]`` as ``tokens.npy`` holds them, in float16 or int8.
+def encode_directions(vectors: NDArray[np.float32]) -> NDArray[np.int8]:
+    """Encode vectors ``[n, W]`` as ``tokens.npy`` holds them.
 
     Raises:
         ValueError: a value is not finite.
@@ -191,8 +191,6 @@ def encode_directions(vectors: NDArray[np.float32], dtype: str) -> NDArray[np.nu
     units = unit_vectors(vectors)
     if not np.isfinite(units).all():
         raise ValueError("a token has a value that is not finite")
-    if dtype == "float16":
-        return units.astype(np.float16)
     largest = np.abs(units).max(axis=1, keepdims=True, initial=0)
     return np.rint(units * (127 / np.where(largest > 0, largest, 1))).astype(np.int8)
 
