@@ -148,7 +148,7 @@ def shell_spelling(name: str, value: object = UNSET) -> str:
         return f"--no-{option.removeprefix('--')}"
     if value is None or value is False:
         return f"no {option}"
-    return f"{option} {_shell_value(value)}"
+    return f"{option} {shell_value(value)}"
 
 
 def option_of(name: str) -> str:
@@ -156,9 +156,10 @@ def option_of(name: str) -> str:
     return OPTIONS.get(name) or ("-" if len(name) == 1 else "--") + name.replace("_", "-")
 
 
-def _shell_value(value: object) -> str:
+def shell_value(value: object) -> str:
+    """A value as it is typed in a shell: quoted where it has to be, a list with commas."""
     if isinstance(value, tuple | list | set | frozenset):
-        return ",".join(map(_shell_value, sorted(value) if isinstance(value, set | frozenset) else value))
+        return ",".join(map(shell_value, sorted(value) if isinstance(value, set | frozenset) else value))
     if isinstance(value, enum.Enum):
         value = value.value
     return shlex.quote(str(value))

@@ -104,8 +104,11 @@ def _listed_spans(text: str, listed: str | None) -> Iterator[tuple[int, int]]:
     if pairs is None:
         raise ValueError('it is no list of spans, such as [[0, 5], [9, 14, "PER"]] or [{"start": 0, "end": 5}]')
     for start, end in pairs:
+        if start > end:
+            raise ValueError(f"the span [{start}, {end}) ends before it begins")
         if not 0 <= start <= end <= len(text):
-            counted = "; characters are counted, not bytes" if end <= len(text.encode("utf-8", "replace")) else ""
+            others = start >= 0 and end <= len(text.encode("utf-8", "replace"))
+            counted = "; characters are counted, not bytes or UTF-16 units" if others else ""
             raise ValueError(f"the span [{start}, {end}) is outside the text of {len(text):,} characters{counted}")
         if start == end:
             raise ValueError(f"the span [{start}, {end}) is empty")

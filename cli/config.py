@@ -35,7 +35,7 @@ def config_option(arguments: str) -> Decorator:
 def _read_options(context: click.Context, path: Path, arguments: str) -> dict[str, object]:
     """The values of a file by the names of the parameters; a key or a value that cannot be is refused."""
     try:
-        values = tomllib.loads(path.read_text("utf-8"))
+        values = tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise click.UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

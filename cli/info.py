@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bertfeat.display import format_size
-from bertfeat.errors import UsageError, shorten
+from bertfeat.errors import UsageError, shell_value, shorten
 
 from .app import Command, option
 from .bundles import on_command_line
@@ -396,7 +396,7 @@ def _describe_pretrained(folder: Path) -> _Description:
     else:
         known = _describe_model(str(folder), None)
     total = format_size(sum(file.bytes for file in record.files.values()))
-    changed_note = f"; {', '.join(changed)} not as written: bertfeat verify {folder}" if changed else ""
+    changed_note = f"; {', '.join(changed)} not as written: bertfeat verify {shell_value(folder)}" if changed else ""
     value = {**known.value, "finished": True, "changed": changed, "pretraining": record}
     files = ("files", f"{len(record.files)} with {total}{changed_note}")
     return _Description(value, [*known.rows, *pretraining_rows(record), files])

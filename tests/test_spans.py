@@ -120,10 +120,10 @@ def test_nothing_listed_is_no_span(listed: str | None) -> None:
 @pytest.mark.parametrize(
     ("listed", "problem"),
     [
-        ("[[0, 34]]", r"the span \[0, 34\) is outside the text of 33 characters; characters are counted, not bytes"),
+        ("[[0, 34]]", r"the span \[0, 34\) is outside the text of 33 characters; characters are counted, not bytes or"),
+        ("[[7, 3]]", r"the span \[7, 3\) ends before it begins$"),
+        ("[[-1, 3]]", r"the span \[-1, 3\) is outside the text of 33 characters$"),
         ("[[0, 35]]", r"the span \[0, 35\) is outside the text of 33 characters$"),
-        ("[[-1, 3]]", r"the span \[-1, 3\) is outside"),
-        ("[[9, 3]]", r"the span \[9, 3\) is outside"),
         ("[[3, 3]]", r"the span \[3, 3\) is empty"),
         *((bad, "it is no list of spans, such as") for bad in (
             "PER", "3", "{}", '{"start": 0, "end": 3}', "[0, 3]", "[[0]]", "[[]]", "[null]", '["a"]', "[[0, 3.0]]",

@@ -7,7 +7,7 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import Self
 
-from bertfeat.errors import DamagedError, FeatureSetError, UsageError, parameter
+from bertfeat.errors import DamagedError, FeatureSetError, UsageError, parameter, shell_value
 from bertfeat.features import (
     Canary,
     CanaryGroups,
@@ -56,7 +56,8 @@ class ShardFolder:
             raise FeatureSetError(
                 "this shard is not finished" if list_parts(folder) else "this folder holds no shard",
                 where=folder,
-                remedy=f"run its command, again if need be: bertfeat extract CORPUS --shard I/N -o {folder} …",
+                remedy="run its command, again if need be: "
+                f"bertfeat extract CORPUS --shard I/N -o {shell_value(folder)} …",
             )
         return cls(folder, record)
 
@@ -252,4 +253,4 @@ def _size(record: ShardRecord) -> str:
 def _shard_command(record: ShardRecord, index: int) -> str:
     """The command that makes a shard of the same run, as far as it is known."""
     first, *more = record.sources or ("CORPUS",)
-    return f"bertfeat extract {first}{' …' if more else ''} --shard {index}/{record.count}"
+    return f"bertfeat extract {shell_value(first)}{' …' if more else ''} --shard {index}/{record.count}"

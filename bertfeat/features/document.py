@@ -166,8 +166,8 @@ class MemoryFeatures:
         """The columns of those names in row order, of the rows from ``start`` up to ``stop``."""
         first = int(np.searchsorted(self.rows, start))
         last = len(self.rows) if stop is None else int(np.searchsorted(self.rows, stop))
-        table = self._table.select(list(self.names if names is None else names))
-        yield from table.slice(first, last - first).to_batches(max_chunksize=batch_rows)
+        table = self._table.select(list(self.names if names is None else names)).slice(first, last - first)
+        yield from table.to_batches(max_chunksize=min(batch_rows, max(1, len(table))))
 
     def without(self, rows: Sequence[int]) -> "MemoryFeatures":
         """The same without some rows."""

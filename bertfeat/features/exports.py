@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
 from bertfeat.display import displayed
-from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError, parameter
+from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError, parameter, shell_value
 from bertfeat.features.columns import ReadableColumn, column_names, find_column
 from bertfeat.features.reader import FeatureSet
 from bertfeat.features.span_vectors import SpanBatch, SpanReader
@@ -219,7 +219,7 @@ def _write_bert_jsonl(features: FeatureSet, column: str | None, out: Path) -> in
         for batch in export_batches(features, chosen, ["tokens"]):
             tokens = len(batch.records["tokens"].flatten())
             if any(len(vectors) != tokens for vectors in batch.vectors):
-                remedy = f"bertfeat verify {features.folder} says more"
+                remedy = f"bertfeat verify {shell_value(features.folder)} says more"
                 raise DamagedError("a part has fewer vectors than tokens", where=features.folder, remedy=remedy)
             pieces = batch.group_by_document(0, _bert_pieces(batch, indexes))
             for row, of_document in zip(batch.records["row"].to_pylist(), pieces, strict=True):

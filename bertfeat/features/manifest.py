@@ -14,7 +14,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO
 
 from bertfeat.corpus import RESERVED_COLUMNS, Failure, KeptColumn
-from bertfeat.errors import DamagedError, FeatureSetError
+from bertfeat.errors import DamagedError, FeatureSetError, shell_value
 from bertfeat.features.canary import CanaryGroups
 from bertfeat.features.part import FORMAT_VERSION, Counts, ModelIdentity, PartFooter
 from bertfeat.features.parts import (
@@ -179,11 +179,11 @@ def unfinished_parts(folder: Location, *, allowed: bool) -> tuple[PartEntry, ...
     if not allowed:
         _refuse_shard(folder)
         first, *more = next(footers).header.sources or ("CORPUS",)
-        sources = f"{first} …" if more else first
+        sources = shell_value(first) + (" …" if more else "")
         raise FeatureSetError(
             f"this feature set is not finished (it has no {_MANIFEST_NAME})",
             where=folder,
-            remedy=f"the same command again finishes it: bertfeat extract {sources} -o {folder} … "
+            remedy=f"the same command again finishes it: bertfeat extract {sources} -o {shell_value(folder)} … "
             f"(or read what there is so far: FeatureSet(folder, allow_unfinished=True))",
         )
     entries = tuple(part_entry(footer) for footer in footers)

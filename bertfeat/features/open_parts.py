@@ -72,7 +72,8 @@ class PartReader:
             if first < start or last >= stop:
                 begin, end = np.searchsorted(table.column("row").to_numpy(), [start, stop])
                 table = table.slice(begin, end - begin)
-            yield from table.select(names).combine_chunks().to_batches(max_chunksize=batch_rows)
+            table = table.select(names).combine_chunks()
+            yield from table.to_batches(max_chunksize=min(batch_rows, max(1, len(table))))
 
     def rows_of_id(self, document_id: str) -> list[int]:
         """The rows of the part's documents that have an id."""

@@ -414,6 +414,8 @@ class FeatureSet:
     def to_pandas(self, columns: Sequence[str] | None = None) -> "pd.DataFrame":
         """The columns of those names as a pandas data frame, whose vectors are arrays ``[width]`` or ``[n, width]``.
 
+        Integers and truth values have pandas' nullable types where some are missing.
+
         Raises:
             FeatureSetError, NotDerivableError: see :meth:`to_arrow`.
             MissingLibraryError: pandas is not installed.

@@ -198,6 +198,12 @@ def find_pieces(features: "FeatureSet", column: str | None, pooling: str | None 
             remedy=f"extract with {parameter('pooling', str(Pooling.TOKEN))}",
         )
     names_pooling = column is not None and column.rpartition("_")[2] in list(Pooling)
+    if column is not None and names_pooling and Pooling(column.rpartition("_")[2]).per_document:
+        raise NotDerivableError(
+            f"{column} has one vector of each text, and {use} those of all tokens or words",
+            where=features.folder,
+            remedy=f"there are {', '.join(known.name for known in pieces)}",
+        )
     if pooling is None and not names_pooling:
         pieces = [known for known in pieces if known.pooling is Pooling.TOKEN] or pieces
     return find_column(pieces, features.header.model.num_layers, column, pooling, task="search")

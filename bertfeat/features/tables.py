@@ -1,6 +1,6 @@
 """Feature sets for other libraries: tables for Arrow, pandas and polars, with derived columns, and ``.npy`` files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -79,7 +79,9 @@ def pandas_frame(features: "FeatureSet", columns: Sequence[str] | None) -> "pd.D
     with needed_library("frames of pandas need pandas", "pandas"):
         import pandas as pd
     table = arrow_reader(features, columns).read_all()
-    return pd.DataFrame({name: _pandas_column(table.column(name)) for name in table.column_names})
+    # by NumPy's types, integers with missing values would be rounded to float64, and truth values be objects
+    nullable = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    return pd.DataFrame({name: _pandas_column(table.column(name), nullable) for name in table.column_names})
 
 
 def polars_frame(features: "FeatureSet", columns: Sequence[str] | None) -> "pl.DataFrame":
@@ -102,9 +104,9 @@ def _nested_array(feature: ReadableColumn, made: VectorBatch, records: pa.Record
     return pa.LargeListArray.from_arrays(pa.array([*begins, len(made)], pa.int64()), vectors)
 
 
-def _pandas_column(column: pa.ChunkedArray) -> "pd.Series | list[np.ndarray]":
+def _pandas_column(column: pa.ChunkedArray, nullable: Mapping[pa.DataType, object]) -> "pd.Series | list[np.ndarray]":
     if not pa.types.is_large_list(column.type):
-        return column.to_pandas()
+        return column.to_pandas(types_mapper=nullable.get if column.null_count else None)
     width = column.type.value_type.list_size
     return [cell.values.flatten().to_numpy().reshape(-1, width) for cell in column]
 
@@ -125,7 +127,7 @@ class NpyWriter:
     def write(self, matrix: NDArray[np.generic]) -> None:
         """Add ``[n, width]`` vectors, or ``[n]`` numbers."""
         self._rows += len(matrix)
-        np.ascontiguousarray(matrix, self._dtype).tofile(self._file)
+        self._file.write(np.ascontiguousarray(matrix, self._dtype).data)  # tofile() hides the reason of an error
 
     def __enter__(self) -> "NpyWriter":
         return self

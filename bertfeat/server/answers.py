@@ -73,15 +73,17 @@ def origin_headers(wanted: Wanted) -> dict[str, str]:
     }
 
 
-def truncation_headers(features: RequestFeatures) -> dict[str, str]:
-    """Return the header of the inputs that were cut, by their numbers from 0; no header where none was."""
-    cut = truncated_inputs(features)
-    return {"x-truncated-inputs": ",".join(map(str, cut))} if cut else {}
+def truncation_headers(n_truncated: NDArray[np.int64], of_query: NDArray[np.int64] | None = None) -> dict[str, str]:
+    """The headers that say which inputs were cut, by their numbers from 0, and that the query was; none if none was."""
+    cut = truncated_inputs(n_truncated)
+    headers = {"x-truncated-inputs": ",".join(map(str, cut))} if cut else {}
+    return headers | ({"x-truncated-query": "true"} if of_query is not None and of_query.any() else {})
 
 
-def truncated_inputs(features: RequestFeatures) -> list[int]:
-    """The numbers of the inputs that were cut."""
-    return np.flatnonzero(features.n_truncated).tolist()
+def truncated_inputs(n_truncated: NDArray[np.int64]) -> list[int]:
+    """The numbers of the inputs that were cut, from the numbers of tokens that each lost."""
+    found: list[int] = np.flatnonzero(n_truncated).tolist()
+    return found
 
 
 def refuse_failed_texts(features: RequestFeatures, param: str) -> None:

@@ -93,7 +93,7 @@ def create_app(service: Service) -> ASGIApp:
             allow_origins=service.settings.cors_origins,
             allow_methods=["GET", "POST", "OPTIONS"],
             allow_headers=["Authorization", "Content-Type", "Accept", "X-API-Key", "X-Request-ID"],
-            expose_headers=["X-Request-ID", "X-Truncated-Inputs", "X-Shape", "X-Bertfeat-Model"],
+            expose_headers=["X-Request-ID", "X-Truncated-Inputs", "X-Truncated-Query", "X-Shape", "X-Bertfeat-Model"],
             max_age=3600,
         )
     return guarded

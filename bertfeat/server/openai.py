@@ -6,7 +6,7 @@ They are there without ``/v1``, too, as infinity has them.
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import Field
+from pydantic import Field, StrictBool, StrictInt
 
 from bertfeat.server.answers import (
     Documented,
@@ -29,9 +29,11 @@ class EmbeddingsBody(WantedBody):
 
     input: TextInput
     encoding_format: Literal["float", "base64"] | None = None
-    dimensions: int | None = Field(None, ge=1)
+    dimensions: StrictInt | None = Field(None, ge=1)
     user: str | None = Field(None, description="Of OpenAI's API; nothing depends on it.")
-    normalize: bool | None = Field(None, description="By default vectors of texts are, those of tokens and words not.")
+    normalize: StrictBool | None = Field(
+        None, description="By default vectors of texts are, those of tokens and words not."
+    )
 
 
 def openai_routes(service: Service, errors: Documented, *, prefix: str = "/v1") -> APIRouter:
@@ -59,7 +61,7 @@ def openai_routes(service: Service, errors: Documented, *, prefix: str = "/v1") 
                 raise Problem(Kind.WRONG_VALUE, f"an embedding is one of {names}; /features gives several", "layers")
             features = await service.embed(request, documents_of(texts, param="input"), wanted)
             refuse_failed_texts(features, "input")
-            headers = origin_headers(wanted) | truncation_headers(features)
+            headers = origin_headers(wanted) | truncation_headers(features.n_truncated)
             return json_response(_embeddings_object(served.name, body, wanted, features), headers)
 
     return router
@@ -68,7 +70,7 @@ def openai_routes(service: Service, errors: Documented, *, prefix: str = "/v1") 
 def _embeddings_object(model: str, body: EmbeddingsBody, wanted: Wanted, features: RequestFeatures) -> dict[str, Any]:
     tokens = int(features.n_tokens.sum())
     usage: dict[str, Any] = {"prompt_tokens": tokens, "total_tokens": tokens}
-    if cut := truncated_inputs(features):
+    if cut := truncated_inputs(features.n_truncated):
         usage["truncated"] = cut
     as_base64 = body.encoding_format == "base64"
     data: list[dict[str, Any]]

@@ -15,7 +15,7 @@ from bertfeat.learning import Tagger
 from bertfeat.models import find_model
 from bertfeat.search import Index, open_query_encoder
 from bertfeat.server.service import Service
-from bertfeat.server.settings import ServerSettings
+from bertfeat.server.settings import ServerSettings, check_served_name
 
 
 @checked
@@ -61,6 +61,7 @@ def open_service(
     extractor = _own_extractor(recorded, model, layers, pooling, precision, device)
     also = {}
     for name, other in (also_models or {}).items():
+        check_served_name(name, "also_models")
         fingerprint = find_model(other).fingerprint
         made = [each for each in features if each.header.model.fingerprint == fingerprint]
         of_set = _recorded_by(made[0], other, device) if made else None

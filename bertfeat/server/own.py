@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, StrictBool, StrictInt
 
 from bertfeat.corpus import Document
 from bertfeat.errors import DamagedError, parameter
@@ -59,9 +59,9 @@ class SearchBody(Body):
 
     query: str | None = Field(None, examples=["how do bats find their prey"])
     vector: Annotated[list[float], Field(fail_fast=True)] | None = None
-    k: Annotated[int, Field(ge=1, le=1000)] = 10
+    k: Annotated[StrictInt, Field(ge=1, le=1000)] = 10
     where: str | None = Field(None, examples=["year > 1900"])
-    exact: bool = False
+    exact: StrictBool = False
     score_threshold: float | None = Field(
         None, description="Hits of lower scores, or of larger distances, are left out."
     )
@@ -69,12 +69,12 @@ class SearchBody(Body):
         None, description="Score the best hits again, by the vectors of their tokens."
     )
     rerank_column: Name | None = Field(None, description="Which tokens or words are compared: layer5_token.")
-    rerank_depth: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+    rerank_depth: Annotated[StrictInt, Field(ge=1, le=1000)] | None = Field(
         None, description="How many hits are scored again; by default 50, or as many as are asked for."
     )
     rerank_weight: float | None = Field(None, description="Weight of the score by vector, which is added: 0.5.")
-    rerank_idf: bool | None = Field(None, description="Whether rare tokens of the query count for more; they do.")
-    highlight: bool = Field(False, description="Whether to say which words of the hits match the query best.")
+    rerank_idf: StrictBool | None = Field(None, description="Whether rare tokens of the query count for more; they do.")
+    highlight: StrictBool = Field(False, description="Whether to say which words of the hits match the query best.")
 
     def maxsim(self) -> MaxSim | None:
         """The options for scoring hits again; None without ``rerank``, and the options are then refused."""
@@ -97,32 +97,36 @@ class UsagesBody(Body):
 
     word: Name
     like: str | None = Field(None, examples=["He sat on the *bank* of the river."])
-    senses: Annotated[int, Field(ge=2, le=50)] | None = None
+    senses: Annotated[StrictInt, Field(ge=2, le=50)] | None = None
     match: Literal["exact", "prefix", "any"] = "exact"
     near: Name | None = Field(None, description="Only usages that have this word near them.", examples=["river"])
-    left: Annotated[int, Field(ge=0, le=100)] | None = Field(
+    left: Annotated[StrictInt, Field(ge=0, le=100)] | None = Field(
         None, description="Words before a usage that are near: 5, or all of its span."
     )
-    right: Annotated[int, Field(ge=0, le=100)] | None = Field(
+    right: Annotated[StrictInt, Field(ge=0, le=100)] | None = Field(
         None, description="Words after a usage that are near: 5, or all of its span."
     )
-    k: Annotated[int, Field(ge=0, le=1000)] | None = Field(
+    k: Annotated[StrictInt, Field(ge=0, le=1000)] | None = Field(
         None, description="The number of usages, of each slice or sense; 0: only count."
     )
-    page: Annotated[int, Field(ge=1, le=100_000)] | None = Field(None, description="2: the k that follow the first k.")
+    page: Annotated[StrictInt, Field(ge=1, le=100_000)] | None = Field(
+        None, description="2: the k that follow the first k."
+    )
     sort: Name | None = Field(None, description="By the words on the left or right, or by a kept column.")
-    sample: Annotated[int, Field(ge=1)] | None = Field(None, description="So many at random, always the same ones.")
+    sample: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        None, description="So many at random, always the same ones."
+    )
     by: Name | None = Field(None, description="Slice by slice of this kept column, with the frequency in each.")
     slices: Annotated[str, Field(max_length=10_000)] | None = Field(
         None, description="Ranges or values, a number of slices, or steps.", examples=["every:10"]
     )
     layers: Name | None = Field(None, description="A stored column, or a recipe that can be derived from it.")
     where: str | None = None
-    one_per_document: bool = False
+    one_per_document: StrictBool = False
     spans: Name | None = Field(
         None, description="What the usages are shown in, with the word near them.", examples=["sentences"]
     )
-    context: Annotated[int, Field(ge=0, le=_LONGEST_CONTEXT)] | None = Field(
+    context: Annotated[StrictInt, Field(ge=0, le=_LONGEST_CONTEXT)] | None = Field(
         None, description=f"Characters on each side: 300, or all of the span up to {_LONGEST_CONTEXT:,}."
     )
     features: Name | None = Field(None, description="Which set, where the server has several: its name.")
@@ -133,11 +137,11 @@ class CollocatesBody(Body):
 
     word: Name
     match: Literal["exact", "prefix"] = "exact"
-    left: Annotated[int, Field(ge=0, le=100)] = Field(5, description="Words before the word that are near.")
-    right: Annotated[int, Field(ge=0, le=100)] = Field(5, description="Words after the word that are near.")
-    least: Annotated[int, Field(ge=1)] = Field(3, description="Words that stand near less often are left out.")
+    left: Annotated[StrictInt, Field(ge=0, le=100)] = Field(5, description="Words before the word that are near.")
+    right: Annotated[StrictInt, Field(ge=0, le=100)] = Field(5, description="Words after the word that are near.")
+    least: Annotated[StrictInt, Field(ge=1)] = Field(3, description="Words that stand near less often are left out.")
     measure: Association = Association.LOG_LIKELIHOOD
-    k: Annotated[int, Field(ge=1, le=1000)] = 20
+    k: Annotated[StrictInt, Field(ge=1, le=1000)] = 20
     where: str | None = None
     spans: Name | None = Field(None, description="Near is in one span.", examples=["sentences"])
     features: Name | None = Field(None, description="Which set, where the server has several: its name.")
@@ -162,7 +166,7 @@ def own_routes(service: Service, errors: Documented) -> APIRouter:
             wanted = service.model(body.model).read_body(body)
             computed = await service.embed(request, _texts_as_documents(texts), wanted)
             refuse_failed_texts(computed, "texts")
-            headers = origin_headers(wanted) | truncation_headers(computed)
+            headers = origin_headers(wanted) | truncation_headers(computed.n_truncated)
             return _features_response(accepted_form(request), texts, computed, wanted, headers)
 
     @router.post("/search", summary="The nearest documents, tokens, words or spans of the index")
@@ -243,7 +247,7 @@ def _features_response(
                     item[kind] = pieces_object(pieces)
         data.append(item)
     body: dict[str, Any] = {"data": data, "columns": [column.name for column in wanted.columns]}
-    if cut := truncated_inputs(features):
+    if cut := truncated_inputs(features.n_truncated):
         body["truncated"] = cut
     return json_response(body, headers)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, StrictInt
 
 import bertfeat
 from bertfeat.errors import NotDerivableError
@@ -38,7 +38,7 @@ class HighlightsBody(Body):
     """The numbers of hits that are on the screen, and the query that found them."""
 
     query: str
-    numbers: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=_MOST_HIGHLIGHTED)]
+    numbers: Annotated[list[Annotated[StrictInt, Field(ge=0)]], Field(max_length=_MOST_HIGHLIGHTED)]
 
 
 def page_routes(service: Service) -> APIRouter:

@@ -6,16 +6,17 @@ tokens, those of the query that few of its documents have count for more; freque
 were tried, and gain nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from asyncio import create_task, gather
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, StrictBool, StrictInt
 
 from bertfeat.recipe import FeatureColumn, Pooling
-from bertfeat.search import MaxSim, TokenCounts, compute_maxsim, token_vectors
+from bertfeat.search import Index, MaxSim, TokenCounts, compute_maxsim, token_vectors
 from bertfeat.server.answers import (
     Documented,
     json_response,
@@ -27,32 +28,37 @@ from bertfeat.server.answers import (
 from bertfeat.server.batching import RequestFeatures
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
-from bertfeat.server.wanted import Body, CuttingBody, ModelName, Name, ServedModel, Texts, documents_of
-from bertfeat.tokens import LongTextPolicy
+from bertfeat.server.wanted import CuttingBody, ModelName, Name, ServedModel, Texts, documents_of
 
 _WEIGHT = MaxSim().weight  # of the cosine of the texts as wholes
 
 
-class RerankBody(CuttingBody):
+class _RankingBody(CuttingBody):
+    """What a request for an order may say on both routes."""
+
+    query: str
+    model: ModelName | None = None
+    layers: Name | None = Field(None, description="The layers that are compared; by default those of the server.")
+    prompt_name: Name | None = Field(None, description="The query's prompt; by default that of a search.")
+
+
+class RerankBody(_RankingBody):
     """The body of ``/rerank``, as text-embeddings-inference has it."""
 
-    query: str
     texts: Texts
-    return_text: bool = False
-    raw_scores: bool = Field(False, description="Of text-embeddings-inference; scores are means of cosines either way.")
-    model: ModelName | None = None
-    layers: Name | None = Field(None, description="The layers that are compared; by default those of the server.")
+    return_text: StrictBool = False
+    raw_scores: StrictBool = Field(
+        False, description="Of text-embeddings-inference; scores are means of cosines either way."
+    )
 
 
-class V1RerankBody(Body):
+class V1RerankBody(_RankingBody):
     """The body of ``/v1/rerank``, as Cohere, Jina and vLLM have it."""
 
-    query: str
     documents: Texts
-    model: ModelName | None = None
-    top_n: int | None = Field(None, ge=1)
-    return_documents: bool = False
-    layers: Name | None = Field(None, description="The layers that are compared; by default those of the server.")
+    top_n: StrictInt | None = Field(None, ge=1)
+    return_documents: StrictBool = False
+    user: str | None = Field(None, description="Of these services; nothing depends on it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +84,7 @@ def rerank_routes(service: Service, tei: Documented, openai: Documented) -> APIR
     async def rerank(body: RerankBody, request: Request) -> Response:
         with service.metrics.request("rerank"):
             served, texts = service.model(body.model), body.texts
-            ranking = await _rank(
-                service, served, request, body.query, texts, "texts", layers=body.layers, long=body.long
-            )
+            ranking = await _rank(service, served, request, body, texts, "texts")
             shown = [{"text": text} for text in texts] if body.return_text else None
             return json_response(ranking.listed("score", shown), ranking.headers)
 
@@ -88,7 +92,7 @@ def rerank_routes(service: Service, tei: Documented, openai: Documented) -> APIR
     async def v1_rerank(body: V1RerankBody, request: Request) -> Response:
         with service.metrics.request("rerank"):
             served, texts = service.model(body.model), body.documents
-            ranking = await _rank(service, served, request, body.query, texts, "documents", layers=body.layers)
+            ranking = await _rank(service, served, request, body, texts, "documents")
             shown = [{"document": {"text": text}} for text in texts] if body.return_documents else None
             results = ranking.listed("relevance_score", shown)[: body.top_n]
             usage = {"prompt_tokens": ranking.tokens, "total_tokens": ranking.tokens}
@@ -99,50 +103,76 @@ def rerank_routes(service: Service, tei: Documented, openai: Documented) -> APIR
 
 
 async def _rank(
-    service: Service,
-    served: ServedModel,
-    request: Request,
-    query: str,
-    texts: Sequence[str],
-    param: str,
-    *,
-    layers: str | None,
-    long: LongTextPolicy | None = None,
+    service: Service, served: ServedModel, request: Request, body: _RankingBody, texts: Sequence[str], param: str
 ) -> _Ranking:
-    """Embed a query and texts in one go, and score the texts."""
+    """Embed a query and texts, each with its own prompt, and score the texts."""
     if not texts:
         raise Problem(Kind.EMPTY, "there are no texts to rank", param)
-    documents = [*documents_of([query], param="query"), *documents_of(texts, param=param)]
+    asked, read = documents_of([body.query], param="query"), documents_of(texts, param=param)
     own = served.extractor.columns[0].pooling
     poolings = [str(own if own.per_document else Pooling.MEAN), str(Pooling.TOKEN)]
-    wanted = served.read(layers, poolings, long=long)
-    if len(wanted.columns) != 2:
-        names = ", ".join(dict.fromkeys(column.recipe.spec for column in wanted.columns))
+    index = _index_of(service, served)
+    of_query, of_texts = (
+        served.read(body.layers, poolings, long=body.long, prompt=prompt, prompt_name=body.prompt_name)
+        for prompt in _prompts(served, index, body.prompt_name)
+    )
+    if len(of_query.columns) != 2:
+        names = ", ".join(dict.fromkeys(column.recipe.spec for column in of_query.columns))
         raise Problem(Kind.WRONG_VALUE, f"one recipe of layers is compared, and these are {names}", "layers")
-    features = await service.embed(request, documents, wanted)
+    query, features = await _both(service.embed(request, asked, of_query), service.embed(request, read, of_texts))
+    refuse_failed_texts(query, "query")
     refuse_failed_texts(features, param)
-    counts = _counts_of_index(service, served)
-    whole, tokens = wanted.columns
-    scores = await service.run(lambda: _score(features, whole, tokens, counts), request=request)
+    kept = None if index is None else index.vectors.tokens
+    counts = None if kept is None or kept.ids is None else kept.vocabulary
+    whole, tokens = of_query.columns
+    scores = await service.run(lambda: _score(query, features, whole, tokens, counts), request=request)
     order = np.argsort(-scores, kind="stable").tolist()  # of equal scores the first text comes first
-    headers = origin_headers(wanted) | truncation_headers(features)
-    return _Ranking(order, [round(score, 6) for score in scores.tolist()], int(features.n_tokens.sum()), headers)
+    headers = origin_headers(of_texts) | truncation_headers(features.n_truncated, query.n_truncated)
+    count = int(query.n_tokens.sum() + features.n_tokens.sum())
+    return _Ranking(order, [round(score, 6) for score in scores.tolist()], count, headers)
 
 
-def _counts_of_index(service: Service, served: ServedModel) -> TokenCounts | None:
-    """The document frequencies of the model's tokens in the server's index; None unless it keeps them, with strings."""
-    index = service.index if served is service.models[0] else None  # its texts are of the first model
-    kept = index.vectors.tokens if index is not None else None
-    return kept.vocabulary if kept is not None and kept.ids is not None else None
+async def _both(*works: Coroutine[None, None, RequestFeatures]) -> list[RequestFeatures]:
+    """The results of works that go on at the same time; where one fails, the other ends."""
+    tasks = [create_task(work) for work in works]
+    try:
+        return await gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        raise
+
+
+def _index_of(service: Service, served: ServedModel) -> Index | None:
+    """The server's index, if it is of that model."""
+    return service.index if served is service.models[0] else None
+
+
+def _prompts(served: ServedModel, index: Index | None, name: str | None) -> tuple[str | None, str]:
+    """The prompts of a query and of texts, as a search of such texts has them; None for the one that is named."""
+    named, plain = served.extractor.model.prompts, served.extractor.prompt
+    if index is None:
+        query, texts = named.get("query", plain), named.get("document", plain)
+    else:
+        texts = index.settings.extraction.prompt or ""
+        recorded = index.settings.query_prompt
+        query = named.get("query", texts) if recorded is None else recorded
+    return (None if name else query), texts
 
 
 def _score(
-    features: RequestFeatures, whole: FeatureColumn, tokens: FeatureColumn, counts: TokenCounts | None
+    query: RequestFeatures,
+    features: RequestFeatures,
+    whole: FeatureColumn,
+    tokens: FeatureColumn,
+    counts: TokenCounts | None,
 ) -> NDArray[np.float64]:
-    """The scores of all texts but the first one, which is the query, ``[n]``."""
-    (asked, query), *texts = [token_vectors(each, tokens) for each in features.documents if each is not None]
+    """The scores of texts for a query, ``[n]``."""
+    (asked, matrix), *texts = [
+        token_vectors(each, tokens) for each in (*query.documents, *features.documents) if each is not None
+    ]
     weights = np.ones(len(asked), np.float32) if counts is None else counts.idf(asked)
-    maxsim = np.array([compute_maxsim(query, weights, vectors) for _, vectors in texts], np.float64)
-    vectors = text_vectors(features, whole.name)
-    scores: NDArray[np.float64] = (maxsim + _WEIGHT * (vectors[1:] @ vectors[0])) / (1 + _WEIGHT)
+    maxsim = np.array([compute_maxsim(matrix, weights, vectors) for _, vectors in texts], np.float64)
+    (vector,), vectors = (text_vectors(each, whole.name) for each in (query, features))
+    scores: NDArray[np.float64] = (maxsim + _WEIGHT * (vectors @ vector)) / (1 + _WEIGHT)
     return scores

@@ -249,11 +249,14 @@ def _models_by_name(models: Sequence[ServedModel]) -> dict[str, ServedModel]:
     found: dict[str, ServedModel] = {}
     for served in models:
         fingerprint = served.extractor.model.fingerprint
-        if any(other.extractor.model.fingerprint == fingerprint for other in found.values()):
+        twins = [other for other in models if other.extractor.model.fingerprint == fingerprint]
+        if served is not twins[0]:
             raise UsageError(
                 f"{served.extractor.model.name} is served already",
                 where=parameter("also_models"),
-                remedy=f"give it a second name by {parameter('served_names')}",
+                remedy=f"give it a second name by {parameter('served_names')}"
+                if twins[0] is models[0]
+                else "name it once",
             )
         for name in served.names:
             if name in found:

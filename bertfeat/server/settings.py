@@ -98,12 +98,10 @@ class ServerSettings:
                 where=parameter("prefix", self.prefix),
                 remedy="write /bertfeat",
             )
-        for name in self.served_names:
-            if not re.fullmatch(_SERVED_NAME, name) or self.served_names.count(name) > 1:
-                raise UsageError(
-                    "a name is given once, and has up to 200 printable characters of ASCII without blanks",
-                    where=parameter("served_names", name),
-                )
+        for at, name in enumerate(self.served_names):
+            check_served_name(name, "served_names")
+            if name in self.served_names[:at]:
+                raise UsageError("this name is given twice", where=parameter("served_names", name))
         for origin in self.cors_origins:
             if origin != "*" and not re.fullmatch(_ORIGIN, origin):
                 raise UsageError(
@@ -123,3 +121,13 @@ class ServerSettings:
                 "a key is empty, begins or ends with a blank, or has other characters than printable ASCII",
                 where=parameter("api_keys"),
             )
+
+
+def check_served_name(name: str, option: str) -> None:
+    """Check that requests can name a model so; ``option`` is the parameter that gives the name."""
+    if not re.fullmatch(_SERVED_NAME, name):
+        raise UsageError(
+            "a name has up to 200 printable characters of ASCII without blanks",
+            where=parameter(option, name),
+            remedy="choose another",
+        )

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from pydantic import Field
+from pydantic import Field, StrictBool, StrictInt
 
 import bertfeat
 from bertfeat.recipe import Pooling
@@ -40,8 +40,8 @@ class TeiBody(CuttingBody):
 class EmbedBody(TeiBody):
     """The body of ``/embed``."""
 
-    normalize: bool | None = Field(None, description="Whether vectors get length 1; they do by default.")
-    dimensions: int | None = Field(None, ge=1)
+    normalize: StrictBool | None = Field(None, description="Whether vectors get length 1; they do by default.")
+    dimensions: StrictInt | None = Field(None, ge=1)
     encoding_format: Literal["float", "base64"] | None = None
     options: dict[str, object] | None = Field(
         None, description="Of Hugging Face's hosted API (wait_for_model, use_cache); nothing depends on it."
@@ -52,7 +52,7 @@ class TokenizeBody(Body):
     """The body of ``/tokenize``."""
 
     inputs: str | Texts
-    add_special_tokens: bool = True
+    add_special_tokens: StrictBool = True
     prompt_name: Name | None = None
     model: ModelName | None = None
 
@@ -61,7 +61,7 @@ class DecodeBody(Body):
     """The body of ``/decode``."""
 
     ids: TokenIds | Annotated[list[TokenIds], Field(fail_fast=True)]
-    skip_special_tokens: bool = True
+    skip_special_tokens: StrictBool = True
     model: ModelName | None = None
 
 
@@ -99,7 +99,7 @@ def tei_routes(service: Service, errors: Documented) -> APIRouter:
             features = await _embed(service, request, body, wanted)
             normalize = body.normalize is not False
             vectors = text_vectors(features, name, dimensions=body.dimensions, normalize=normalize)
-            headers = _headers(wanted, features)
+            headers = _headers(wanted, features, truncation_headers(features.n_truncated))
             if accepted_form(request) is Form.FLOAT32:
                 return float32_response(vectors, headers)
             if body.encoding_format == "base64":
@@ -126,7 +126,8 @@ def tei_routes(service: Service, errors: Documented) -> APIRouter:
                 )
             features = await _embed(service, request, body, wanted)
             matrices = [document.matrix(wanted.columns[0].name) for document in features.documents if document]
-            return json_response(matrices, _headers(wanted, features))
+            headers = _headers(wanted, features, truncation_headers(features.n_truncated))
+            return json_response(matrices, headers)
 
     @router.post("/similarity", summary="Cosines of a sentence and others")
     async def similarity(body: SimilarityBody, request: Request) -> Response:
@@ -140,7 +141,8 @@ def tei_routes(service: Service, errors: Documented) -> APIRouter:
             features = await _embed(service, request, given, wanted)
             vectors = text_vectors(features, name)
             cosines = np.ascontiguousarray(vectors[1:] @ vectors[0])
-            return json_response(cosines, _headers(wanted, features))
+            truncation = truncation_headers(features.n_truncated[1:], features.n_truncated[:1])
+            return json_response(cosines, _headers(wanted, features, truncation))
 
     _add_tokenizing(router, service)
     return router
@@ -209,13 +211,13 @@ def _column_of_texts(wanted: Wanted, *, within: str = "") -> str:
     )
 
 
-def _headers(wanted: Wanted, features: RequestFeatures) -> dict[str, str]:
+def _headers(wanted: Wanted, features: RequestFeatures, truncation: dict[str, str]) -> dict[str, str]:
     seconds = (features.seconds_tokenizing, features.seconds_waiting, features.seconds_computing)
     names = ("x-tokenization-time", "x-queue-time", "x-inference-time", "x-total-time")
     times = {name: f"{1000 * each:.0f}" for name, each in zip(names, (*seconds, sum(seconds)), strict=True)}
     return {
         **origin_headers(wanted),
-        **truncation_headers(features),
+        **truncation,
         **times,
         "x-compute-type": wanted.embedder.device.type,
         "x-compute-time": times["x-total-time"],

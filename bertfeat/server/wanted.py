@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, StrictBool, StrictInt, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -30,7 +30,7 @@ ModelName = Annotated[
 Texts = Annotated[list[str], Field(fail_fast=True)]
 """Several texts; only the first wrong one is reported, since there may be millions."""
 
-TokenIds = Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(fail_fast=True)]
+TokenIds = Annotated[list[Annotated[StrictInt, Field(ge=0, lt=2**31)]], Field(fail_fast=True)]
 TextInput = str | Texts | TokenIds | Annotated[list[TokenIds], Field(fail_fast=True)]
 
 _Specs = Annotated[
@@ -75,9 +75,9 @@ _NULL = {"type": "null"}
 class CuttingBody(Body):
     """The fields that say whether long texts are cut, and where: text-embeddings-inference's names, for every route."""
 
-    truncate: Annotated[bool, Field(description="Cut long texts; by default they are read in overlapping windows.")] = (
-        False
-    )
+    truncate: Annotated[
+        StrictBool, Field(description="Cut long texts; by default they are read in overlapping windows.")
+    ] = False
     truncation_direction: Annotated[
         Literal["right", "Right", "left", "Left"], Field(description="The end of a long text that is cut off.")
     ] = "right"
@@ -96,7 +96,7 @@ class WantedBody(CuttingBody):
     model: ModelName | None = None
     layers: _Specs | None = None
     pooling: _Specs | None = None
-    max_length: int | None = None
+    max_length: StrictInt | None = None
     prompt: str | None = None
     prompt_name: Name | None = None
 

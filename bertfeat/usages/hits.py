@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import FeatureSetError, errors_within
+from bertfeat.errors import FeatureSetError, errors_within, shell_value
 from bertfeat.features import (
     FeatureSet,
     ReadableColumn,
@@ -133,7 +133,9 @@ def _vectors_of_hits(
     vectors = _combine(features, column, batch, [pick for pick in picks if pick.numbers])
     for at in np.flatnonzero(~np.isfinite(vectors).all(axis=1))[:1]:
         problem = f"a vector of {column.name} in row {placed[chosen[at]].site.row:,} is not finite"
-        raise FeatureSetError(problem, where=features.folder, remedy=f"bertfeat verify {features.folder} says more")
+        raise FeatureSetError(
+            problem, where=features.folder, remedy=f"bertfeat verify {shell_value(features.folder)} says more"
+        )
     nonzero = np.flatnonzero(vectors.any(axis=1))
     return chosen[nonzero], unit_vectors(vectors[nonzero])
 

@@ -58,10 +58,12 @@ class NearWord:
         others = index.find(self.query)
         other_begin, other_end = word_borders(words, others)
         texts, other_texts = index.text_of(hits.first), index.text_of(others.first)
-        # in each direction the nearest one decides: where it is in another text, so are all that are farther away
-        before, after = np.argsort(other_end, kind="stable"), np.argsort(other_begin, kind="stable")
-        last = np.searchsorted(other_end[before], begin, side="right") - 1
-        following = np.searchsorted(other_begin[after], end)
+        # In each direction the nearest one decides: where it is in another text, so are all that are farther away. It
+        # is found by places: a punctuation mark takes up no words, so that by these it would be near itself.
+        ends = others.first + others.length
+        before, after = np.argsort(ends, kind="stable"), np.argsort(others.first, kind="stable")
+        last = np.searchsorted(ends[before], hits.first, side="right") - 1
+        following = np.searchsorted(others.first[after], hits.first + hits.length)
         own, foreign = index.characters(hits), index.characters(others)
 
         def reach(numbers: NDArray[np.int64], nearest: NDArray[np.int64], close: NDArray[np.bool_]) -> Stretches:

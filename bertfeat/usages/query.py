@@ -3,7 +3,6 @@
 Shapes: D documents, n hits, W width of the feature column.
 """
 
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import require_text
-from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter, shorten
+from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter, shell_value, shorten
 from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ReadableColumn, SpanCutter, unit_vectors
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
@@ -235,7 +234,7 @@ def parse_condition_on(features: FeatureSet, where: str | None) -> Condition | N
 
 def _describe_extraction(features: FeatureSet) -> str:
     """Describe the extraction of a set with word vectors from the same corpus, for the remedy of an error."""
-    sources = " ".join(map(shlex.quote, features.header.sources)) or "the corpus"
+    sources = " ".join(map(shell_value, features.header.sources)) or "the corpus"
     options = (
         parameter("model", features.header.model.name),
         parameter("layers", features.columns[0].recipe.spec),

@@ -71,6 +71,11 @@ def test_a_file_has_every_kind_of_option(asked: Asked) -> None:
     assert asked["tagger"] == Path("t.tagger")
 
 
+def test_a_byte_order_mark_is_no_part_of_it(asked: Asked) -> None:
+    assert run("\ufeffport = 8080\nfolders = 'a.index'\n").exit_code == 0
+    assert asked["settings"].port == 8080
+
+
 def test_the_command_line_and_the_environment_go_before_it(asked: Asked) -> None:
     config = 'folders = ["a.index"]\nport = 1\nmost-texts = 2\nserved-model-name = "x"\n'
     result = run(config, "b.index", "--port", "3", "--served-model-name", "y", BERTFEAT_SERVE_MOST_TEXTS="4")

@@ -180,6 +180,7 @@ def test_rows_are_counted_from_0_by_whole_numbers(folder: Path, end: object) -> 
     ]
     with pytest.raises(UsageError, match="batch_rows=0"):
         next(features.stream(batch_rows=0))
+    assert sum(map(len, features.stream(batch_rows=2**63))) == len(features)
 
 
 @pytest.mark.parametrize(("column", "pooling"), [("concat4_mean", None), ("sum4", "token"), ("last_word", None)])

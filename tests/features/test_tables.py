@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertfeat import CorpusSettings, Extractor, memory_corpus
 from bertfeat.errors import DamagedError, FeatureSetError, MissingLibraryError, NotDerivableError, UsageError
-from bertfeat.features import FeatureSet, part as part_module
+from bertfeat.features import FeatureSet, NpyWriter, part as part_module
 from tests.support.features_toy import H, Toy, ToyDocument, toy_part, toy_parts, toy_set
+from tests.support.tiny_models import Tiny
 
 MIXED = ["title", "last_mean", "words", "sum4_word", "id", "concat4_token"]
 
@@ -89,6 +91,24 @@ def test_vectors_are_arrays_in_pandas(features: FeatureSet, documents: list[ToyD
     frame = features.to_pandas(["last_mean", "last_word"])
     assert [cell.shape for cell in frame["last_mean"]] == [(H,)] * len(documents)
     assert [cell.shape for cell in frame["last_word"]] == [(len(doc.words), H) for doc in documents]
+
+
+def test_missing_values_change_no_other(bert: Tiny, tmp_path: Path) -> None:
+    values: dict[str, list[object]] = {
+        "whole": [9007199254740993, None, -(2**63), 2**63 - 1],
+        "is_so": [True, None, False, None],
+        "real": [0.1, None, -0.0, 1e300],
+        "name": ["a", None, "", "b"],
+        "full": [1, 2, 3, 9007199254740993],
+    }
+    rows = [{"text": f"Text {at}.", **{name: each[at] for name, each in values.items()}} for at in range(4)]
+    corpus = memory_corpus(rows, CorpusSettings(keep=tuple(values)))
+    Extractor(bert.folder, pooling="mean").extract(corpus, tmp_path / "c.features")
+    frame = FeatureSet(tmp_path / "c.features").to_pandas([*values])
+    for name, expected in values.items():
+        assert [None if pd.isna(value) else value for value in frame[name].tolist()] == expected, name
+    kinds = [str(frame[name].dtype) for name in ("whole", "is_so", "real", "full")]
+    assert kinds == ["Int64", "boolean", "float64", "int64"]
 
 
 def test_vectors_are_arrays_in_polars(features: FeatureSet) -> None:
@@ -186,3 +206,21 @@ def test_a_library_that_is_not_there(features: FeatureSet, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingLibraryError, match=f"frames of {library} need {library}.*pip install {library}"):
         getattr(features, f"to_{library}")(["id"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "full.npy").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"), NpyWriter(tmp_path / "full.npy", 4) as file:
+        file.write(np.zeros((100_000, 4), np.float32))
+
+
+@pytest.mark.parametrize("width", [None, 3])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64"])
+def test_arrays_are_read_by_numpy(width: int | None, dtype: str, tmp_path: Path) -> None:
+    whole = np.arange(30).reshape((-1, width) if width else -1)[::-1].astype(dtype)
+    with NpyWriter(tmp_path / "a.npy", width, dtype) as file:
+        for block in (whole[:0], whole[:7], whole[7:]):
+            file.write(block)
+    read = np.load(tmp_path / "a.npy")
+    assert (read.dtype, read.tolist()) == (dtype, whole.tolist())

@@ -255,10 +255,12 @@ def test_an_id_with_spaces_fits_into_no_run(tmp_path: Path, monkeypatch: pytest.
     index = Index(tmp_path / "toy.index", encoder=Stand(clustered(COUNT)))
     folder = beir_folder(tmp_path / "own", {"3": {"4": 1}})
     (tmp_path / "toy.run").write_text("an older run\n")
-    (folder / "queries.jsonl").write_text('{"_id": "a query", "text": "3"}\n')
-    (folder / "qrels" / "test.tsv").write_text("a query\t4\t1\n")
-    with pytest.raises(UsageError, match="run: the id 'a query' is empty or has spaces, and spaces separate"):
-        evaluate_beir(index, folder, run=tmp_path / "toy.run")
+    for space in " \u00a0\u202f\u3000\x1f":  # all of which separate words in Python
+        id_ = f"a{space}query"
+        (folder / "queries.jsonl").write_text(json.dumps({"_id": id_, "text": "3"}) + "\n")
+        (folder / "qrels" / "test.tsv").write_text(f"{id_}\t4\t1\n", "utf-8")
+        with pytest.raises(UsageError, match=r"run: the id 'a.*query' is empty or has spaces, and spaces separate"):
+            evaluate_beir(index, folder, run=tmp_path / "toy.run")
     assert (tmp_path / "toy.run").read_text() == "an older run\n"
     with pytest.raises(Exception, match="is a folder"):
         evaluate_beir(index, beir_folder(tmp_path / "sound", {"3": {"4": 1}}), run=tmp_path)

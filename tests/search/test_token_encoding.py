@@ -300,6 +300,12 @@ def test_several_sets(bert: Tiny, make: Make) -> None:
     assert_encodings(index, {name: tokens for each in sets for name, tokens in stored_tokens(each).items()}, bert)
 
 
+def test_vectors_of_texts_are_not_encoded(bert: Tiny, make: Make) -> None:
+    features = make(bert, TEXTS, pooling="token,mean")
+    with pytest.raises(NotDerivableError, match="last_mean has one vector of each text, and an encoding is made of"):
+        encoded_index(features, column="last_mean")
+
+
 def test_every_set_has_all_words(bert: Tiny, make: Make) -> None:
     whole = make(bert, {"a": TEXTS["a"]}, "whole", pooling="word")
     some = make(bert, {"e": TEXTS["e"]}, "some", pooling="word", only=("bank",))

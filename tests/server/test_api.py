@@ -484,9 +484,13 @@ def test_a_model_with_names_for_clients(tiny: Callable[[str], Tiny]) -> None:
         refused = named.post("/v1/embeddings", json={"input": "a", "model": "other"})
         assert refused.status_code == 404
         assert "only 'corpus' and 'text-embedding-3-small'" in refused.json()["error"]["message"]
-    for wrong in (("a b",), ("",), ("a", "a"), ("x" * 201,), ("é",)):
-        with pytest.raises(UsageError, match="a name is given once"):
-            ServerSettings(served_names=wrong)
+    with pytest.raises(UsageError, match="served_names='a': this name is given twice"):
+        ServerSettings(served_names=("a", "a"))
+    for wrong in ("a b", "", "x" * 201, "é", "\t"):
+        with pytest.raises(UsageError, match=r"served_names=.*: a name has up to 200 printable characters"):
+            ServerSettings(served_names=(wrong,))
+        with pytest.raises(UsageError, match=r"also_models=.*: a name has up to 200 printable characters"):
+            open_service([], ServerSettings(), model=model, also_models={wrong: tiny("roberta").folder})
 
 
 def test_health_is_not_readiness(tiny: Callable[[str], Tiny], monkeypatch: pytest.MonkeyPatch) -> None:

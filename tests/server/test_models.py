@@ -138,6 +138,8 @@ def test_what_cannot_be_served_together(tiny: Families, folder: Path) -> None:
     first, second = tiny(FIRST).folder, tiny(SECOND).folder
     with pytest.raises(UsageError, match=r"is served already; give it a second name by served_names"):
         open_service([], ServerSettings(), model=first, also_models={"again": first})
+    with pytest.raises(UsageError, match=r"is served already; name it once"):
+        open_service([], ServerSettings(), model=first, also_models={"a": second, "b": second})
     with pytest.raises(UsageError, match="two models would have the name 'a'"):
         open_service([], ServerSettings(served_names=("a",)), model=first, also_models={"a": second})
     with pytest.raises(UsageError, match=r"words.features: was made by .*add it by also_models"):

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from starlette.testclient import TestClient
 
 from bertfeat import Extractor, build_index, memory_corpus
-from bertfeat.search import BuildOptions
+from bertfeat.search import BuildOptions, Index, MaxSim
 from bertfeat.server import ServerSettings, create_app, open_service
+from tests.support.sentence_models import sentence_folder
 from tests.support.tiny_models import Tiny
 
 QUERY = "the bank of a river"
@@ -109,13 +110,114 @@ def test_long_texts_are_read_whole_unless_they_are_cut(client: TestClient) -> No
     cut = client.post("/rerank", json={"query": QUERY, "texts": texts, "truncate": True})
     assert whole.json()[0]["index"] == 0
     assert "x-truncated-inputs" not in whole.headers
-    assert cut.headers["x-truncated-inputs"] == "1,2"
+    assert cut.headers["x-truncated-inputs"] == "0,1"
     assert cut.json()[0]["score"] == cut.json()[1]["score"]
     ends = {"query": QUERY, "texts": texts, "truncate": True, "truncation_direction": "Left"}
     kept = client.post("/rerank", json=ends)
-    assert kept.headers["x-truncated-inputs"] == "1,2"
+    assert kept.headers["x-truncated-inputs"] == "0,1"
     assert kept.json()[0]["index"] == 0
     assert kept.json()[0]["score"] > kept.json()[1]["score"]
+
+
+@pytest.mark.parametrize(
+    ("route", "name", "left"), [("/rerank", "texts", "Left"), ("/v1/rerank", "documents", "left")], ids=["TEI", "v1"]
+)
+def test_what_was_cut_is_told_by_the_numbers_of_the_answer(
+    route: str, name: str, left: str, client: TestClient
+) -> None:
+    texts = ["frost", "word " * 900, "b"]
+    asked = {"query": "frost", name: texts, "truncate": True, "truncation_direction": left}
+    headers = client.post(route, json=asked).headers
+    assert (headers["x-truncated-inputs"], headers.get("x-truncated-query")) == ("1", None)
+    headers = client.post(route, json=asked | {"query": "frost " * 900, name: texts[::2]}).headers
+    assert (headers.get("x-truncated-inputs"), headers["x-truncated-query"]) == (None, "true")
+
+
+def test_sentences_are_numbered_without_the_one_they_are_compared_with(client: TestClient) -> None:
+    long, cut = "word " * 900, {"truncate": True}
+    for source, sentences, told in ((long, ["a", "b"], (None, "true")), ("a", ["b", long], ("1", None))):
+        asked = {"inputs": {"source_sentence": source, "sentences": sentences}, "parameters": cut}
+        headers = client.post("/similarity", json=asked).headers
+        assert (headers.get("x-truncated-inputs"), headers.get("x-truncated-query")) == told
+
+
+# ── prompts ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+NAMED = {"query": "query: ", "document": "passage: "}
+
+
+@pytest.fixture(scope="module")
+def prompted(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that names prompts."""
+    return sentence_folder(tiny("bert").folder, tmp_path_factory.mktemp("prompted") / "model", prompts=NAMED)
+
+
+def with_prompts(model: Path, query: str, texts: str) -> list[float]:
+    """The score of each text, whose prompt is another one than the query's, by a loop over the tokens of the query."""
+    settings: dict[str, Any] = {"pooling": "mean,token", "precision": "fp32", "dtype": "float32", "device": "cpu"}
+    (asked,) = Extractor(model, prompt=query, **settings).features([QUERY])
+    scores = []
+    for text in Extractor(model, prompt=texts, **settings).features(TEXTS):
+        (one, whole), (other, wholly) = (
+            (unit(each.matrix("last_token")[within(each)]), unit(each.vector("last_mean"))) for each in (asked, text)
+        )
+        scores.append(((one @ other.T).max(axis=1).mean() + 0.5 * (whole @ wholly)) / 1.5)
+    return scores
+
+
+def within(document: Any) -> NDArray[np.bool_]:
+    """Which tokens stand in the text: not those of its prompt, and no special ones."""
+    inside: NDArray[np.bool_] = document.tokens.end > document.tokens.start
+    return inside
+
+
+def unit(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    found = vectors.astype(np.float64)
+    normed: NDArray[np.float64] = found / np.linalg.norm(found, axis=-1, keepdims=True)
+    return normed
+
+
+def test_a_query_has_the_prompt_of_queries_and_texts_that_of_documents(prompted: Path, tiny: Any) -> None:
+    other = tiny("roberta").folder
+    service = open_service([], ServerSettings(), model=other, also_models={"own": prompted}, precision="fp32")
+    with TestClient(create_app(service), "http://localhost") as client:
+        for model, more, prompts in (
+            (prompted, {"model": "own"}, ("query: ", "passage: ")),
+            (prompted, {"model": "own", "prompt_name": "document"}, ("passage: ", "passage: ")),
+            (other, {}, ("", "")),
+        ):
+            found = client.post("/rerank", json={"query": QUERY, "texts": TEXTS, **more}).json()
+            scores = {each["index"]: each["score"] for each in found}
+            expected = with_prompts(model, *prompts)
+            assert [scores[at] for at in range(len(TEXTS))] == pytest.approx(expected, abs=1e-5)
+        unknown = client.post("/rerank", json={"query": QUERY, "texts": TEXTS, "prompt_name": "passage"})
+        assert (unknown.status_code, "prompt" in unknown.text) == (422, True)
+
+
+@pytest.mark.parametrize("query_prompt", [None, "find: "])
+def test_prompts_are_those_of_a_search_in_the_servers_index(
+    query_prompt: str | None, prompted: Path, tmp_path: Path
+) -> None:
+    extractor = Extractor(prompted, pooling="mean,token", precision="fp32", dtype="float32", prompt="of old: ")
+    extractor.extract(memory_corpus(TEXTS), tmp_path / "c.features")
+    options = BuildOptions(type="flat", evaluate=False, query_prompt=query_prompt)
+    build_index(tmp_path / "c.features", tmp_path / "c.index", "last_mean", options=options)
+    hits = Index(tmp_path / "c.index").search(QUERY, rerank=MaxSim(idf=False)).hits
+    service = open_service([tmp_path / "c.index"], ServerSettings())
+    with TestClient(create_app(service), "http://localhost") as client:
+        found = client.post("/rerank", json={"query": QUERY, "texts": TEXTS}).json()
+    assert [each["index"] for each in found] == [int(hit.id) - 1 for hit in hits]
+    assert [each["score"] for each in found] == pytest.approx([hit.score / 1.5 for hit in hits], abs=1e-5)
+    expected = with_prompts(prompted, query_prompt or "query: ", "of old: ")
+    assert [each["score"] for each in found] == pytest.approx(sorted(expected, reverse=True), abs=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [{"top_n": True}, {"top_n": "1"}, {"top_n": 1.5}, {"return_documents": "yes"}])
+def test_numbers_and_truth_values_are_not_guessed(wrong: dict[str, Any], client: TestClient) -> None:
+    asked = {"query": QUERY, "documents": TEXTS, "user": "someone"}
+    assert client.post("/v1/rerank", json=asked).status_code == 200
+    refused = client.post("/v1/rerank", json=asked | wrong)
+    assert (refused.status_code, next(iter(wrong)) in refused.text) == (400, True)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +229,7 @@ def test_long_texts_are_read_whole_unless_they_are_cut(client: TestClient) -> No
         ("/rerank", {"query": "a", "texts": ["a"], "layers": "all"}, 422, "one recipe of layers is compared"),
         ("/rerank", {"query": "a", "texts": ["a"], "layers": "99"}, 422, "99"),
         ("/rerank", {"query": "a", "texts": ["a"], "truncation_direction": "up"}, 422, "truncation_direction"),
-        ("/rerank", {"query": "a", "texts": ["a"] * 20}, 413, "21 texts are more than the 20 of a request"),
+        ("/rerank", {"query": "a", "texts": ["a"] * 21}, 413, "21 texts are more than the 20 of a request"),
         ("/v1/rerank", {"query": "a", "documents": ["a"], "top_n": 0}, 400, "top_n"),
         ("/v1/rerank", {"query": "a", "documents": [{"title": "a"}]}, 400, "documents"),
         ("/v1/rerank", {"query": "a", "documents": ["a"], "model": "other"}, 404, "there is no model 'other'"),

@@ -88,6 +88,27 @@ def test_they_are_those_that_a_reader_finds(word: str, near: str, left: int, rig
     assert 0 < len(expected) < find_usages(features, word, k=0).found or left == 100
 
 
+@pytest.mark.parametrize(("left", "right"), [(5, 5), (1, 0), (0, 2)])
+@pytest.mark.parametrize(("word", "near"), [("!", "!"), (",", "!"), ("!", "river"), ("bank", ","), ("the", "the")])
+def test_a_usage_is_not_near_itself(word: str, near: str, left: int, right: int, features: FeatureSet) -> None:
+    """Also where it is a punctuation mark, or an emoji, which takes up no words between others."""
+    expected = []
+    for row, document in enumerate(random_texts()):
+        text = document["text"]
+        spans = split_words(text)
+        words = [text[start:end].lower() for start, end in zip(spans.start, spans.end, strict=True)]
+        for at in (at for at, each in enumerate(words) if each == word):
+            before = [sum(map(is_word, words[other + 1 : at])) for other in range(at) if words[other] == near]
+            after = [
+                sum(map(is_word, words[at + 1 : other])) for other in range(at + 1, len(words)) if words[other] == near
+            ]
+            if min(before, default=left) < left or min(after, default=right) < right:
+                expected.append((row, int(spans.start[at])))
+    found = find_usages(features, word, near=near, left=left, right=right, k=1000)
+    assert [(usage.row, usage.start) for usage in found.usages] == expected
+    assert (found.found, len(expected) > 0) == (len(expected), True)
+
+
 def test_five_words_on_each_side_are_near_as_of_collocates(features: FeatureSet) -> None:
     usages = find_usages(features, "bank", near="river", k=1000).usages
     assert [(usage.row, usage.start) for usage in usages] == by_hand("bank", "river", 5, 5)

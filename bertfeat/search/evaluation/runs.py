@@ -25,10 +25,11 @@ def check_run_ids(ids: Iterable[str]) -> None:
     """Check that ids fit into a run.
 
     Raises:
-        UsageError: one is empty, or has spaces, which separate the values of a line.
+        UsageError: one is empty, or has white space, which separates the values of a line: for trec_eval that of ASCII,
+            for ir_measures and other readers in Python all that Unicode knows.
     """
     for id_ in ids:
-        if not id_ or re.search(r"[ \t\r\n]", id_):
+        if id_.split() != [id_]:
             raise UsageError(
                 f"the id {shorten(id_)!r} is empty or has spaces, and spaces separate the values of a run",
                 where=parameter("run"),
