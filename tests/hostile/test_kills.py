@@ -39,7 +39,7 @@ WRITERS = (
     _writer("index", "index many.features -o out.index --type flat --no-evaluate", "many.features", "out.index"),
     _writer(
         "index again",
-        "index over.features -o flat.index --type flat --no-evaluate",
+        "index over.features -o flat.index --type flat --no-evaluate --overwrite",
         "over.features flat.index",
         "flat.index",
     ),

@@ -116,7 +116,7 @@ def stop(progress):
     if progress.step == sys.argv[3]:
         print("here", flush=True)
         time.sleep(60)
-build_index(sys.argv[1], sys.argv[2], progress=stop)
+build_index(sys.argv[1], sys.argv[2], progress=stop, overwrite=True)
 """
 
 
