@@ -47,7 +47,7 @@ BY_LEVEL := $(patsubst %,tests/encoder/test_%.py,company float64 forward int8 ke
 processors: .venv/.made
 	$(BIN)/python .ci/processors.py $(LEVELS) -q -n $(WORKERS) --dist worksteal $(or $(TESTS),$(BY_LEVEL))
 
-# Thousands of damaged files, wrong options and kills, and what the samples of slow tests leave out, an hour and a half:
+# Thousands of damaged files, wrong options and kills, and what the samples of slow tests leave out, more than an hour:
 # make hostile TALLY=tally.json
 hostile: .venv/.made
 	$(PYTEST) -q -m hostile $(if $(TALLY),--tally $(TALLY)) $(or $(TESTS),tests/hostile tests)

@@ -262,7 +262,7 @@ def _describe_table7(folder: Path) -> _Description:
 
 
 def _computer_line(canary: "Canary | None") -> str | None:
-    """What made the vectors of the first part, and whether the other texts of a batch change a vector's bytes."""
+    """The precision and kernels of the first part, and whether the other texts of a batch change a vector's bytes."""
     if canary is None:
         return None
     by = canary.computed_by

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
-from pydantic import Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from bertfeat.corpus import Document
 from bertfeat.errors import DamagedError, parameter
@@ -58,11 +58,11 @@ class SearchBody(Body):
     """The body of ``/search``: a text or a vector, and the conditions of the command of that name."""
 
     query: str | None = Field(None, examples=["how do bats find their prey"])
-    vector: Annotated[list[float], Field(fail_fast=True)] | None = None
+    vector: Annotated[list[StrictFloat], Field(fail_fast=True)] | None = None
     k: Annotated[StrictInt, Field(ge=1, le=1000)] = 10
     where: str | None = Field(None, examples=["year > 1900"])
     exact: StrictBool = False
-    score_threshold: float | None = Field(
+    score_threshold: StrictFloat | None = Field(
         None, description="Hits of lower scores, or of larger distances, are left out."
     )
     rerank: Literal["maxsim"] | None = Field(
@@ -72,7 +72,7 @@ class SearchBody(Body):
     rerank_depth: Annotated[StrictInt, Field(ge=1, le=1000)] | None = Field(
         None, description="How many hits are scored again; by default 50, or as many as are asked for."
     )
-    rerank_weight: float | None = Field(None, description="Weight of the score by vector, which is added: 0.5.")
+    rerank_weight: StrictFloat | None = Field(None, description="Weight of the score by vector, which is added: 0.5.")
     rerank_idf: StrictBool | None = Field(None, description="Whether rare tokens of the query count for more; they do.")
     highlight: StrictBool = Field(False, description="Whether to say which words of the hits match the query best.")
 

@@ -34,7 +34,7 @@ _WEIGHT = MaxSim().weight  # of the cosine of the texts as wholes
 
 
 class _RankingBody(CuttingBody):
-    """What a request for an order may say on both routes."""
+    """The fields that a request for an order has on both routes."""
 
     query: str
     model: ModelName | None = None

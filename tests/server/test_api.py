@@ -242,6 +242,10 @@ def test_search(client: TestClient, folder: Path) -> None:
     below = {"query": "money", "k": 100, "score_threshold": third - 1e-6}  # scores are rounded to six decimals
     near = client.post("/search", json=below).json()["hits"]
     assert min(hit["score"] for hit in near) == third
+    assert client.post("/search", json={"query": "money", "score_threshold": 0}).status_code == 200
+    guesses: list[dict[str, Any]] = [{"score_threshold": "0.1"}, {"score_threshold": True}]
+    for guess in (*guesses, {"rerank": "maxsim", "rerank_weight": "1"}):
+        assert client.post("/search", json={"query": "money", **guess}).status_code == 422, guess
     marked = client.post("/search", json={"query": "money", "k": 4, "highlight": True}).json()
     for hit, highlights in zip(marked["hits"], marked["highlights"], strict=True):
         assert all(hit["text"][start:end].isalnum() and weight >= 0.5 for start, end, weight in highlights)
