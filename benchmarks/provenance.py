@@ -66,6 +66,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "plan_size": ("corpus", "extraction"),
     "pool_tokens": ("search",),
     "pooled": _ENCODING,
+    "precision": _ENCODING,
     "processors": _ENCODING,
     "recall": ("search",),
     "rerank": ("search",),

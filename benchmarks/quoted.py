@@ -37,6 +37,7 @@ TABLES = (
     ("docs/serving.md", "The page"),
     ("docs/pictures.md", "Measured"),
     ("docs/speed.md", "Processors"),
+    ("docs/numerics.md", "fp32"),
     ("docs/numerics.md", "int8"),
     ("docs/search.md", "What whitening gains"),
     ("docs/models.md", "Speed"),
@@ -69,8 +70,8 @@ AMX, ZEN4, ZEN5, AVX2_ZEN4, AVX2 = (
     for name in ("amx-intel-6-167", "avx512_bf16-zen4", "avx512_bf16-zen5", "avx2-zen4", "avx2-zen5")
 )
 BLOCKS_ON_AMX = result("guard-amx-44c8817")["corpora"]
-QUALITY, QUALITY_AVX2 = result("int8_quality"), result("int8_quality-avx2")
-INT8, INT8_AVX2 = QUALITY["vectors"], QUALITY_AVX2["vectors"]["int8"]
+QUALITY = result("int8_quality")
+REAL, REAL_AVX2 = ([*result(name)["models"].values()] for name in ("precision", "precision-avx2"))
 WAYS, PLAN, TORTURE = result("ways"), result("plan_size"), result("torture")
 SHUFFLE = result("vectors")["shuffle"]
 SERVE, PAGE = result("serve"), result("page_million")
@@ -401,10 +402,30 @@ def blocks_on_amx(precision: str) -> list[float]:
     ]
 
 
-def int8_layer(layer: int) -> list[float]:
-    """A row of docs/numerics.md: cosines of token vectors with fp32's, mean and first percentile."""
-    names = ("tokens_mean", "tokens_first_percentile")
-    return [INT8[precision][name][layer] for precision in ("bf16", "int8") for name in names]
+def precision_layer(layer: int) -> list[float]:
+    """A row of docs/numerics.md: cosines of both models' tokens with those of fp32, in bf16 and int8."""
+    names = ("tokens_first_percentile", "tokens_least", "tokens_below_0.99")
+    deep = [model for model in REAL if layer < len(model["int8"]["tokens_least"])]
+    return [model[precision][name][layer] for model in deep for precision in ("bf16", "int8") for name in names]
+
+
+def exactness(model: dict[str, Any]) -> dict[str, list[float]]:
+    """A column of docs/numerics.md's table of fp32, by row."""
+    found = model["fp32"]
+    ours, theirs = (found["rms_to_float64"][name][1:] for name in ("ours", "hugging_face"))
+    ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+    largest = [max(found["largest_to_float64"][name]) for name in ("ours", "hugging_face")]
+    return {
+        "distance from float64 over Hugging Face's own (root mean square of a layer; least to largest)": [
+            min(ratios),
+            max(ratios),
+        ],
+        "largest difference of a value from float64: ours, Hugging Face's": largest,
+        "largest difference between the two; tokens with one beyond 3e-5": [
+            max(found["largest_to_each_other"]),
+            max(found["tokens_beyond_3e-5"]),
+        ],
+    }
 
 
 def table7(row: str) -> list[float]:
@@ -846,11 +867,6 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
     (
         "int8_quality",
         {
-            "mean vectors of the last layer: mean; least": [
-                INT8[precision]["mean_vectors"][value] for precision in ("bf16", "int8") for value in ("mean", "least")
-            ],
-            "token vectors, layer 1: mean; first percentile": int8_layer(1),
-            **{f"layer {layer}": int8_layer(layer) for layer in range(2, 7)},
             "search on Cranfield: nDCG@10": [QUALITY["ndcg_at_10"][precision] for precision in ("fp32", "int8")],
             "taggers on concat4, Wikigold, 3 seeds: span F1": [
                 100 * QUALITY["wikigold_f1"][precision][value]
@@ -860,13 +876,27 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         },
     ),
     (
-        "int8_quality-avx2 int8_quality",
+        "precision",
+        {
+            **{row: [value for model in REAL for value in exactness(model)[row]] for row in exactness(REAL[0])},
+            "mean vectors of the last layer: mean; least": [
+                model[precision]["mean_vectors"][value]
+                for model in REAL
+                for precision in ("bf16", "int8")
+                for value in ("mean", "least")
+            ],
+            "layer 1: first percentile; least; tokens below 0.99": precision_layer(1),
+            **{f"layer {layer}": precision_layer(layer) for layer in range(2, 13)},
+        },
+    ),
+    (
+        "precision-avx2 precision",
         {
             "mean vectors: mean and least cosine with fp32": [
-                each["mean_vectors"][value] for each in (INT8["int8"], INT8_AVX2) for value in ("mean", "least")
+                each[0]["int8"]["mean_vectors"][value] for each in (REAL, REAL_AVX2) for value in ("mean", "least")
             ],
             "token vectors of layer 6: first percentile": [
-                each["tokens_first_percentile"][6] for each in (INT8["int8"], INT8_AVX2)
+                each[0]["int8"]["tokens_first_percentile"][6] for each in (REAL, REAL_AVX2)
             ],
         },
     ),

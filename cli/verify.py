@@ -223,14 +223,20 @@ def _print_features_check(report: "VerifyReport", folder: "Location", console: C
 
 
 def _deviation_lines(report: "VerifyReport") -> list[str]:
+    from bertfeat.extraction import FAR_COSINE  # here, because what is verified may need nothing of it
+
     lines = []
     if report.deviations:
         width = max(len(deviation.column) for deviation in report.deviations)
-        lines.append(f"{'column':<{width}}  least cosine  mean cosine  max abs  mean abs")
+        below = f"below {FAR_COSINE}"
+        lines.append(
+            f"{'column':<{width}}  least cosine  mean cosine  max abs  mean abs  vectors  least of one  {below}"
+        )
         for deviation in report.deviations:
             cosines = f"{deviation.min_cosine:12.8f}  {deviation.mean_cosine:11.8f}"
             errors = f"{deviation.max_absolute:7.1e}  {deviation.mean_absolute:8.1e}"
-            lines.append(f"{deviation.column:<{width}}  {cosines}  {errors}")
+            singles = f"{deviation.vectors:7,}  {deviation.least_of_one:12.5f}  {deviation.below:{len(below)},}"
+            lines.append(f"{deviation.column:<{width}}  {cosines}  {errors}  {singles}")
     if not report.holds:
         lines.append(f"DOES NOT HOLD: a cosine is below {report.bound}")
     return lines

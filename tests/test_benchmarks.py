@@ -16,8 +16,8 @@ from tests.support.benchmark_data import write_benchmark_data
 from tests.support.tiny_models import Tiny
 
 ROOT = Path(__file__).resolve().parent.parent
-NO_QUESTION = {"quoted.py", "chart.py", "provenance.py"}
-"""Scripts that measure nothing: the quoted numbers, their marks, and the charts."""
+NO_QUESTION = {"quoted.py", "chart.py", "provenance.py", "mpnet.py"}
+"""Scripts that measure nothing: the quoted numbers, their marks, the charts, and a model that is fetched."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ TOYS: dict[str, Toy | str] = {
         "--data {data} --work {work} --count 600 --rounds 1 --only builds,auto,search,exact,shell", {"SHELL_RUNS": 1}
     ),
     "index_recipes": Toy("--data {data} --work {work}"),
-    "int8_quality": Toy("--data {data} --paragraphs 8 --seeds 1"),
+    "int8_quality": Toy("--data {data} --seeds 1"),
     "kill_and_resume": Toy("--kills 1 --rows 200 --work {work}"),
     "layers_by_task": Toy(
         "--data {data} --work {work} --senses {data}/senses.csv --only senses,usages,search,likeness,labels",
@@ -86,6 +86,7 @@ TOYS: dict[str, Toy | str] = {
     "plan_size": Toy("--files 20 --documents 10000 --scanned 200 --work {work}"),
     "pool_tokens": Toy("--data {data} --work {work}", {"FACTORS": (2,), "RESAMPLES": 10}),
     "pooled": Toy("--data {data} --tokens 100 --repeats 1", {"PRECISIONS": ("fp32",)}),
+    "precision": Toy("--data {data} --paragraphs 6", {"MODELS": {"all-MiniLM-L6-v2": None}}),
     "processors": Toy("--data {data} --tokens 100 --repeats 1"),
     "recall": Toy("--data {data} --work {work} --only banking77"),
     "rerank": Toy("--data {data} --work {work}", {"COLUMNS": ("layer6_token",), "TIMED": 2}),

@@ -11,7 +11,7 @@ from benchmarks.quoted import ROWS, SOURCES, TABLES, UNRECORDED, result
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMIT = re.compile(r"`([0-9a-f]{7}\+?)`")  # with a plus where files had changed since
-NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
+NUMBER = re.compile(r"(?<![\w.,])-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 
 
 def table_rows(page: str, section: str) -> list[tuple[str, str]]:

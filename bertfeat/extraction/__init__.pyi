@@ -47,6 +47,7 @@ from .sharing import (
 )
 from .source import CorpusSource as CorpusSource, open_run_source as open_run_source, spool_stdin as spool_stdin
 from .verify import (
+    FAR_COSINE as FAR_COSINE,
     Deviation as Deviation,
     VerifyReport as VerifyReport,
     compare_embedders as compare_embedders,

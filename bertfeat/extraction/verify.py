@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from bertfeat.extraction.embedder import Embedder
 
 SAMPLE = 100
+FAR_COSINE = 0.99
+"""Cosine below which a single vector counts as far from exact. docs/numerics.md tells how many of tokens' do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,9 @@ class Deviation:
     mean_absolute: float
     min_cosine: float  # of a document's vector; of all its token or word vectors as one, where it has several
     mean_cosine: float
+    vectors: int  # compared one by one: of documents, tokens or words
+    least_of_one: float  # least cosine of a single vector
+    below: int  # vectors whose cosine is below 0.99
 
 
 @displayed
@@ -199,13 +204,23 @@ def _compute_again(
 
 
 def _deviation(column: str, stored: Mapping[int, DocumentFeatures], again: Mapping[int, DocumentFeatures]) -> Deviation:
-    largest, total, number, cosines = 0.0, 0.0, 0, []
+    largest, total, number, cosines, singles = 0.0, 0.0, 0, [], []
     for row, document in again.items():
-        before, now = (features.stored[column].astype(np.float64).ravel() for features in (stored[row], document))
+        before, now = (np.atleast_2d(each.stored[column]).astype(np.float64) for each in (stored[row], document))
         if before.shape != now.shape:
             raise FeatureSetError(f"row {row}: {column} has {before.size} values, but the text gives {now.size}")
         difference = np.abs(before - now)
         largest = max(largest, float(difference.max(initial=0.0)))
         total, number = total + float(difference.sum()), number + difference.size
-        cosines.append(cosine_between(before, now))
-    return Deviation(column, largest, total / max(1, number), min(cosines), float(np.mean(cosines)))
+        cosines.append(cosine_between(before.ravel(), now.ravel()))
+        singles += [cosine_between(*pair) for pair in zip(before, now, strict=True)]
+    return Deviation(
+        column,
+        max_absolute=largest,
+        mean_absolute=total / max(1, number),
+        min_cosine=min(cosines),
+        mean_cosine=float(np.mean(cosines)),
+        vectors=len(singles),
+        least_of_one=min(singles, default=1.0),
+        below=sum(each < FAR_COSINE for each in singles),
+    )

@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from bertfeat import FeatureSet
 from bertfeat.cli import main
 from bertfeat.encoder.packed import PackedEncoder
 from tests.support.tagging_tables import ROWS, RUN, edited, made_sets, made_table
@@ -51,6 +53,31 @@ def test_a_sound_set() -> None:
     assert deviation["column"] == "last_mean"
     # stored in bf16 and recomputed in fp32: near, and not the same
     assert 0.9995 < deviation["min_cosine"] < 1.0
+
+
+@pytest.mark.usefixtures("sets")
+def test_tokens_are_compared_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One token that points elsewhere is lost in its document's cosine, and told by itself."""
+    compute = PackedEncoder.hidden_states
+
+    def turned(*given: Any, **more: Any) -> Iterator[Any]:
+        for state in compute(*given, **more):
+            state.values[3] *= -1
+            yield state
+
+    stored = FeatureSet("textless")
+    squares = [np.square(stored[row].stored["last_token"].astype(float)).sum(1) for row in range(len(TEXTS))]
+    given = ("verify", "textless", "--corpus", "c.jsonl", "--bound", "-1")
+    (sound,) = json.loads(run(*given, "--json").stdout)["deviations"]
+    assert (sound["vectors"], sound["below"]) == (sum(map(len, squares)), 0)
+    assert 0.999 < sound["least_of_one"] <= 1.000001
+    monkeypatch.setattr(PackedEncoder, "hidden_states", turned)
+    (found,) = json.loads(run(*given, "--json").stdout)["deviations"]
+    assert (found["vectors"], found["below"]) == (sound["vectors"], 1)
+    assert found["least_of_one"] == pytest.approx(-1, abs=1e-3)
+    wholes = [1 - 2 * each / document.sum() for document in squares for each in document]
+    assert min(abs(found["min_cosine"] - whole) for whole in wholes) < 1e-3
+    assert f"{found['vectors']:7,}  {found['least_of_one']:12.5f}" in run(*given).stdout
 
 
 @pytest.mark.usefixtures("sets")

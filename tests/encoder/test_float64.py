@@ -5,28 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
-from transformers import AutoModel
 
 from bertfeat.tokens import cut_batches, tokenize
+from tests.support.float64 import distance, library_states
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny, build, documents
 
-FACTOR = 2.0  # of Hugging Face's own distance, root mean square; measured were 1.0 to 1.3
-Float64s = NDArray[np.float64]
-
-
-def library_states(folder: Path, dtype: torch.dtype, ids: list[list[int]]) -> list[Float64s]:
-    """Every layer of each sequence alone. Shape: ``[L+1, T, H]`` each."""
-    module = AutoModel.from_pretrained(folder, dtype=dtype).eval()
-    with torch.no_grad():
-        given = [module(torch.tensor([each]), output_hidden_states=True).hidden_states for each in ids]
-    return [torch.stack([state[0].double() for state in states]).numpy() for states in given]
-
-
-def distance(found: list[Float64s], exact: list[Float64s]) -> float:
-    """Root mean square over all values."""
-    squares = [np.square(one - other).ravel() for one, other in zip(found, exact, strict=True)]
-    return float(np.sqrt(np.concatenate(squares).mean()))
+FACTOR = 1.5  # of Hugging Face's own distance, root mean square of a layer; by our kernels it is 0.7 to 1.1
 
 
 @pytest.mark.sampled(3)
@@ -43,5 +27,6 @@ def test_as_near_to_float64_as_hugging_face(width: int, tmp_path: Path) -> None:
     exact = library_states(tiny.folder, torch.float64, ids)
     theirs = distance(library_states(tiny.folder, torch.float32, ids), exact)
     ours = distance([stacked[:, rows] for rows in bounds], exact)
-    assert 0 < theirs < 1e-4
-    assert ours <= FACTOR * theirs
+    assert (theirs > 0).all()
+    assert (theirs < 1e-4).all()
+    assert (ours <= FACTOR * theirs).all(), ours / theirs

@@ -69,7 +69,11 @@ class SlowText:
 def slow_text(tiny: Tiny, text: str, pair: str | None = None, max_length: int | None = None) -> SlowText:
     """Feed every window to Hugging Face alone, and keep each token from where it has most context."""
     encoded = reference_tokenizer(tiny.folder)(
-        [text], [pair] if pair is not None else None, return_offsets_mapping=True, return_special_tokens_mask=True
+        [text],
+        [pair] if pair is not None else None,
+        return_token_type_ids=True,
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
     )
     ids, types = encoded["input_ids"][0], encoded["token_type_ids"][0]
     own = encoded.sequence_ids(0)

@@ -70,7 +70,7 @@ def reference_tokenizer(folder: Path) -> Any:
 
 def reference_ids(folder: Path, text: str, pair: str | None = None) -> tuple[list[int], list[int]]:
     """Token and segment ids as Hugging Face gives them."""
-    encoded = reference_tokenizer(folder)([text], [pair] if pair is not None else None)
+    encoded = reference_tokenizer(folder)([text], [pair] if pair is not None else None, return_token_type_ids=True)
     return encoded["input_ids"][0], encoded["token_type_ids"][0]
 
 

@@ -2,8 +2,9 @@
    FLOAT_CODE, RUN_STACK).
 
    A weight [out, in] is packed strip by strip: of STRIP outputs the values of the first input side by side, then those of
-   the second (stack.py). Every sum is added up input by input, so that a row has the same bytes whatever stands beside
-   it. */
+   the second (stack.py). Every sum is added up input by input, SPAN of them at a time, so that a row has the same bytes
+   whatever stands beside it; in sums of so few that are then added, less is rounded off than in one of all (Higham 1993,
+   blocked summation). */
 
 #include "activations.h"
 #include "float_rows.h"
@@ -16,6 +17,7 @@ enum {
     STRIP = 2 * LANES,
     FEW_ROWS = MOST_ROWS / 3, /* that are multiplied at once where fewer than MOST_ROWS are left */
     CHUNK = 384,              /* of the inner width, which goes by in chunks: what is raised is lowered while it is near */
+    SPAN = 192,               /* inputs whose products are added up by themselves; CHUNK is a multiple */
     PANEL_ROWS = 256,
 };
 
@@ -47,14 +49,15 @@ static Room room_of(const Panel *p) {
 
 /* ── products ───────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* sums [count, STRIP] = bias + rows times a strip; or, without a bias, added to the sums that are there. */
+/* sums [count, STRIP] = bias + some columns of rows times their part of a strip; or, without a bias, added to the sums that
+   are there. */
 FLOAT_INLINE void multiply_block(const float *rows, int64_t width, const float *strip, int64_t depth, const float *bias,
                                  float *sums, int64_t stride, const int count) {
     Vec low[MOST_ROWS], high[MOST_ROWS];
 #pragma GCC unroll 12
     for (int i = 0; i < count; i++) {
-        const float *first = bias ? bias : sums + i * stride;
-        low[i] = load_vec(first), high[i] = load_vec(first + LANES);
+        low[i] = bias ? load_vec(bias) : all(0);
+        high[i] = bias ? load_vec(bias + LANES) : all(0);
     }
     for (int64_t k = 0; k < depth; k++, strip += STRIP) {
         const Vec left = load_vec(strip), right = load_vec(strip + LANES);
@@ -67,8 +70,10 @@ FLOAT_INLINE void multiply_block(const float *rows, int64_t width, const float *
     }
 #pragma GCC unroll 12
     for (int i = 0; i < count; i++) {
-        store_vec(sums + i * stride, low[i]);
-        store_vec(sums + i * stride + LANES, high[i]);
+        float *now = sums + i * stride;
+        if (!bias) low[i] += load_vec(now), high[i] += load_vec(now + LANES);
+        store_vec(now, low[i]);
+        store_vec(now + LANES, high[i]);
     }
 }
 
@@ -77,16 +82,19 @@ FLOAT_INLINE void multiply_block(const float *rows, int64_t width, const float *
 FLOAT_CODE static void multiply(const float *rows, int64_t count, const Product *p, int64_t begin, int64_t end, int64_t from,
                                 int64_t to, int64_t width, int64_t activation, float *out, int64_t stride) {
     for (int64_t n = begin; n < end; n += STRIP) {
-        const float *strip = (const float *)p->weight + n * p->in + from * STRIP, *bias = from ? NULL : p->bias + n;
+        const float *strip = (const float *)p->weight + n * p->in + from * STRIP;
         for (int64_t r = 0, now; r < count; r += now) {
             const float *at = rows + r * width;
             float *sums = out + r * stride + n - begin;
             now = count - r < MOST_ROWS ? FEW_ROWS : MOST_ROWS;
             if (n + STRIP < end) fetch_part(strip + p->in * STRIP, 4 * STRIP * (to - from), r, now, count);
-            if (now == MOST_ROWS)
-                multiply_block(at, width, strip, to - from, bias, sums, stride, MOST_ROWS);
-            else
-                multiply_block(at, width, strip, to - from, bias, sums, stride, FEW_ROWS);
+            for (int64_t k = from; k < to; k += SPAN) {
+                const float *part = strip + (k - from) * STRIP, *bias = k ? NULL : p->bias + n;
+                if (now == MOST_ROWS)
+                    multiply_block(at + k - from, width, part, least(SPAN, to - k), bias, sums, stride, MOST_ROWS);
+                else
+                    multiply_block(at + k - from, width, part, least(SPAN, to - k), bias, sums, stride, FEW_ROWS);
+            }
             if (activation == NO_ACTIVATION) continue;
             for (int64_t i = 0; i < now; i++)
                 for (int64_t c = 0; c < STRIP; c += LANES)
