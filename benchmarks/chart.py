@@ -108,7 +108,7 @@ def draw_canary() -> str:
         written = f"{verdict}, {found['same_of_ten']:.1f} of 10"
         bars.append((name, digits, written, THEIRS if found["refused"] else OURS))
     title = "Digits in which the canary agrees with that of fp32, and nearest texts that are still found"
-    return draw(title, title, "-log10(1 - least cosine), at most 9; fp32 promises 4.4, bf16 3.2, int8 2.3", bars)
+    return draw(title, title, "-log10(1 - least cosine), at most 9; fp32 promises 5.4, bf16 3.2, int8 2.3", bars)
 
 
 def draw(title: str, heading: str, note: str, bars: Bars) -> str:

@@ -1,6 +1,7 @@
 """Real weights on real text, against Hugging Face and sentence-transformers: the packaged default model and, in make
 slow, a model of base size (``make mpnet`` fetches it)."""
 
+import shutil
 import warnings
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
 
 from benchmarks import mpnet
 from bertfeat import Extractor, verify_features
@@ -167,3 +169,13 @@ def test_canaries_are_those_of_hugging_face_in_every_precision(real: Tiny, rough
     kept = [at * width // 64 for at in range(64)]
     for text, vector in zip(CANARY_TEXTS, exact.vectors, strict=True):
         np.testing.assert_allclose(vector, text_states(real.folder, text)[-1].mean(axis=0)[kept], atol=3e-5)
+
+
+def test_weights_cut_to_bfloat16_are_noticed(real: Tiny, tmp_path: Path) -> None:
+    cut = tmp_path / "cut"
+    shutil.copytree(real.folder, cut, ignore=shutil.ignore_patterns("*.safetensors"))
+    for path in real.folder.glob("*.safetensors"):
+        rounded = {name: tensor.bfloat16().float() for name, tensor in load_file(path).items()}
+        save_file(rounded, cut / path.name)
+    before, after = (Extractor(folder, precision="fp32").canary for folder in (real.folder, cut))
+    assert "where fp32 promises" in str(find_canary_problem(before, after))
