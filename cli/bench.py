@@ -111,6 +111,8 @@ leave_out(command, "keep")
 
 
 def _comparison_lines(comparison: "PrecisionComparison") -> list[str]:
+    from bertfeat.extraction import FAR_COSINE  # here, because it loads NumPy
+
     rows = [
         ("model", comparison.model),
         ("on", f"{comparison.device}, {comparison.threads} threads"),
@@ -119,14 +121,17 @@ def _comparison_lines(comparison: "PrecisionComparison") -> list[str]:
     lines = [*two_columns(rows), "", f"{'precision':<10} {'kernels':<8} {'tokens/s':>10} {'ratio':>6}"]
     for each in comparison.precisions:
         lines.append(f"{each.precision:<10} {each.kernels:<8} {each.tokens_per_second:>10,.0f} {each.ratio:>6.2f}")
-    lines += ["", f"cosine with fp32, of {comparison.compared:,} documents", ""]
+    note = f"; single tokens and words: the least, and how many are far, below {FAR_COSINE}"
+    lines += ["", f"cosine with fp32, of {comparison.compared:,} documents{note}", ""]
     columns = [deviation.column for deviation in comparison.precisions[0].deviations]
     width = max(map(len, columns))
-    lines.append(f"{'column':<{width}} {'precision':<10} {'mean':>8} {'least':>8}")
+    lines.append(f"{'column':<{width}} {'precision':<10} {'mean':>8} {'least':>8} {'least of one':>13} {'far':>5}")
     for number, column in enumerate(columns):
         for each in comparison.precisions:
             found = each.deviations[number]
-            lines.append(f"{column:<{width}} {each.precision:<10} {found.mean_cosine:>8.5f} {found.min_cosine:>8.5f}")
+            documents = f"{found.mean_cosine:>8.5f} {found.min_cosine:>8.5f}"
+            singles = f"{found.least_of_one:>13.5f} {found.below:>5,}"
+            lines.append(f"{column:<{width}} {each.precision:<10} {documents} {singles}")
     return lines
 
 

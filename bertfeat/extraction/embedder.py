@@ -35,7 +35,7 @@ from bertfeat.recipe import FeatureColumn, Pooling, Unit, VectorDtype, feature_c
 from bertfeat.tokens import LongTextPolicy, Subword, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
 from bertfeat.words import WordList, WordRule
 
-NUMERICS_VERSION = 4
+NUMERICS_VERSION = 5
 """Raised whenever the same settings would give other numbers than before."""
 
 INT8_VERSION = 1

@@ -46,7 +46,7 @@ class Deviation:
     mean_cosine: float
     vectors: int  # compared one by one: of documents, tokens or words
     least_of_one: float  # least cosine of a single vector
-    below: int  # vectors whose cosine is below 0.99
+    below: int  # vectors whose cosine is below FAR_COSINE
 
 
 @displayed
