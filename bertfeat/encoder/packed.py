@@ -52,7 +52,7 @@ class PackedEncoder:
         self.precision, self.device = precision, device
         self._name, self._dtype = model.name, precision.dtype
         eps = model.sizes.layer_norm_eps
-        self._eps = 1e-12 if eps is None else eps  # DistilBERT's configuration does not have it
+        self._eps = 1e-12 if eps is None else eps
         self._first_position = model.first_position
         self._words, self._positions = self._place(weights.words), self._place(weights.positions)
         self._types = None if weights.types is None else self._place(weights.types)

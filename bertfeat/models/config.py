@@ -88,7 +88,8 @@ def read_config(name: str, raw: Mapping[str, object]) -> ModelConfig | None:
     family = PACKED_FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
         return None
-    named = {family.common_names.get(key, key): value for key, value in raw.items()}
+    read = {key: value for key, value in raw.items() if key not in family.unread}
+    named = {family.common_names.get(key, key): value for key, value in read.items()}
     config = SimpleNamespace(**{**family.defaults, **named})
     return _describe(name, config, has_code=bool(raw.get("auto_map")))
 

@@ -21,6 +21,7 @@ class PackedFamily:
     tokenizer_class: str  # transformers' class, used where tokenizer_config.json names none
     defaults: Mapping[str, object]  # the values that transformers takes where config.json has none
     common_names: Mapping[str, str] = field(default_factory=dict)  # key of config.json → BERT's name for it
+    unread: frozenset[str] = frozenset()  # keys that its module does not read, but takes their defaults for
 
 
 _BERT_DEFAULTS: Mapping[str, object] = {
@@ -42,7 +43,9 @@ PACKED_FAMILIES: Mapping[str, PackedFamily] = {
     "xlm-roberta": PackedFamily("XLMRobertaTokenizer", {**_BERT_DEFAULTS, "pad_token_id": 1}),
     "camembert": PackedFamily("CamembertTokenizer", {**_BERT_DEFAULTS, "pad_token_id": 1}),
     "mpnet": PackedFamily(
-        "MPNetTokenizer", {**_BERT_DEFAULTS, "vocab_size": 30527, "type_vocab_size": None, "pad_token_id": 1}
+        "MPNetTokenizer",
+        {**_BERT_DEFAULTS, "vocab_size": 30527, "type_vocab_size": None, "pad_token_id": 1},
+        unread=frozenset({"pad_token_id"}),
     ),
     "electra": PackedFamily(
         "BertTokenizer",
@@ -64,6 +67,7 @@ PACKED_FAMILIES: Mapping[str, PackedFamily] = {
             "hidden_dim": "intermediate_size",
             "activation": "hidden_act",
         },
+        unread=frozenset({"hidden_act", "intermediate_size", "layer_norm_eps"}),
     ),
 }
 """The families that the packed forward pass computes."""

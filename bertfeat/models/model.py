@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bertfeat.errors import ModelError
+from bertfeat.errors import ModelError, parameter
 from bertfeat.io import MOST_BYTES
 from bertfeat.models.config import ModelConfig, ModelSizes, read_config, read_config_file, read_library_config
 from bertfeat.models.families import POSITIONS_AFTER_PADDING
@@ -33,6 +33,7 @@ from bertfeat.models.sentence_files import (
     read_not_applied,
     read_pooling,
     read_prompts,
+    read_truncation_side,
 )
 from bertfeat.recipe import Pooling
 
@@ -45,6 +46,7 @@ class _TokenizerConfig:
     """``tokenizer_config.json``, as far as bertfeat itself reads it."""
 
     model_max_length: int | float | None = None
+    truncation_side: str | None = None
     fast_tokenizer_files: list[str] | None = None
 
 
@@ -88,10 +90,15 @@ class Model:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the user on how this model is read, a sentence each."""
-        if not self.settings_not_applied:
-            return self.config.notes
-        named = "; ".join(self.settings_not_applied)
-        return (*self.config.notes, f"sentence-transformers has settings for it that are not applied here: {named}")
+        notes = [*self.config.notes]
+        if named := "; ".join(self.settings_not_applied):
+            notes.append(f"sentence-transformers has settings for it that are not applied here: {named}")
+        if self._truncation_side == "left":
+            notes.append(
+                f"its tokenizer cuts the beginning of a text that is too long, as {parameter('long', 'truncate-left')} "
+                f"does; {parameter('long', 'truncate')} cuts the end"
+            )
+        return tuple(notes)
 
     @property
     def causal(self) -> bool:
@@ -234,6 +241,10 @@ class Model:
         for file in settings.fast_tokenizer_files or ():
             path_inside_model(self.name, self.folder, file, "tokenizer_config.json")
         return settings
+
+    @cached_property
+    def _truncation_side(self) -> str | None:
+        return self._tokenizer_config.truncation_side or read_truncation_side(self.name, self.folder)
 
     @property
     def tokenizer_files(self) -> tuple[Path, ...]:

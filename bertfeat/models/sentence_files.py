@@ -113,6 +113,7 @@ class _EncoderFile:
 @dataclass(frozen=True, slots=True)
 class _Truncation:
     max_length: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    direction: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +191,13 @@ def read_limits(name: str, folder: Path) -> Mapping[str, int]:
         _ENCODER: own.max_seq_length if own else None,
     }
     return {file: limit for file, limit in limits.items() if limit}
+
+
+def read_truncation_side(name: str, folder: Path) -> str | None:
+    """Read the side on which the tokenizer itself would cut a text that is too long; None where it does not say."""
+    tokenizer = read_model_json(name, folder, "tokenizer.json", _TokenizerLimits)
+    side = tokenizer.truncation.direction if tokenizer and tokenizer.truncation else None
+    return side and side.lower()
 
 
 def _is_utf8_text(text: str) -> bool:

@@ -85,3 +85,24 @@ def test_what_is_not_applied_is_told(
     assert "not applied here: include_prompt: false" in " ".join(shown.split())
     Extractor(folder).encode(["a"])
     assert "include_prompt: false" in caplog.text
+
+
+@pytest.mark.parametrize("where", ["tokenizer_config.json", "tokenizer.json"])
+def test_the_side_that_is_cut_off_is_told(
+    where: str, tiny: Callable[[str], Tiny], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """``truncate`` cuts the end, whatever the files say, and ``truncate-left`` is what they ask for."""
+    folder = sentence_folder(tiny("bert").folder, tmp_path / "made")
+    if where == "tokenizer.json":
+        said = {"max_length": 40, "strategy": "LongestFirst", "stride": 0, "direction": "Left"}
+        change(folder / where, truncation=said)
+    else:
+        change(folder / where, truncation_side="left")
+    text = ["The bank of the river. " * 9 + "He stopped."]
+    wanted = oracle(folder).encode(text)
+    np.testing.assert_allclose(peer(folder, long="truncate-left").encode(text), wanted, atol=2e-5)
+    assert np.abs(peer(folder).encode(text) - wanted).max() > 0.01
+    note = "its tokenizer cuts the beginning of a text that is too long, as"
+    assert note in caplog.text
+    shown = CliRunner().invoke(main, ["info", str(folder)]).stdout
+    assert f"{note} --long truncate-left does; --long truncate cuts the end" in " ".join(shown.split())
