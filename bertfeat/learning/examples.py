@@ -136,7 +136,8 @@ def open_sources(sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOption
         reader = str(first[0].folder)
         opened[name] = made = open_examples(task, listed, reads, label=options.label, budget=share, reader=reader)
         if name == "train":
-            task = task.learned(made.gold, made.origin, options.settings)
+            columns = options.gold_columns([column.name for column in listed[0].kept])
+            task = task.learned(made.gold, made.origin, options.settings, columns)
         elif name == "dev":
             task.check_dev(made.gold, made.origin)
     return OpenSources(task, reads, opened)

@@ -124,7 +124,8 @@ def tune_head(
     begun = time.perf_counter()
     tables = {name: open_table(source, options) for name, source in sources.items()}
     train = known_texts(options.task, tables["train"], options.label)
-    task = options.task.learned(train.gold, tables["train"].where, options.settings)
+    columns = options.gold_columns(tables["train"].kept)
+    task = options.task.learned(train.gold, tables["train"].where, options.settings, columns)
     has_pairs = tables["train"].has_pairs is True
     check_pairs(tables["dev"].has_pairs, tables["dev"].where, needed=has_pairs, other=tables["train"].where)
     dev = known_texts(task, tables["dev"], options.label)
@@ -166,8 +167,8 @@ def tune_head(
     longest = f"the {head.sequencer.size:,} tokens that the model reads at once"
     cut = f"{pluralize(head.truncated, 'training example')} had more than {longest}; what is beyond was cut off"
     record = write_head(folder, record, None)
-    seconds = time.perf_counter() - begun
-    return HeadReport(folder, record, scores, seconds, warnings=(cut,) if head.truncated else (), failed=failed)
+    warnings = (*((cut,) if head.truncated else ()), *task.unlearned_warnings(dev.gold))
+    return HeadReport(folder, record, scores, time.perf_counter() - begun, warnings=warnings, failed=failed)
 
 
 def open_table(source: OpenSets, options: HeadOptions) -> ExampleTable:

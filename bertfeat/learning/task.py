@@ -26,7 +26,7 @@ from bertfeat.learning.networks import HeadNetwork, HeadShape
 from bertfeat.learning.record import Outputs
 from bertfeat.learning.scores import ClassScores, MultiLabelScores, NumberScores, SpanScores
 from bertfeat.learning.settings import HeadSettings, with_patience
-from bertfeat.learning.spans import TagScores
+from bertfeat.learning.spans import TagScores, list_labels
 from bertfeat.learning.tables import ExampleTable, FeatureRows, Gold, PassageTokens, labels_of
 from bertfeat.learning.tag_files import MarkSpan, PredictionForm, TaggedText
 from bertfeat.learning.trainer import Example
@@ -204,8 +204,12 @@ class Task(ABC):
         """
         return Outputs()
 
-    def learned(self, gold: Sequence[Gold], origin: str, settings: HeadSettings) -> Self:
-        """The same task with the outputs of :meth:`learn_outputs`."""
+    def learned(self, gold: Sequence[Gold], origin: str, settings: HeadSettings, columns: Sequence[str] = ()) -> Self:
+        """The same task with the outputs of :meth:`learn_outputs`; the gold values stand in these columns.
+
+        Raises:
+            HeadError: there is nothing to learn, in the whole or of one of the columns.
+        """
         return self.with_outputs(self.learn_outputs(gold, origin, settings))
 
     def with_outputs(self, outputs: Outputs) -> Self:
@@ -216,6 +220,12 @@ class Task(ABC):
         """The labels among gold values that a head never learned, sorted."""
         labels = set(self.outputs.labels)
         return tuple(sorted({label for value in gold for label in labels_of(value)} - labels)) if labels else ()
+
+    def unlearned_warnings(self, dev: Sequence[Gold]) -> tuple[str, ...]:
+        """A warning about labels of a development set that the training set lacks, so that no head predicts them."""
+        unknown, noun = self.unknown(dev), "tags" if self.per_vector else "labels"
+        warning = f"the development set has {noun} that the training set lacks: {list_labels(unknown)}"
+        return (warning,) if unknown else ()
 
     def check_dev(self, gold: Sequence[Gold], origin: str) -> None:
         """Refuse a development set for which no prediction can be right.

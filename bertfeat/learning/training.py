@@ -18,7 +18,7 @@ from bertfeat.learning.datasets import (
     check_examples,
     open_request,
 )
-from bertfeat.learning.examples import HeadExamples, extracted_sets, open_sources
+from bertfeat.learning.examples import extracted_sets, open_sources
 from bertfeat.learning.fine_tuning import tune_head
 from bertfeat.learning.head_files import (
     FORMAT_VERSION,
@@ -37,8 +37,7 @@ from bertfeat.learning.loop import HeadLoop
 from bertfeat.learning.record import ExampleColumns, HeadRecord, best_candidate
 from bertfeat.learning.schedule import best_epoch
 from bertfeat.learning.settings import GridPoint
-from bertfeat.learning.spans import list_labels
-from bertfeat.learning.task import Task, Threshold
+from bertfeat.learning.task import Threshold
 from bertfeat.learning.tasks.labels import merged_labels_warnings
 from bertfeat.learning.trainer import check_tuning
 from bertfeat.plots import draw_curves, draw_if_possible
@@ -101,18 +100,10 @@ def train_head(
         opened = open_sources(sets, options)
         loop = HeadLoop(folder, options.settings, device, opened)
         report = _run_loop(loop, options, overwrite=overwrite, begun=begun)
-        warnings += _dev_warnings(opened.task, opened.examples["dev"])
+        warnings += opened.task.unlearned_warnings(opened.examples["dev"].gold)
         if picture:
             warnings += _draw_epochs(report.record, folder)
     return replace(report, warnings=warnings, failed=count_failed_rows(sources, sets))
-
-
-def _dev_warnings(task: Task, dev: HeadExamples) -> tuple[str, ...]:
-    """A warning about labels of the development set that the training set lacks, so that no head can predict them."""
-    unknown = task.unknown(dev.gold)
-    noun = "tags" if task.per_vector else "labels"
-    warning = f"the development set has {noun} that the training set lacks: {list_labels(unknown)}"
-    return (warning,) if unknown else ()
 
 
 def _run_loop(

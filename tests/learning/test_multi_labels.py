@@ -14,6 +14,7 @@ from bertfeat.cli import main
 from bertfeat.errors import HeadError, UsageError
 from bertfeat.features import FeatureSet
 from bertfeat.learning import (
+    GridPoint,
     Head,
     HeadSettings,
     evaluate_head,
@@ -242,3 +243,46 @@ def test_what_is_neither_yes_nor_no_is_told(home: Path, sources: dict[str, Path]
         )
     with pytest.raises(UsageError, match="no task of classify; there are labels, multi-labels, numbers"):
         train("classify", path, path, tmp_path / "head", label="money", settings=replace(QUICK, task="answers"), **FP32)
+
+
+def with_fire(path: Path, records: list[dict[str, Any]], burning: int) -> Path:
+    """A file with a third column, which is true in the first rows."""
+    return write_records(path, [{**each, "fire": at < burning} for at, each in enumerate(as_columns(records))])
+
+
+@pytest.mark.parametrize("tuned", [False, True], ids=["features", "fine-tuned"])
+def test_a_label_that_no_example_has_is_refused(home: Path, tmp_path: Path, *, tuned: bool) -> None:
+    """It would be missing from the head without a word."""
+    paths = [with_fire(tmp_path / f"{name}.csv", listed(24, at), at) for at, name in enumerate(("train", "dev"))]
+    point = GridPoint(8, 1e-4, 1) if tuned else None
+    given: dict[str, Any] = {"label": "money,water,fire", "model": home / "model", "fine_tune": point, **FP32}
+    given["settings"] = HeadSettings() if tuned else QUICK
+    with pytest.raises(HeadError, match="no example has the label fire: there is nothing to learn of it") as raised:
+        train("classify", *paths, tmp_path / "head", **given)
+    assert "leave it out of label, or add examples that have it" in str(raised.value)
+    assert not (tmp_path / "head" / "head.json").exists()
+    done = train("classify", *paths, tmp_path / "head", **given | {"label": "money,water"}, overwrite=True)
+    assert done.record.outputs.labels == NAMES
+
+
+@pytest.mark.parametrize("tuned", [False, True], ids=["features", "fine-tuned"])
+def test_a_label_of_the_development_set_alone_is_told(home: Path, tmp_path: Path, *, tuned: bool) -> None:
+    records = listed(24, 1)
+    train_path = write_records(tmp_path / "train.jsonl", listed(24, 0))
+    dev_path = write_records(tmp_path / "dev.jsonl", [{**records[0], "topics": ["money", "fire"]}, *records[1:]])
+    point = GridPoint(8, 1e-4, 1) if tuned else None
+    given: dict[str, Any] = {"label": "topics", "model": home / "model", "fine_tune": point, **FP32}
+    given["settings"] = HeadSettings() if tuned else QUICK
+    done = train("classify", train_path, dev_path, tmp_path / "head", **given)
+    assert "the development set has labels that the training set lacks: fire" in done.warnings
+
+
+def test_a_table_tells_of_it_too(home: Path, tmp_path: Path) -> None:
+    records = listed(24, 1)
+    paths = write_records(tmp_path / "train.jsonl", listed(24, 0)), tmp_path / "dev.jsonl"
+    write_records(paths[1], [{**records[0], "topics": ["money", "fire"]}, *records[1:]])
+    settings, given = HeadSettings(hidden=0), {"label": "topics", "model": home / "model", **FP32}
+    report = train_head_table7(
+        "classify", *paths, None, tmp_path / "t", rows=("last",), seeds=(1,), settings=settings, **given
+    )
+    assert "the development set has labels that the training set lacks: fire" in report.warnings

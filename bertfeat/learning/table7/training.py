@@ -364,6 +364,7 @@ def train_head_table7(
         table = HeadTableTraining(sets, options, last, runs).run(chosen, tuple(seeds), request.tuning)
         write_head_table(folder, table)
         warnings = merged_labels_warnings(task, sources.values(), options.label)
+        warnings += last.task.unlearned_warnings(last.examples["dev"].gold)
         if picture:
             warnings += draw_if_possible(lambda: draw_table7(table, folder / PICTURE_NAME))
     return HeadTableReport(folder, table, warnings, count_failed_rows(sources, sets))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from bertfeat.errors import HeadError
+from bertfeat.errors import HeadError, parameter
 from bertfeat.io import shorten
 from bertfeat.learning.record import Outputs
 from bertfeat.learning.scores import MultiLabelScores, score_multi_labels
@@ -56,6 +56,16 @@ class MultiLabels(Task):
             held = f"has the labels {', '.join(labels[:12])}" if labels else "has no label"
             raise HeadError(f"every example {held}: there is nothing to learn", where=origin)
         return Outputs(labels)
+
+    def learned(self, gold: Sequence[Gold], origin: str, settings: HeadSettings, columns: Sequence[str] = ()) -> Self:
+        """The same task with the labels of the examples; of several columns each has to be a label of one of them."""
+        task = super().learned(gold, origin, settings, columns)
+        missing = [column for column in columns if column not in task.outputs.labels]
+        if len(columns) > 1 and missing:
+            problem = f"no example has the label {missing[0]}: there is nothing to learn of it"
+            remedy = f"leave it out of {parameter('label')}, or add examples that have it"
+            raise HeadError(problem, where=origin, remedy=remedy)
+        return task
 
     def make_targets(self, gold: GoldExamples) -> NDArray[np.generic]:
         """1 for each label of each example: ``[E, K]`` float32."""
