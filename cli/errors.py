@@ -73,7 +73,16 @@ def reported_errors() -> Iterator[None]:
         if any(words in str(error) for words in _MEMORY_WORDS):
             _end(_NO_MEMORY, 1)
         _tell.get()(traceback.format_exc().rstrip())
-        _end(f"error: this is a bug in bertfeat {__version__}, not in your input; please report the lines above", 1)
+        _end(f"error: {_bug_in(error)}; please report the lines above", 1)
+
+
+def _bug_in(error: Exception) -> str:
+    from bertfeat.io import extension_at_fault  # here, so that the help stays light
+
+    package = extension_at_fault(error)
+    if package is not None:
+        return f"this is a bug in the package {package}, which extends bertfeat"
+    return f"this is a bug in bertfeat {__version__}, not in your input"
 
 
 def _end_with_usage_error(error: click.ClickException) -> NoReturn:

@@ -13,6 +13,8 @@ from bertfeat.corpus.formats import Format
 from bertfeat.corpus.lines import LineReader, TextEncoding
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source
+from bertfeat.errors import UsageError
+from bertfeat.io import CORRECT_EXTENSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,17 @@ class RowReader(Protocol):
 
 
 def reader_of(file_format: Format) -> type[RowReader]:
-    """The reader of a format."""
+    """The reader of a format.
+
+    Raises:
+        UsageError: another package's reader cannot be loaded, or lacks a method.
+    """
     module, _, name = file_format.reader.partition(":")
-    return cast("type[RowReader]", getattr(import_module(module), name))
+    try:
+        reader = cast("type[RowReader]", getattr(import_module(module), name))
+        for method in ("look", "rows", "position"):
+            getattr(reader, method)
+    except Exception as cause:
+        problem = f"the reader of the format {file_format.name} cannot be loaded ({type(cause).__name__}: {cause})"
+        raise UsageError(problem, where=file_format.reader, remedy=CORRECT_EXTENSION) from cause
+    return reader

@@ -35,7 +35,13 @@ from bertfeat.io.output import (
     sync,
     unfinished_outputs,
 )
-from bertfeat.io.packages import CORRECT_EXTENSION, installed_version, installed_versions, load_extensions
+from bertfeat.io.packages import (
+    CORRECT_EXTENSION,
+    extension_at_fault,
+    installed_version,
+    installed_versions,
+    load_extensions,
+)
 from bertfeat.io.reopening import pickle_by_folder
 from bertfeat.io.result_folder import (
     STATE_FOLDER,
@@ -103,6 +109,7 @@ __all__ = [
     "digest_file",
     "encode_json",
     "explain_absence",
+    "extension_at_fault",
     "file_identity",
     "file_stamp",
     "first_names",

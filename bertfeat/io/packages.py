@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points, version
+from traceback import walk_tb
 
 from bertfeat.errors import BertfeatError
 
@@ -31,7 +32,19 @@ def load_extensions(group: str, error: type[BertfeatError]) -> Iterator[tuple[st
     for entry in entry_points(group=group):
         try:
             loaded = entry.load()
-        except (ImportError, AttributeError, SyntaxError) as cause:
-            problem = f"the entry point {entry.name} of {group} cannot be loaded ({cause})"
+        except Exception as cause:
+            problem = f"the entry point {entry.name} of {group} cannot be loaded ({type(cause).__name__}: {cause})"
             raise error(problem, where=entry.value, remedy=CORRECT_EXTENSION) from cause
         yield entry.value, loaded
+
+
+def extension_at_fault(error: BaseException) -> str | None:
+    """Find the package with an entry point of bertfeat's in which an error was raised; None where it was not in one.
+
+    Where it was raised by a library, the caller of the library is meant.
+    """
+    groups = ("bertfeat.formats", "bertfeat.tasks")
+    packages = {entry.module.partition(".")[0] for group in groups for entry in entry_points(group=group)}
+    modules = (str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__))
+    names = [name for name in (module.partition(".")[0] for module in modules) if name in packages | {"bertfeat"}]
+    return names[-1] if names and names[-1] in packages else None

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from bertfeat.cli import main
 from bertfeat.corpus import CorpusSettings, Failure, all_formats, format_of, open_corpus
 from bertfeat.distributed import Processes
 from bertfeat.errors import BertfeatError, UsageError
@@ -85,10 +87,15 @@ def test_without_the_package_it_is_unknown(packages: Packages, chronicle: Path) 
         ("FORMAT = dict", "toy_package:FORMAT: this entry point of bertfeat.formats is no Format"),
         (
             "",
-            "entry point bars of bertfeat.formats cannot be loaded (module 'toy_package' has no attribute 'FORMAT')",
+            "entry point bars of bertfeat.formats cannot be loaded (AttributeError: module 'toy_package' has no",
         ),
-        ("import nothing_of_this_name", "cannot be loaded (No module named 'nothing_of_this_name')"),
-        ("class", "cannot be loaded (invalid syntax"),
+        (
+            "import nothing_of_this_name",
+            "cannot be loaded (ModuleNotFoundError: No module named 'nothing_of_this_name')",
+        ),
+        ("class", "cannot be loaded (SyntaxError: invalid syntax"),
+        ("open('/nowhere/at/all')", "formats cannot be loaded (FileNotFoundError: [Errno 2]"),
+        ("1 / 0", "formats cannot be loaded (ZeroDivisionError: division by zero); uninstall the package"),
         (BARS.replace('"bars"', '"csv"'), "two formats have the name or ending csv"),
         (BARS.replace('".bars"', '".txt"'), "two formats have the name or ending .txt"),
     ],
@@ -97,3 +104,37 @@ def test_what_is_no_format_is_told(packages: Packages, code: str, told: str) -> 
     packages.install(code)
     with pytest.raises(UsageError, match=re.escape(told)):
         format_of("a.bars")
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (BARS.replace("toy_package:", "toy_packages:"), "(ModuleNotFoundError: No module named 'toy_packages')"),
+        (BARS.replace("class VerticalBar", "class OtherBar"), "has no attribute 'VerticalBarReader')"),
+        ("from bertfeat.corpus import Format\nFORMAT = Format('bars', ('.bars',), 'toy_package:dict')", "'dict')"),
+        (
+            "from bertfeat.corpus import Format\nclass R: 0\nFORMAT = Format('bars', ('.bars',), 'toy_package:R')",
+            "toy_package:R: the reader of the format bars cannot be loaded (AttributeError: type object 'R' has no",
+        ),
+    ],
+    ids=["no such module", "no such class", "of no module", "no reader"],
+)
+def test_a_reader_that_cannot_be_loaded_is_told(packages: Packages, chronicle: Path, code: str, told: str) -> None:
+    packages.install(code)
+    with pytest.raises(UsageError, match=re.escape(told)) as raised:
+        rows_of(chronicle)
+    assert "uninstall the package that registers it, or correct it" in str(raised.value)
+
+
+def test_a_reader_that_fails_is_told_with_its_package(packages: Packages, chronicle: Path) -> None:
+    packages.install(re.sub(r"(    def record\(.*\n)", r"\1        raise ZeroDivisionError('of bars')\n", BARS))
+    done = CliRunner().invoke(main, ["extract", str(chronicle), "--dry-run"])
+    assert done.exit_code == 1
+    assert "error: this is a bug in the package toy_package, which extends bertfeat; please report" in done.stderr
+
+
+def test_a_package_that_cannot_be_loaded_stops_only_what_needs_it(packages: Packages, tmp_path: Path) -> None:
+    packages.install("1 / 0")
+    (tmp_path / "a.csv").write_text("text\na\n")
+    assert [row.text for row in rows_of(tmp_path / "a.csv") if hasattr(row, "text")] == ["a"]
+    assert CorpusSettings(format="csv").format == "csv"

@@ -1,6 +1,7 @@
 """Tasks of another package: registered as an entry point, trained, predicted and verified as those of this one."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,10 +151,31 @@ def test_a_task_whose_numbers_are_none(home: Path, tmp_path: Path, packages: Pac
     [
         ("Stars = dict", "toy_package:Stars: this entry point of bertfeat.tasks is no Task"),
         (STARS.replace('name = "stars"', 'name = "labels"'), "there are two tasks with the name labels"),
+        ("1 / 0", "entry point stars of bertfeat.tasks cannot be loaded (ZeroDivisionError: division by zero)"),
+        ("open('/nowhere/at/all')", "of bertfeat.tasks cannot be loaded (FileNotFoundError: [Errno 2]"),
+        (
+            re.sub("    def score.*", "", COUNTS, flags=re.DOTALL),
+            "toy_package:Stars: this entry point of bertfeat.tasks cannot be made a task (TypeError: Can't instantiate",
+        ),
     ],
 )
-def test_what_is_no_task_is_told(tmp_path: Path, packages: Packages, code: str, told: str) -> None:
+def test_what_is_no_task_is_told(home: Path, tmp_path: Path, packages: Packages, code: str, told: str) -> None:
+    """By the command that asks for it; those of built-in tasks go on."""
     packages.install(code)
-    train = write_records(tmp_path / "train.jsonl", numbers(8, 1))
-    done = bertfeat("classify", "train", "--train", train, "--dev", train, "--label", "wet", "-o", tmp_path / "head")
-    assert (done.exit_code, told in done.stderr) == (1, True), done.stderr
+    train = write_records(tmp_path / "train.jsonl", numbers(30, 1))
+    files = ["--train", train, "--dev", train, "--label", "wet", "-o", tmp_path / "head", "--model", home / "model"]
+    refused = bertfeat("classify", "train", *files, "--task", "stars")
+    assert (refused.exit_code, told in refused.stderr) == (1, True), refused.stderr
+    assert "uninstall the package that registers it, or correct it" in refused.stderr
+    done = bertfeat("classify", "train", *files, "--task", "numbers", "--hidden", "0", "--precision", "fp32")
+    assert done.exit_code == 0, done.stderr
+
+
+def test_a_task_that_fails_is_told_with_its_package(home: Path, tmp_path: Path, packages: Packages) -> None:
+    packages.install(COUNTS.replace("return np.array(gold.values, np.float32)", "return gold.nothing_of_this_name"))
+    train = write_records(tmp_path / "train.jsonl", numbers(30, 1))
+    files = ["--train", train, "--dev", train, "--label", "wet", "-o", tmp_path / "head", "--model", home / "model"]
+    done = bertfeat("classify", "train", *files, "--task", "counts", "--hidden", "0", "--precision", "fp32")
+    assert done.exit_code == 1
+    assert "AttributeError" in done.stderr
+    assert "error: this is a bug in the package toy_package, which extends bertfeat; please report" in done.stderr

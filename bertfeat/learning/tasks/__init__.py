@@ -27,12 +27,19 @@ def all_tasks() -> Mapping[str, Task]:
     """The tasks of this room and those that packages register as entry points of the group ``bertfeat.tasks``.
 
     An entry point names a subclass of :class:`bertfeat.learning.Task` that is made without arguments.
+
+    Raises:
+        HeadError: an entry point cannot be loaded, is no such class or cannot be made, or has another task's name.
     """
     tasks = dict(TASKS)
     for place, made in load_extensions(_GROUP, HeadError):
         if not (isinstance(made, type) and issubclass(made, Task)):
             raise HeadError(f"this entry point of {_GROUP} is no Task", where=place, remedy=CORRECT_EXTENSION)
-        task = made()
+        try:
+            task = made()
+        except Exception as cause:
+            problem = f"this entry point of {_GROUP} cannot be made a task ({type(cause).__name__}: {cause})"
+            raise HeadError(problem, where=place, remedy=CORRECT_EXTENSION) from cause
         if task.name in tasks:
             problem = f"there are two tasks with the name {task.name}"
             raise HeadError(problem, where=place, remedy=CORRECT_EXTENSION)
@@ -42,9 +49,11 @@ def all_tasks() -> Mapping[str, Task]:
 
 def task_of(kind: HeadKind | str, name: str | None = None) -> Task:
     """The task of a verb by its name; by default the first one."""
-    tasks = {task.name: task for task in all_tasks().values() if task.kind == kind}
+    tasks = {task.name: task for task in TASKS.values() if task.kind == kind}
     if name is None:
         return next(iter(tasks.values()))
+    if name not in tasks:  # here, so that a package that cannot be loaded stops its own task only
+        tasks = {task.name: task for task in all_tasks().values() if task.kind == kind}
     if name not in tasks:
         problem = f"no task of {kind}; there {'are' if len(tasks) > 1 else 'is'} {', '.join(tasks)}"
         raise UsageError(
