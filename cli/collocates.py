@@ -99,7 +99,9 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
     where = "" if query.spans is None else f"within {query.spans} "
     where += f"in {pluralize(result.documents, 'document')}"
     if not result.found:
-        console.say(f"{word!r} does not stand {where}")
+        from bertfeat.words import missing_word_hint
+
+        console.say(f"{word!r} does not stand {where}{missing_word_hint(word)}")
         return
     console.say(
         f"{word}: {pluralize(len(result.collocates), 'collocate')} by {query.measure}, up to {query.left} words before "

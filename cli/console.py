@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import stat
 import sys
 import time
 from base64 import b64encode
@@ -59,14 +60,23 @@ class Console:
 
 
 def print_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table as CSV on stdout."""
+    """Print a table as CSV on stdout; in a file it begins with a byte order mark, by which Excel knows UTF-8."""
     import csv  # here, because the help needs none
 
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
     writer.writerows(rows)
-    click.echo(out.getvalue(), nl=False)
+    click.echo(("\ufeff" if _stdout_is_new_file() else "") + out.getvalue(), nl=False)
+
+
+def _stdout_is_new_file() -> bool:
+    """Whether stdout goes to a file that is empty yet, as by ``> table.csv``."""
+    try:
+        status = os.fstat(sys.stdout.fileno())
+    except OSError:  # a stream that has no file
+        return False
+    return stat.S_ISREG(status.st_mode) and not status.st_size
 
 
 def write_stderr(line: str) -> None:

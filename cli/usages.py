@@ -444,11 +444,12 @@ def _warn_of_skipped(skipped: int, console: Console) -> None:
 
 
 def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: _UsageFormat, query: UsageQuery) -> None:
+    from bertfeat.words import missing_word_hint
+
     if not result.documents:
         form.console.say(form.unmet())
         return
-    begins = query.match == "exact" and query.spans is None and not result.word.endswith("*")
-    hint = f"; {result.word}* also finds words that begin so" if begins else ""
+    hint = missing_word_hint(result.word) if query.match == "exact" and query.spans is None else ""
     where = f"{_in_spans(query).lstrip()} in the {pluralize(result.documents, 'document')}".lstrip()
     if query.near is not None:
         form.console.say(f"{result.word!r} does not stand near {query.near!r} {where}")

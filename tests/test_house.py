@@ -32,6 +32,7 @@ ROOMS = (
     "engine",
     "korean",
     "words",
+    "collation",
     "spans",
     "recipe",
     "derivation",

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bertfeat.collation import dictionary_key
 from bertfeat.corpus import Value
 from bertfeat.search import Index, living_values
 from bertfeat.where import column_kinds, number_range
@@ -71,7 +72,7 @@ def _count_values(index: Index, name: str) -> tuple[_FacetValue, ...] | None:
             counts[each["values"].as_py()] += each["counts"].as_py()
         if len(counts) > _MOST_VALUES:
             return None
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], dictionary_key(str(item[0]))))
     return tuple(_FacetValue(value, count) for value, count in ordered)
 
 

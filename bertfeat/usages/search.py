@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least, require_text
+from bertfeat.collation import dictionary_key, dictionary_ranks
 from bertfeat.errors import IndexFolderError, UsageError, did_you_mean, parameter
 from bertfeat.features import FeatureSet
 from bertfeat.io import Address
@@ -20,6 +21,7 @@ from bertfeat.search import Hit, Index, QueryEncoder, query_warnings
 from bertfeat.usages.near import NearWord
 from bertfeat.usages.query import UsageSearch, check_numbers, embed_word, open_usage_search
 from bertfeat.usages.results import CONTEXT, Site, SlicedUsages, SliceUsages, Usage, Usages
+from bertfeat.usages.word_index import WordIndex
 from bertfeat.where import cut_slices
 from bertfeat.words import Match, WordQuery, is_word
 
@@ -245,20 +247,33 @@ def _first_usages(
 
 
 def _sort_hits(search: UsageSearch, sort: str | None, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort ascending numbers of hits by the words beside them, or by a kept column; equal ones stay in order."""
+    """Sort ascending numbers of hits by the words beside them, or by a kept column; equal ones stay in order.
+
+    Words and texts have the order of a dictionary.
+    """
     if sort is None:
         return numbers
     hits, index = search.hits[numbers], search.index
     if sort in _SIDES:
         nearest = hits.first - 1 if _SIDES[sort] < 0 else hits.first + hits.length
         bounds = search.bounds(numbers)
-        keys = [index.neighbors(hits.first, nearest + _SIDES[sort] * away, bounds) for away in range(_NEIGHBORS)]
-        return numbers[np.lexsort(keys[::-1])]
+        words = [index.neighbors(hits.first, nearest + _SIDES[sort] * away, bounds) for away in range(_NEIGHBORS)]
+        return numbers[np.lexsort(_dictionary_places(index, np.array(words))[::-1])]
     values = [value for batch in search.features.stream([sort]) for value in batch.column(0).to_pylist()]
-    known = sorted({value for value in values if value == value and value is not None})
-    rank = {value: number for number, value in enumerate(known)}
+    known = {value for value in values if value == value and value is not None}
+    texts = all(isinstance(value, str) for value in known)
+    rank = {value: number for number, value in enumerate(sorted(known, key=dictionary_key if texts else None))}
     ranks = np.fromiter((rank.get(value, len(rank)) for value in values), np.int64, len(values))  # null and NaN last
     return numbers[np.argsort(ranks[index.document_of(hits.first)], kind="stable")]
+
+
+def _dictionary_places(index: WordIndex, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The places of words of the vocabulary, by their numbers, in the order of a dictionary; -1 for -1. Same shape."""
+    known, of_words = np.unique(numbers, return_inverse=True)
+    words = index.spell(known[known >= 0])
+    ranks = dictionary_ranks(words)
+    places = np.array([-1] * int(np.count_nonzero(known < 0)) + [ranks[word] for word in words], np.int64)
+    return places[of_words].reshape(numbers.shape)
 
 
 def _nearest_usages(

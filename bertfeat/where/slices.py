@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertfeat.collation import dictionary_key
 from bertfeat.corpus import Value
 from bertfeat.errors import UsageError, did_you_mean, parameter
 from bertfeat.features import FeatureSet
@@ -278,8 +279,9 @@ def _read_categories(features: FeatureSet, by: str) -> tuple[NDArray[np.int64], 
 
 
 def _name_categories(by: str, spec: str, found: Sequence[str | bool]) -> list[Slice]:
-    """A slice for each value, in the order of ``spec``, else sorted."""
-    values = {str(value).lower() if isinstance(value, bool) else value: value for value in sorted(found)}
+    """A slice for each value, in the order of ``spec``, else of a dictionary."""
+    ordered = sorted(found, key=lambda value: dictionary_key(str(value)))
+    values = {str(value).lower() if isinstance(value, bool) else value: value for value in ordered}
     names = [name.strip() for name in spec.split(",")] if spec else list(values)
     if len(names) > _MOST_CATEGORIES:
         problem = f"{by!r} has {len(names):,} different values, and at most {_MOST_CATEGORIES} are compared"

@@ -1,9 +1,11 @@
 """``bertfeat usages``: aligned lines, the other forms of the result, and how wrong uses end."""
 
+import codecs
 import csv
 import io
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -145,6 +147,18 @@ def test_csv() -> None:
         "sense": "", "slice": "", "score": "", "id": "2", "row": "1", "start": "15", "end": "19",
         "left": "t to the ", "word": "bank", "right": "\tto ask\nf", "year": "", "kept_left": "한국",
     }  # fmt: skip
+
+
+def test_a_file_of_csv_begins_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """By which Excel knows UTF-8; a pipe has none, and what is appended neither."""
+    code = "from bertfeat.cli import main; main()"
+    command = [sys.executable, "-c", code, "usages", "word.features", "bank", "--csv"]
+    piped = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    for _ in range(2):
+        with (tmp_path / "table.csv").open("ab") as file:
+            subprocess.run(command, check=True, stdout=file)
+    assert (tmp_path / "table.csv").read_bytes() == codecs.BOM_UTF8 + piped + piped
+    assert not piped.startswith(codecs.BOM_UTF8)
 
 
 def test_pages_samples_and_orders() -> None:
@@ -332,6 +346,19 @@ def test_nothing_found() -> None:
         assert (result.exit_code, result.stdout) == (0, "nothing found\n")
         assert "'riv' does not stand in the 5 documents; riv* also finds words that begin so" in result.stderr
     assert json.loads(usages("word.features", "riv", "--json").stdout)["usages"] == []
+
+
+@pytest.mark.parametrize(
+    ("word", "signs"),
+    [("*ank", "*"), ("*ank*", "*"), ("r?ver", "?"), ("bank|river", "|"), ("[lemma='go']", "[ and ]"), ("zz of *", "")],
+)
+def test_signs_of_other_tools_are_told(word: str, signs: str) -> None:
+    """A zero of such a query is not a count."""
+    result = usages("word.features", word)
+    assert (result.exit_code, result.stdout) == (0, "nothing found\n")
+    hint = f"; {signs} in it was looked for as it stands: only an asterisk at the end, as in train*, stands for other"
+    assert (hint in result.stderr) is bool(signs)
+    assert "begin so" not in result.stderr
 
 
 # ── wrong uses ──────────────────────────────────────────────────────────────────────────────────────────────
