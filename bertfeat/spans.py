@@ -17,10 +17,11 @@ GRAMMAR = "sentences, paragraphs, words:N, words:N:OVERLAP, column:NAME"
 class SpanRule:
     """A rule that cuts a text into spans.
 
-    ``sentences`` end at ``.``, ``!``, ``?``, ``…`` and their wide forms before white space, and at blank lines; not
-    after a title, an abbreviation before a number, or an initial, nor, in a paragraph that has capitals, before a
-    lower-case letter. ``paragraphs`` end at blank lines. ``words:200`` are runs of 200 words with their punctuation,
-    the last one of fewer; of ``words:200:50`` neighbors share 50 words. None of these begins or ends with white space.
+    ``sentences`` end at ``.``, ``!``, ``?`` and ``…`` before white space, at the other terminals of Unicode (``。``,
+    ``।``, ``؟``, …) outside of brackets and quotation marks, and at blank lines; not after a title, an abbreviation
+    before a number, or an initial, nor, in a paragraph that has capitals, before a lower-case letter.
+    ``paragraphs`` end at blank lines. ``words:200`` are runs of 200 words with their punctuation, the last one of
+    fewer; of ``words:200:50`` neighbors share 50 words. None of these begins or ends with white space.
     ``column:entities`` are the spans that a kept column ``entities`` of the corpus lists for each text, in JSON:
     ``[[0, 5], [9, 14, "PER"]]`` or ``[{"start": 0, "end": 5}]``, in characters, in any order; they may overlap.
 
@@ -128,9 +129,23 @@ def _ends_of(place: object) -> tuple[int, int]:
 
 
 _BLANK_LINES = re.compile(r"\n\s*\n|\r\s*\r|\u2029")
+_TERMINALS = (
+    "\\u0589\\u061d-\\u061f\\u06d4\\u0700-\\u0702\\u07f9\\u0837\\u0839\\u083d-\\u083e\\u0964-\\u0965\\u104a-\\u104b\\u1362"
+    "\\u1367-\\u1368\\u166e\\u1735-\\u1736\\u17d4-\\u17d5\\u1803\\u1809\\u1944-\\u1945\\u1aa8-\\u1aab\\u1b4e-\\u1b4f"
+    "\\u1b5a-\\u1b5b\\u1b5e-\\u1b5f\\u1b7d-\\u1b7f\\u1c3b-\\u1c3c\\u1c7e-\\u1c7f\\u203c-\\u203d\\u2047-\\u2049\\u2cf9-\\u2cfb"
+    "\\u2e2e\\u2e3c\\u2e53-\\u2e54\\u2e60-\\u2e61\\u3002\\ua4ff\\ua60e-\\ua60f\\ua6f3\\ua6f7\\ua876-\\ua877\\ua8ce-\\ua8cf\\ua92f"
+    "\\ua9c8-\\ua9c9\\uaa5d-\\uaa5f\\uaaf0-\\uaaf1\\uabeb\\ufe12\\ufe15-\\ufe16\\ufe56-\\ufe57\\uff01\\uff1f\\uff61"
+)
+"""Unicode's Sentence_Terminal of the scripts in use, but for ``.``, ``!`` and ``?``: no white space follows them."""
 _SENTENCE_END = re.compile(
-    r"""(?: (?<![.!?…])[.!?…]+ [)\]}"'”’»]* (?=\s)  |  [。！？｡]+ [)\]}"'”’»」』）】]* )""", re.VERBOSE
+    rf"""(?: \.(?:[ \u00a0]\.)+ [)\]}}"'”’»]* (?=\s|\Z)
+    |  (?P<terminal> [!?…]*[{_TERMINALS}][{_TERMINALS}.!?…]* [)\]}}"'”’»」』》〉】）〕]* )
+    |  (?<![.!?…])[.!?…]+ [)\]}}"'”’»]* (?=\s) )""",
+    re.VERBOSE,
 )  # fmt: skip
+_CLOSING = dict(zip("([{“«「『《〈【（〔", ")]}”»」』》〉】）〕", strict=True))
+_BRACKET = re.compile(f"[{re.escape(''.join([*_CLOSING, *_CLOSING.values()]))}]")
+_GOES_ON = ("と", "って", "、", "，", ",")  # after a quotation, which is then no sentence by itself
 _LETTER = re.compile(r"[^\W\d_]")
 _OPENING = "([{\"'“‘«„「『（【"
 _INITIAL = re.compile(r"(?:^|[\s(\[.-])[A-ZÀ-ÖØ-Þ]\.$")  # J. of J. Smith, and the last letter of U.S.
@@ -154,18 +169,43 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
     for start, last in _paragraphs(text):
         has_capitals = not text[start:last].islower()
         letter = _LETTER.search(text, start, last)  # a sentence has one: the mark in "1." ends none
+        brackets = _Brackets(text, start, last)
         for match in _SENTENCE_END.finditer(text, start, last):
-            if letter and letter.start() < match.start() and _ends_sentence(text, match, last, has_capitals):
+            if not letter or letter.start() >= match.start():
+                continue
+            if _ends_sentence(text, match, last, has_capitals) and not (match["terminal"] and brackets.hold(match)):
                 yield from _stripped(text, start, match.end())
                 start = match.end()
                 letter = _LETTER.search(text, start, last)
         yield from _stripped(text, start, last)
 
 
+class _Brackets:
+    """The brackets and quotation marks of a paragraph that are open; one that is never closed counts for none."""
+
+    def __init__(self, text: str, start: int, last: int) -> None:
+        self._text, self._read, self._last = text, start, last
+        self._open: list[str] = []  # what closes them
+        self._last_closing = {sign: text.rfind(sign, start, last) for sign in _CLOSING.values()}
+
+    def hold(self, match: re.Match[str]) -> bool:
+        """Whether a terminal stands in brackets or a quotation, or in one that the sentence goes on after."""
+        for found in _BRACKET.finditer(self._text, self._read, match.end()):
+            sign = found[0]
+            if sign in _CLOSING and self._last_closing[_CLOSING[sign]] > found.start():
+                self._open.append(_CLOSING[sign])
+            elif sign in self._open:
+                del self._open[self._open.index(sign) :]
+        self._read = match.end()
+        if self._open or match[0][-1] in "》〉":  # which stand around titles
+            return True
+        return match[0][-1] in _CLOSING.values() and self._text.startswith(_GOES_ON, match.end(), self._last)
+
+
 def _ends_sentence(text: str, match: re.Match[str], last: int, has_capitals: bool) -> bool:
     """Whether a sentence ends at a mark: not after an abbreviation or an initial, nor before a lower-case letter."""
     following = text[match.end() : min(match.end() + 40, last)].lstrip().lstrip(_OPENING)
-    if following[:1].islower() and (has_capitals or match[0].startswith(("..", "…"))):
+    if following[:1].islower() and (has_capitals or match[0].startswith(("..", ". .", "…"))):
         return False
     if match[0] != ".":
         return True

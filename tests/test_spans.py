@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import regex
 from hypothesis import given, strategies as st
 
 from bertfeat.errors import UsageError
@@ -29,11 +30,28 @@ def cut(rule: str, text: str) -> list[str]:
         ["No mark at the end"],
         ["은행에 갔다.", "문이 닫혀 있었다!", "왜 그랬을까?", "아무도 몰랐다."],
         ["彼は銀行に行った。", "閉まっていた！", "「なぜ？」", "誰も知らない。"],
+        [
+            "「行け！」と彼は言った。",
+            "「早く。急げ！」、そう叫んだ。",
+            "《雪。國！》を読む。",
+            "（誰も。）",
+            "未完「行け。",
+            "はい。",
+        ],
+        ["我看了《摔跤吧！爸爸》。", "他说：“走吧！快！”", "我们走了？！", "好。"],
+        ["क्या वह आया?", "वह नदी के किनारे था।", "राम ने कहा॥", "फिर गया।"],
+        ["کیا وہ آیا؟", "وہ بینک گیا۔", "پھر لوٹا!"],
+        ["هل جاء؟!", "ذهب إلى البنك.", "ثم عاد."],
+        ["Նա գնաց բանկ։", "Փակ էր։"],
+        ["သူ ဘဏ်သို့ သွားသည်။", "ပိတ်ထားသည်။"],
+        ["ወደ ባንክ ሄደ።", "ተዘግቶ ነበር፧", "ማን ያውቃል።"],
+        ["គាត់បានទៅធនាគារ។", "វាបិទ៕"],
+        ["“Harry . . . what an honor,” he said.", "Nobody knew . . .", "The end."],
         ["Er wohnt in der Nr. 7, vgl. S. 12, usw. und so fort.", "Sie auch."],
     ],
 )
 def test_sentences(sentences: list[str]) -> None:
-    space = "" if "。" in sentences[0] else " "
+    space = "" if {*"。！"} & {*sentences[0]} else " "
     assert cut("sentences", space.join(sentences)) == sentences
     assert cut("sentences", "\n \n".join(sentences)) == sentences
     assert cut("sentences", f"  {space.join(sentences)}\n") == sentences
@@ -47,6 +65,21 @@ def test_a_paragraph_without_capitals_has_sentences_too() -> None:
         second,
         "The rest. of it",
     ]
+
+
+def test_every_terminal_of_unicode_ends_a_sentence() -> None:
+    """Of the scripts in use: those beyond the basic plane are of the past."""
+    terminals = [sign for sign in map(chr, range(0x10000)) if regex.match(r"\p{Sentence_Break=STerm}", sign)]
+    assert len(terminals) > 80
+    for sign in terminals:
+        assert cut("sentences", f"Aa bb{sign} Cc{sign}") == [f"Aa bb{sign}", f"Cc{sign}"], hex(ord(sign))
+    for sign in {*terminals} - {*"!?"}:
+        assert cut("sentences", f"aa bb{sign}cc{sign}") == [f"aa bb{sign}", f"cc{sign}"], hex(ord(sign))
+
+
+def test_brackets_cost_no_more_than_their_text() -> None:
+    text = "「あ。" * 20_000 + "」" + "（い。" * 20_000
+    assert len(cut("sentences", text)) > 10_000
 
 
 def test_a_line_break_is_no_end_and_a_blank_line_is() -> None:

@@ -6,6 +6,7 @@ embedded alone (Günther et al. 2024, arXiv:2409.04701).
 Shapes: N tokens or words of some documents, S spans, W width of a vector.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -24,6 +25,9 @@ from bertfeat.words import CharSpans, align_words
 
 if TYPE_CHECKING:
     from bertfeat.features.reader import FeatureSet
+
+_ENDLESS = 10_000  # characters of a sentence that is told as one without an end
+_log = logging.getLogger(__name__)
 
 SpanPooling = Literal["mean", "max", "first"]
 """The way in which the vectors of a span's tokens or words become one."""
@@ -88,9 +92,10 @@ class SpanCutter:
         _check_cuttable(features, rule)
         self.names = ("row", "text", *([rule.column] if rule.column else []))
         """The columns of a record batch that :meth:`cut` reads."""
+        self._told = False
 
     def cut(self, batch: RecordBatch) -> list[CharSpans]:
-        """The spans of the first text of each document.
+        """The spans of the first text of each document; a sentence without an end is warned of once.
 
         Raises:
             FeatureSetError: the kept column lists no spans, or such as are empty or outside the text.
@@ -108,7 +113,17 @@ class SpanCutter:
                 where = f"{self._folder}, row {batch.column('row')[at]}, column {self.rule.column}"
                 remedy = "correct the corpus, and extract again"
                 raise FeatureSetError(str(error), where=where, remedy=remedy) from error
+            self._tell_of_endless(found[-1], batch, at)
         return found
+
+    def _tell_of_endless(self, spans: CharSpans, batch: RecordBatch, at: int) -> None:
+        longest = int((spans.end - spans.start).max(initial=0))
+        if self.rule.kind == "sentences" and longest > _ENDLESS and not self._told:
+            self._told = True
+            _log.warning(
+                "%s, row %s: a sentence of %s characters, so that hardly one ends there; %s cuts texts without marks",
+                *(self._folder, batch.column("row")[at], f"{longest:,}", parameter("spans", "words:200")),
+            )
 
     def cut_pairs(self, batch: RecordBatch) -> list[CharSpans]:
         """The spans of the second text of each document, where a set has pairs; a column lists none of these."""

@@ -187,3 +187,15 @@ def test_what_has_no_spans(bert: Tiny, extract: Maker) -> None:
         next(extract(bert, pooling="word", only="river").spans("sentences"))
     with pytest.raises(FeatureSetError, match="the set holds no texts, which are cut into spans"):
         next(extract(bert, keep_text=False).spans("sentences"))
+
+
+def test_a_sentence_without_an_end_is_told_once(bert: Tiny, extract: Maker, caplog: pytest.LogCaptureFixture) -> None:
+    texts = ["The river.", "water " * 1500 + "and " * 500, "bank " * 2100]
+    features = extract(bert, texts, layers="last")
+    assert len(list(features.spans("paragraphs", "last"))) == 1
+    assert not caplog.messages
+    list(features.spans("sentences", "last"))
+    assert caplog.messages == [
+        f"{features.folder}, row 1: a sentence of 10,999 characters, so that hardly one ends there; "
+        "spans='words:200' cuts texts without marks"
+    ]
