@@ -38,7 +38,12 @@ if TYPE_CHECKING:
     help="Which column, stored or derived, such as sum4_mean; of tokens or words for --spans and --encode.",
 )
 @option("--append", is_flag=True, help="Add to an existing index; documents with an id that it has are replaced.")
-@option("--remove", type=click.File("rb"), metavar="FILE", help="Remove documents: an id a line; - is stdin.")
+@option(
+    "--remove",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="Remove documents: an id a line; - is stdin.",
+)
 @settings_options("options", BuildOptions)
 @option(
     "--queries",
@@ -90,20 +95,21 @@ def command(
     bertfeat index corpus.features --column sum4_token --encode fde
     bertfeat index s3://bucket/corpus.features -o s3://bucket/corpus.index --workers 4
     bertfeat index more.features -o corpus.index --append
+    bertfeat index more.features -o corpus.index --append --remove ids.txt
     bertfeat index -o corpus.index --remove ids.txt
     """
-    _check_index_arguments(features, append, remove)
-    folder = output or default_output(features or ("-",), ".index")
-    if remove is not None:
-        from bertfeat.search import read_queries, remove_documents
+    _check_index_arguments(features, output, append, remove)
+    folder = output or default_output(features, ".index")
+    if append or remove is not None:
+        from bertfeat.search import append_features, read_queries, remove_documents
 
-        ids = list(read_queries(remove, getattr(remove, "name", "--remove")))  # one per line, like queries
-        _print_update(remove_documents(folder, ids), folder, console)
-    elif append:
-        from bertfeat.search import append_features
-
-        with progress_display(console) as progress:
-            report = append_features(folder, features, progress=progress)
+        name = getattr(remove, "name", "--remove")
+        ids = [] if remove is None else list(read_queries(remove, name))  # one per line, like queries
+        if append:
+            with progress_display(console) as progress:
+                report = append_features(folder, features, remove=ids, progress=progress)
+        else:
+            report = remove_documents(folder, ids)
         _print_update(report, folder, console)
     else:
         from bertfeat.search import build_index
@@ -137,14 +143,16 @@ def command(
 leave_out(command, "devices", "gpus_per_worker", "shard", "join", "lease")
 
 
-def _check_index_arguments(features: tuple["Location", ...], append: bool, remove: BinaryIO | None) -> None:
+def _check_index_arguments(
+    features: tuple["Location", ...], output: "Location | None", append: bool, remove: BinaryIO | None
+) -> None:
     """Refuse arguments that do not go together, and options that an update cannot change."""
-    if remove is None and not features:
+    if not features and (append or remove is None):
         raise click.UsageError("name the feature set: bertfeat index corpus.features")
-    if remove is not None and (features or append):
-        raise click.UsageError(
-            "--remove takes no feature set and goes without --append: bertfeat index -o DIR --remove FILE"
-        )
+    if features and remove is not None and not append:
+        raise click.UsageError("--remove takes a feature set only with --append: bertfeat index -o DIR --remove FILE")
+    if output is None and not features:
+        raise click.UsageError("name the index with -o: bertfeat index -o corpus.index --remove FILE")
     update = "--append" if append else "--remove" if remove is not None else ""
     # only those on the command line are refused: environment variables are meant for builds
     others = ("column", "queries", "model", "workers", "engine", "address", "scratch", "overwrite")

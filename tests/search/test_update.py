@@ -220,3 +220,64 @@ def test_numbers_of_records_replace_no_other_documents(tmp_path: Path) -> None:
     assert append_features(tmp_path / "toy.index", tmp_path / "own.features").removed == 0
     vector_set(tmp_path / "a.features", clustered(8))  # the corpus has grown
     assert append_features(tmp_path / "toy.index", tmp_path / "a.features").removed == 6
+
+
+def test_what_is_new_and_what_is_gone_are_one_version(tmp_path: Path) -> None:
+    folder = made(tmp_path, clustered(20))
+    vector_set(tmp_path / "new.features", clustered(6, seed=3), ids=["3", "4", "a", "b", "c", "d"])
+    done = append_features(folder, tmp_path / "new.features", remove=["1", "2", "3", "a", "nobody"])
+    assert (done.added, done.removed, done.unknown) == (6, 4, ("a", "nobody"))
+    assert (done.settings.updates, len(VectorIndex(folder))) == (1, 22)
+    found = VectorIndex(folder).documents.take(np.arange(22))["id"].to_pylist()
+    assert found == [*map(str, range(5, 21)), "3", "4", "a", "b", "c", "d"]
+
+
+# ── one id in several sets ──────────────────────────────────────────────────────────────────────────────────
+
+IDS = {"base": [*"abcdefgh"], "delta": [*"xbhy"], "last": [*"yzb"]}
+LIVING = [*"acdefg", *"xh", *"yzb"]
+
+
+def overlapping(folder: Path) -> list[Path]:
+    """Three feature sets, of which later ones have documents of earlier ones anew."""
+    for seed, (name, given) in enumerate(IDS.items()):
+        vector_set(folder / f"{name}.features", clustered(len(given), seed=seed), ids=given)
+    return [folder / f"{name}.features" for name in IDS]
+
+
+def test_a_build_takes_the_last_document_of_an_id(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As if the sets were appended one after the other."""
+    sets = overlapping(tmp_path)
+    settings = build_index(sets, tmp_path / "built.index")
+    build_index(sets[0], tmp_path / "grown.index")
+    assert [append_features(tmp_path / "grown.index", one).removed for one in sets[1:]] == [2, 2]
+    built, grown = VectorIndex(tmp_path / "built.index"), VectorIndex(tmp_path / "grown.index")
+    numbers = np.arange(len(LIVING))
+    assert built.documents.take(numbers)["id"].to_pylist() == grown.documents.take(numbers)["id"].to_pylist() == LIVING
+    assert (settings.documents, settings.count) == (len(LIVING), len(LIVING))
+    whole = np.concatenate([clustered(len(given), seed=seed) for seed, given in enumerate(IDS.values())])
+    of_last = dict(zip("".join(map("".join, IDS.values())), whole, strict=True))
+    scores, _ = neighbors(np.stack([of_last[name] for name in LIVING]), whole, "cosine")
+    for index in (built, grown):
+        np.testing.assert_allclose(index.search(whole, len(LIVING)).scores, scores, atol=1e-5)
+    assert [message.split(": ", 1)[1] for message in caplog.messages] == [
+        "2 documents of it are not indexed: a later set has their ids"
+    ] * 2
+
+
+def test_sets_that_are_appended_together_too(tmp_path: Path) -> None:
+    base, *others = overlapping(tmp_path)
+    build_index(base, tmp_path / "toy.index")
+    done = append_features(tmp_path / "toy.index", others)
+    assert (done.added, done.removed) == (5, 2)
+    found = VectorIndex(tmp_path / "toy.index").documents.take(np.arange(len(LIVING)))["id"].to_pylist()
+    assert found == LIVING
+
+
+def test_numbers_of_records_are_documents_of_their_own(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        vector_set(tmp_path / f"{name}.features", clustered(6))
+    vector_set(tmp_path / "own.features", clustered(2), ids=["3", "9"])
+    assert build_index([tmp_path / "a.features", tmp_path / "b.features"], tmp_path / "two.index").documents == 12
+    sets = [tmp_path / f"{name}.features" for name in ("a", "own", "b")]
+    assert build_index(sets, tmp_path / "three.index").documents == 13

@@ -3,6 +3,7 @@
 Memory is bounded by the index itself. Shapes: n vectors, W values in each.
 """
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -74,6 +75,7 @@ from bertfeat.search.vectors.vector_blocks import (
 from bertfeat.search.versions import hold_index_folder
 from bertfeat.spans import describe_vectors
 
+_log = logging.getLogger(__name__)
 _SHOWN_SETS = 5  # that a message names
 
 
@@ -94,7 +96,9 @@ def build_index(
 ) -> IndexSettings:
     """Build an index over one column of one or several feature sets; at the end it replaces an older index of these.
 
-    An older index of other or more feature sets is replaced only with ``overwrite``.
+    An older index of other or more feature sets is replaced only with ``overwrite``. Of documents with the same id the
+    one of the last set is indexed, as if the sets were appended one after the other, and a warning counts the others; a
+    set whose ids are merely the numbers of its records replaces none.
 
     Without a ``column``, the last layer is indexed, stored or derived, where exactly one pooling has it; else the only
     column. With ``spans`` among the options it names vectors of tokens or words, and each vector is the mean of those
@@ -133,6 +137,7 @@ def build_index(
             _refuse_to_lose_sources(held.folder, sets)
         clock = _StepClock(tell)
         source = _open_source(sets, column, options, clock)
+        _tell_of_replaced(source)
         named = options.with_tokens
         kept = None if named is None else plan_tokens(source, named, options.pool_tokens)
         if not source.count:
@@ -155,7 +160,7 @@ def build_index(
                 source.encoding.write(fresh / ENCODING_NAME)
             if kept is not None:
                 with clock.step("tokens", source.count):
-                    tokens = keep_tokens(fresh, kept, options.pool_tokens, sets, keep_text=options.keep_text)
+                    tokens = keep_tokens(fresh, kept, options.pool_tokens, source, keep_text=options.keep_text)
                 settings = replace(settings, tokens=tokens)
             return held.publish(settings, fresh)
 
@@ -178,6 +183,13 @@ def _refuse_to_lose_sources(folder: Location, sets: Sequence[FeatureSet]) -> Non
             remedy=f"name these feature sets too, append to the index instead of building it, name another folder, or "
             f"give {parameter('overwrite', True)}",
         )
+
+
+def _tell_of_replaced(source: FeatureSource) -> None:
+    for features, rows in zip(source.sets, source.replaced, strict=True):
+        if len(rows):
+            told = f"{pluralize(len(rows), 'document')} of it are not indexed: a later set has their ids"
+            _log.warning("%s: %s", features.folder, told)
 
 
 def _open_source(

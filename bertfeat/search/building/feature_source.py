@@ -14,6 +14,7 @@ from itertools import groupby, islice
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, UsageError, parameter
@@ -37,6 +38,7 @@ from bertfeat.search.vectors.vector_blocks import BLOCK_BYTES, BlockBuilder, Pie
 from bertfeat.spans import SpanRule
 
 _READ_ROWS = 8192
+_ID_ROWS = 65_536
 _SAMPLED_PLACES = 64
 _SAMPLED_BYTES = 128 << 20
 
@@ -104,7 +106,8 @@ class PlannedShard:
 class FeatureSource:
     """One column of one or several feature sets; with ``spans``, the spans of their texts that are pooled from it.
 
-    With an ``encoding``, the vector of a document or span is that of all its tokens or words together.
+    Of documents of one id the last set's is taken, where its ids are more than the numbers of its records. With an
+    ``encoding``, the vector of a document or span is that of all its tokens or words together.
     """
 
     def __init__(
@@ -126,6 +129,7 @@ class FeatureSource:
         self.per_document = spans is None and (encoding is not None or self.column.pooling.per_document)
         self.schemas = [(features.folder, _document_fields(features, keep_text)) for features in self.sets]
         self.schema = document_schema(self.schemas)
+        self.replaced = find_replaced_rows(self.sets)  # of each set: rows of documents that a later set has anew
         self.first_document = 0  # number of the first document in the index
         self._numbers = tuple(source_numbers) or tuple(range(len(self.sets)))
         self._kept = tuple(name for name in self.schema.names if name != SOURCE)
@@ -135,16 +139,27 @@ class FeatureSource:
         """The number of vectors; tokens, words and spans are counted by reading their positions, or their texts."""
         return sum(shard.vectors for shard in self.shards)
 
+    @property
+    def documents(self) -> int:
+        """The number of documents, without those that a later set has anew."""
+        return sum(map(len, self.sets)) - sum(map(len, self.replaced))
+
     @cached_property
     def shards(self) -> tuple[PlannedShard, ...]:
         """The shards into which the vectors are divided, the same whichever process adds them."""
         counts = [self._count_vectors(number) for number in range(len(self.sets))]
         parts = [
-            SourcePart(number, entry.first_row, entry.last_row, entry.documents, vectors)
+            SourcePart(number, entry.first_row, entry.last_row, self._count_documents(number, at), counts[number][at])
             for number, features in enumerate(self.sets)
-            for entry, vectors in zip(features.entries, counts[number], strict=True)
+            for at, entry in enumerate(features.entries)
         ]
         return plan_shards(parts, self.width)
+
+    def _count_documents(self, number: int, at: int) -> int:
+        """The number of documents of a part that are taken."""
+        part = self.sets[number].entries[at]
+        first, last = np.searchsorted(self.replaced[number], (part.first_row, part.last_row))
+        return part.documents - int(last - first)
 
     def blocks(
         self, *, documents: bool, rows: int | None = None, shards: Sequence[PlannedShard] | None = None
@@ -222,6 +237,7 @@ class FeatureSource:
             features = self.sets[rows.features]
             names = dict.fromkeys(
                 [
+                    *(("row",) if len(self.replaced[rows.features]) else ()),
                     *(self.column.derivation.columns if vectors else ()),
                     *(self._position_names(rows.features) if vectors or not self.per_document else ()),
                     *(self._kept_names(features) if documents else ()),
@@ -229,8 +245,9 @@ class FeatureSource:
             )
             most = _READ_ROWS if self.encoding is None else min(_READ_ROWS, block_rows(self.width))
             for batch in features.stream(list(names), batch_rows=most, start=rows.start, stop=rows.stop):
-                yield batch, rows.features, document
-                document += len(batch)
+                kept = leave_out_rows(batch, self.replaced[rows.features])
+                yield kept, rows.features, document
+                document += len(kept)
 
     def _positions(self, batch: pa.RecordBatch, number: int) -> PiecePositions | None:
         """The positions of the tokens, words or spans of a batch of a set; None where a document has one vector."""
@@ -267,13 +284,13 @@ class FeatureSource:
         """Count the vectors of each part of a set."""
         features = self.sets[number]
         if self.per_document:
-            return [entry.documents for entry in features.entries]
+            return [self._count_documents(number, at) for at in range(len(features.entries))]
         counts, at = [0] * len(features.entries), 0
         names = dict.fromkeys(["row", *self._position_names(number)])
         for batch in features.stream(list(names), batch_rows=_READ_ROWS):
             while len(batch) and batch.column(0)[0].as_py() >= features.entries[at].last_row:
                 at += 1
-            positions = self._positions(batch, number)
+            positions = self._positions(leave_out_rows(batch, self.replaced[number]), number)
             counts[at] += 0 if positions is None else int(positions.usable.sum())
         return counts
 
@@ -282,6 +299,43 @@ class FeatureSource:
             return self._readers[number].names
         pooling = self.column.pooling
         return [] if pooling.per_document else position_columns(pooling, self.sets[number].names)
+
+
+def find_replaced_rows(sets: Sequence[FeatureSet]) -> tuple[NDArray[np.int64], ...]:
+    """Find the rows of each set, ascending, whose documents have the id of one in a later set.
+
+    Not of a later set whose ids are the numbers of its records: two corpora without ids both have a document 1.
+    """
+    if len(sets) == 1:
+        return (np.empty(0, np.int64),)
+    found, later = [], pa.array([], pa.large_string())
+    for features in reversed(sets):
+        rows, ids = _rows_and_ids(features)
+        found.append(rows[pc.is_in(ids, value_set=later).to_numpy(False)])
+        if not _are_numbers(rows, ids):
+            later = pc.unique(pa.concat_arrays([later, ids]))
+    return tuple(reversed(found))
+
+
+def numbers_records(features: FeatureSet) -> bool:
+    """Whether the ids of a set are merely the numbers of its records."""
+    return _are_numbers(*_rows_and_ids(features))
+
+
+def _are_numbers(rows: NDArray[np.int64], ids: pa.Array) -> bool:
+    return bool(pa.array(rows + 1).cast(pa.large_string()) == ids)
+
+
+def _rows_and_ids(features: FeatureSet) -> tuple[NDArray[np.int64], pa.Array]:
+    batches = list(features.stream(["row", "id"], batch_rows=_ID_ROWS))
+    rows = np.concatenate([np.empty(0, np.int64), *(batch["row"].to_numpy() for batch in batches)])
+    ids = pa.chunked_array([batch["id"].cast(pa.large_string()) for batch in batches], pa.large_string())
+    return rows, ids.combine_chunks()
+
+
+def leave_out_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.RecordBatch:
+    """A batch without the documents of some rows; where there are any, it has the column ``row``."""
+    return batch.filter(pa.array(~np.isin(batch["row"].to_numpy(), rows))) if len(rows) else batch
 
 
 def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:

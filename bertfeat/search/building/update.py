@@ -18,6 +18,7 @@ from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.search.building.feature_source import (
     FeatureSource,
     merge_sources,
+    numbers_records,
 )
 from bertfeat.search.building.filling import check_complete, fill_index, kept_blocks
 from bertfeat.search.building.token_writer import KeptTokensWriter, check_token_sets
@@ -48,10 +49,12 @@ def append_features(
     folder: str | Path | Address,
     features: FeatureSets,
     *,
+    remove: Collection[str] = (),
     progress: ProgressOption[StepProgress] = None,
 ) -> UpdateReport:
     """Append feature sets to an index; a document with the same id as a new one is replaced.
 
+    The documents with the ids in ``remove`` go in the same new version, so that no reader sees one without the other.
     A set that is new to the index, and whose ids are merely the numbers of its records, must not share an id with the
     index: two corpora without ids both have a document 1. The type of the index and its tuning stay. Index types that
     cannot remove vectors keep replaced ones as tombstones.
@@ -78,7 +81,8 @@ def append_features(
         _check_comparable(index, source)
         if (tokens := index.settings.tokens) is not None:
             check_token_sets(sets, tokens.column, tokens.pooled, index.settings.model, index.settings.extraction)
-        replaced = _with_ids(index, _stored_ids(sets))
+        removed, unknown = _find_ids(index, remove)
+        replaced = _with_ids(index, _stored_ids(sets)) | removed
         for features, number in zip(sets, numbers, strict=True):
             if number >= len(index.settings.sources):
                 _refuse_numbers_as_ids(index, features)
@@ -96,11 +100,10 @@ def append_features(
                 remaining.settings(fresh, added=source.count),
                 sources=sources,
                 skipped=index.settings.skipped + source.skipped,
-                tokens=remaining.copy_tokens(fresh, sets),
+                tokens=remaining.copy_tokens(fresh, source),
             )
-            return UpdateReport(
-                _finish_update(held, settings, grown, stores, zero, fresh), sum(map(len, sets)), int(replaced.sum())
-            )
+            finished = _finish_update(held, settings, grown, stores, zero, fresh)
+            return UpdateReport(finished, source.documents, int(replaced.sum()), unknown)
 
 
 @checked
@@ -114,11 +117,7 @@ def remove_documents(folder: str | Path | Address, ids: Collection[str]) -> Upda
     """
     with hold_index_folder(folder) as held:
         index = VectorIndex(held.folder, in_memory=True)
-        unique = list(dict.fromkeys(ids))
-        storable = [id_ for id_ in unique if id_.isascii() or id_ == id_.encode("utf-8", "replace").decode()]
-        removed = _with_ids(index, pa.array(storable, pa.string()))
-        known = set(index.documents.take(np.flatnonzero(removed), ["id"])["id"].to_pylist())
-        unknown = tuple(id_ for id_ in unique if id_ not in known)
+        removed, unknown = _find_ids(index, ids)
         if not removed.any():
             return UpdateReport(index.settings, 0, 0, unknown)
         with held.new_version() as fresh:
@@ -128,7 +127,7 @@ def remove_documents(folder: str | Path | Address, ids: Collection[str]) -> Upda
             grown = remaining.faiss_index
             if has_lists_on_disk(grown):
                 grown = DiskListsBuilder(grown, fresh, None).merged()
-            changed = replace(remaining.settings(fresh, added=0), tokens=remaining.copy_tokens(fresh, []))
+            changed = replace(remaining.settings(fresh, added=0), tokens=remaining.copy_tokens(fresh, None))
             settings = _finish_update(held, changed, grown, stores, 0, fresh)
             return UpdateReport(settings, 0, int(removed.sum()), unknown)
 
@@ -175,15 +174,16 @@ class _RemainingIndex:
         """Copy the remaining rows of the old stores to new ones."""
         stores.copy(self._index.documents, self._index.pieces, self._documents, self._vectors)
 
-    def copy_tokens(self, folder: Path, sets: Sequence[FeatureSet]) -> StoredTokens | None:
-        """Write the token vectors of the remaining documents, and of new sets after them, where the index keeps any."""
+    def copy_tokens(self, folder: Path, source: FeatureSource | None) -> StoredTokens | None:
+        """Write the token vectors of the remaining documents, and of new ones after them, where the index keeps any."""
         store = self._index.tokens
         if store is None:
             return None
         stored = store.stored
         with KeptTokensWriter(folder, stored.column, stored.pooled, with_strings=store.ids is not None) as writer:
             writer.copy(store, self._documents, ~self._tombstones)
-            writer.add_sets(sets)
+            if source is not None:
+                writer.add_sets(source.sets, source.replaced)
         return writer.stored
 
     def settings(self, folder: Path, *, added: int) -> IndexSettings:
@@ -234,9 +234,8 @@ def _stored_ids(sets: Sequence[FeatureSet]) -> pa.Array:
 
 def _refuse_numbers_as_ids(index: VectorIndex, features: FeatureSet) -> None:
     """Refuse a set, new to the index, whose ids are the numbers of its records, if the index has some of these ids."""
-    for batch in features.stream(["row", "id"], batch_rows=65_536):
-        if pc.add(batch.column("row"), 1).cast(pa.string()) != batch.column("id").cast(pa.string()):
-            return
+    if not numbers_records(features):
+        return
     if number := int(_with_ids(index, _stored_ids([features])).sum()):
         raise IndexFolderError(
             f"its ids are the numbers of its records, and those of {number:,} other documents in the index",
@@ -244,6 +243,15 @@ def _refuse_numbers_as_ids(index: VectorIndex, features: FeatureSet) -> None:
             remedy=f"extract it with ids of its own ({parameter('id_column')}), build one index over both sets, or "
             "remove what it is to replace first",
         )
+
+
+def _find_ids(index: VectorIndex, ids: Collection[str]) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+    """A mask of the documents with some ids, and the ids that no document has."""
+    unique = list(dict.fromkeys(ids))
+    storable = [id_ for id_ in unique if id_.isascii() or id_ == id_.encode("utf-8", "replace").decode()]
+    having = _with_ids(index, pa.array(storable, pa.string()))
+    known = set(index.documents.take(np.flatnonzero(having), ["id"])["id"].to_pylist())
+    return having, tuple(id_ for id_ in unique if id_ not in known)
 
 
 def _with_ids(index: VectorIndex, ids: pa.Array) -> NDArray[np.bool_]:

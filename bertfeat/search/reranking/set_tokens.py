@@ -29,7 +29,7 @@ from bertfeat.features import (
 )
 from bertfeat.io import as_location
 from bertfeat.recipe import Pooling, Recipe
-from bertfeat.search.building.feature_source import describe_source_set
+from bertfeat.search.building.feature_source import describe_source_set, leave_out_rows
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.reranking.kept_tokens import TokenCounts, distinct_tokens, no_strings_error
 from bertfeat.search.settings import REBUILD
@@ -164,13 +164,19 @@ class StreamedTokens:
 
 
 def stream_tokens(
-    features: FeatureSet, column: ReadableColumn, *, strings: bool, vectors: bool
+    features: FeatureSet,
+    column: ReadableColumn,
+    *,
+    strings: bool,
+    vectors: bool,
+    without: NDArray[np.int64] | None = None,
 ) -> Iterator[StreamedTokens]:
-    """The tokens or words of all documents of a set in row order, a row group at a time."""
+    """The tokens or words of the documents of a set in row order, but those of some rows; a row group at a time."""
     kind, read = column.pooling, column.derivation.columns if vectors else ()
     own = [*([f"{kind}s"] if strings else ()), *read, *position_columns(kind, features.names)]
     stored = column.derivation.inputs(features.columns)
-    for batch in features.stream(["row", *own], batch_rows=_READ_ROWS):
+    for whole in features.stream(["row", *own], batch_rows=_READ_ROWS):
+        batch = whole if without is None else leave_out_rows(whole, without)
         yield StreamedTokens(
             batch.column("row").to_numpy(),
             read_positions(batch, kind),
