@@ -31,11 +31,20 @@ from bertfeat.extraction.plan import PLAN_VERSION
 from bertfeat.features import Canary, FeatureSettings, ModelIdentity, PartContent, describe_column, find_canary_problem
 from bertfeat.io import keep_freed_memory, stage
 from bertfeat.models import Model, find_model
-from bertfeat.recipe import FeatureColumn, Pooling, Unit, VectorDtype, feature_columns, parse_poolings, split_specs
+from bertfeat.recipe import (
+    FeatureColumn,
+    LayerSpec,
+    Pooling,
+    Unit,
+    VectorDtype,
+    feature_columns,
+    parse_poolings,
+    split_specs,
+)
 from bertfeat.tokens import LongTextPolicy, Subword, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
 from bertfeat.words import WordList, WordRule
 
-NUMERICS_VERSION = 5
+NUMERICS_VERSION = 6
 """Raised whenever the same settings would give other numbers than before."""
 
 INT8_VERSION = 1
@@ -80,7 +89,7 @@ class Embedder:
         self,
         model: str | Path | None = None,
         *,
-        layers: str | Sequence[str] = "last",
+        layers: LayerSpec | Sequence[LayerSpec] = "last",
         pooling: str | Sequence[str] | None = None,
         precision: str = "auto",
         long: str = "window",
@@ -126,6 +135,7 @@ class Embedder:
             only=_word_list(only),
             left_words=_left_words(context),
             words=_word_rule(words),
+            causal=self.model.causal,
         )
         self._check_first_tokens()
         self._check_context()

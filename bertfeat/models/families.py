@@ -157,8 +157,8 @@ DECODERS = frozenset(
 """Decoders that are read, as encoders whose tokens see only those before them; see benchmarks/architectures.py."""
 
 _CAUSAL_NOTE = (
-    "each token sees only those before it, so that the first one's vector is the same for all texts: choose pooling "
-    "last-token or mean, and not cls; a long text's windows know nothing of those before them"
+    "each token sees only those before it, so that the first one's vector is the same for all texts: for vectors of "
+    "texts choose pooling last-token or mean, and not cls; a long text's windows know nothing of those before them"
 )
 
 

@@ -152,13 +152,13 @@ class _WindowTable:
         return cls(*_window_rows(enumerate(sequence.windows for sequence in sequences)).T)
 
     @classmethod
-    def over_bodies(cls, documents: Int64s, bodies: Int64s, capacity: int) -> Self:
+    def over_bodies(cls, documents: Int64s, bodies: Int64s, capacity: int, *, causal: bool) -> Self:
         """Cut the bodies of ``documents``, which have ``bodies`` tokens each, into windows of at most ``capacity``."""
         long = bodies > capacity
         zeros = np.zeros(len(bodies), np.int64)
         one_each = np.stack([documents, zeros, bodies, zeros, bodies], axis=1)[~long]
         numbered = zip(documents[long].tolist(), bodies[long].tolist(), strict=True)
-        several = _window_rows((document, cut_windows(body, capacity)) for document, body in numbered)
+        several = _window_rows((document, cut_windows(body, capacity, causal=causal)) for document, body in numbered)
         rows = np.concatenate([one_each, several])
         return cls(*rows[np.argsort(rows[:, 0], kind="stable")].T)
 
@@ -253,7 +253,7 @@ class _FlatTokens:
             lengths=lengths,
             heads=np.full(len(lengths), head),
             tails=np.full(len(lengths), tail),
-            windows=_WindowTable.over_bodies(np.flatnonzero(read), bodies, capacity),
+            windows=_WindowTable.over_bodies(np.flatnonzero(read), bodies, capacity, causal=settings.causal),
             truncated=truncated.astype(np.int32),
             rejected=rejected,
         )

@@ -40,6 +40,7 @@ class TokenSettings:
     only: WordList | None = None  # the words that get vectors; None: all
     left_words: int | None = None  # words before a word that its vector may know of; None: the whole window
     words: WordRule = WordRule.SPACES  # how running text is split
+    causal: bool = False  # whether the model's tokens see only those before them
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ def _single_sequence(text: _Text, template: Template, settings: TokenSettings, *
         text.chunk(*read),
         _special(template.after, template.after_types, text.length, 0),
     )
-    return _sequence(chunks, (text,), (read,), capacity, (stop - start) - (read[1] - read[0]))
+    return _sequence(chunks, (text,), (read,), capacity, (stop - start) - (read[1] - read[0]), causal=settings.causal)
 
 
 def _left_sequence(document: Document, text: _Text, template: Template, settings: TokenSettings) -> TokenSequence:
@@ -241,7 +242,9 @@ def _pair_sequence(first: _Text, second: _Text, template: Template, settings: To
         _special(template.after, template.after_types, second.length, 1),
     )
     truncated = (first.size - kept) + (second.size - (second_read[1] - second_read[0]))
-    return _sequence(chunks, (first, second), (first_read, second_read), capacity - kept, truncated)
+    return _sequence(
+        chunks, (first, second), (first_read, second_read), capacity - kept, truncated, causal=settings.causal
+    )
 
 
 def _sequence(
@@ -250,8 +253,10 @@ def _sequence(
     read: tuple[tuple[int, int], ...],
     capacity: int,
     truncated: int,
+    *,
+    causal: bool,
 ) -> TokenSequence:
-    windows = tuple(cut_windows(len(chunks[-2].ids), capacity))
+    windows = tuple(cut_windows(len(chunks[-2].ids), capacity, causal=causal))
     spans = tuple(offsets for text in texts if (offsets := text.offsets()) is not None)
     return TokenSequence(chunks, windows, spans, read, truncated)
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
 
 OVERLAP = 4  # windows overlap by a quarter of their length
 
@@ -35,19 +34,21 @@ class TextWindow:
     take_stop: int
 
 
-def cut_windows(num_pieces: int, capacity: int) -> list[TextWindow]:
+def cut_windows(num_pieces: int, capacity: int, *, causal: bool = False) -> list[TextWindow]:
     """Cut pieces into windows of at most ``capacity``; every piece is taken exactly once.
 
     Neighboring windows share a quarter of their pieces, and the boundary lies in the middle of what they share,
     so a piece is taken from the window where its shorter side of context is longest (as in BERT's ``run_squad.py``).
-    The last window is moved back to be full, which gives its pieces more context at the same cost.
+    In a ``causal`` model, where a piece sees only those before it, the boundary is the end of the earlier window. The
+    last window is moved back to be full, which gives its pieces more context at the same cost.
     """
     if num_pieces <= capacity:
         return [TextWindow(0, num_pieces, 0, num_pieces)]
     step = max(1, capacity - capacity // OVERLAP)
     starts = [*range(0, num_pieces - capacity, step), num_pieces - capacity]
-    # the boundary between two windows: the middle of what they share
-    bounds = [0, *((later + earlier + capacity + 1) // 2 for earlier, later in pairwise(starts))]
+    stops = [start + capacity for start in starts]
+    middles = [(later + stop + 1) // 2 for later, stop in zip(starts[1:], stops, strict=False)]  # of what two share
+    bounds = [0, *(stops[:-1] if causal else middles)]
     ends = [*bounds[1:], num_pieces]
     return [TextWindow(s, s + capacity, first, last) for s, first, last in zip(starts, bounds, ends, strict=True)]
 

@@ -92,6 +92,11 @@ def test_a_text_longer_than_the_window(decoder: Path) -> None:
     wanted = reference_states(decoder, ids[-64:], [0] * 64, "eager")[-1][-1]  # the last window is full
     np.testing.assert_allclose(found.vector("last_last-token"), wanted, rtol=0, atol=BOUND)
     np.testing.assert_array_equal(found.matrix("last_token")[-1], found.vector("last_last-token"))
+    full = [reference_states(decoder, ids[at : at + 64], [0] * 64, "eager")[-1] for at in range(len(ids) - 63)]
+    read = [0, *range(48, len(ids) - 64, 48), len(ids) - 64]  # where windows begin: they overlap by a quarter
+    for place, vector in enumerate(found.matrix("last_token")):
+        begin = next(at for at in read if at <= place < at + 64)  # the one in which most stands before it
+        np.testing.assert_allclose(vector, full[begin][place - begin], rtol=0, atol=BOUND)
     (cut,) = extractor(decoder, **both, long="truncate").features([text])
     wanted = reference_states(decoder, ids[:64], [0] * 64, "eager")[-1][-1]
     np.testing.assert_allclose(cut.vector("last_last-token"), wanted, rtol=0, atol=BOUND)

@@ -26,6 +26,21 @@ def test_each_piece_is_kept_once_from_the_window_with_most_context(pieces: int, 
             assert context(piece, window) == best
 
 
+@given(st.integers(0, 400), st.integers(1, 70))
+def test_in_a_causal_model_from_the_window_with_most_before_it(pieces: int, capacity: int) -> None:
+    windows = cut_windows(pieces, capacity, causal=True)
+    kept = [piece for window in windows for piece in range(window.take_start, window.take_stop)]
+    assert kept == list(range(pieces))
+    assert [(window.start, window.stop) for window in windows] == [
+        (w.start, w.stop) for w in cut_windows(pieces, capacity)
+    ]
+    for window in windows:
+        for piece in range(window.take_start, window.take_stop):
+            assert piece - window.start == max(
+                piece - other.start for other in windows if other.start <= piece < other.stop
+            )
+
+
 @given(st.integers(1, 400), st.integers(4, 70))
 def test_neighbors_overlap_by_a_quarter_and_the_last_is_full(pieces: int, capacity: int) -> None:
     windows = cut_windows(pieces, capacity)
