@@ -5,7 +5,7 @@ about a microsecond per call. Whole numbers are what :func:`operator.index` take
 the value of an enum's member as the member. Anything else raises a :class:`~bertfeat.errors.UsageError` or, if it has
 the wrong type, a :class:`~bertfeat.errors.WrongTypeError`, which names the parameter, its value (unless it is
 :data:`SECRET`) and what is allowed. Limits of numbers, and whether arguments fit together, are checked by the functions
-themselves. A missing argument or an unknown keyword remains Python's ``TypeError``.
+themselves. A missing argument remains Python's ``TypeError``; that of an unknown keyword says which there are.
 """
 
 import enum
@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, cast
 
-from bertfeat.errors import UsageError, WrongTypeError, parameter, shorten
+from bertfeat.errors import UsageError, WrongTypeError, did_you_mean, parameter, shorten
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,6 +72,8 @@ def _check_function(function: Given, prefix: str = "") -> Given:
             checks = _read_checks(function, prefix)
         if len(arguments) <= len(checks.positional):  # else the call raises its TypeError
             arguments = tuple(map(_take, arguments, checks.positional))
+        if checks.known is not None and not keywords.keys() <= checks.known:
+            raise _unknown_keyword(function, arguments, keywords, checks.known)
         by_name = checks.by_name
         for name in keywords:
             if name in by_name:
@@ -107,6 +109,7 @@ class _Checks(NamedTuple):
 
     positional: list[tuple[str, _Allowed] | None]
     by_name: dict[str, tuple[str, _Allowed]]
+    known: AbstractSet[str] | None  # the keywords that it takes; None: any
 
 
 def _read_checks(function: Given, prefix: str) -> _Checks:
@@ -114,18 +117,33 @@ def _read_checks(function: Given, prefix: str) -> _Checks:
     # without the return annotation, which may name a library that is imported for type checkers only
     hinted = types.SimpleNamespace(__annotations__=of_arguments)
     hints = typing.get_type_hints(hinted, function.__globals__, include_extras=True)
-    positional, by_name = [], {}
+    positional, by_name, known = [], {}, dict[str, None]()
+    takes_any = False
     for name, argument in inspect.signature(function).parameters.items():
         hint = hints.get(name, object)
         if argument.kind is argument.VAR_KEYWORD:
-            named = typing.get_type_hints(typing.get_args(hint)[0]) if typing.get_origin(hint) is typing.Unpack else {}
+            takes_any = typing.get_origin(hint) is not typing.Unpack
+            named = {} if takes_any else typing.get_type_hints(typing.get_args(hint)[0])
             by_name.update({key: (key, kind) for key, value in named.items() if (kind := _kind_of(value))})
+            known.update(dict.fromkeys(named))
             continue
+        if argument.kind in (argument.KEYWORD_ONLY, argument.POSITIONAL_OR_KEYWORD):
+            known[name] = None
         if kind := _kind_of(hint):
             by_name[name] = (f"{prefix}{name}", kind)
         if argument.kind in (argument.POSITIONAL_ONLY, argument.POSITIONAL_OR_KEYWORD):
             positional.append(by_name.get(name))
-    return _Checks(positional, by_name)
+    return _Checks(positional, by_name, None if takes_any else known.keys())
+
+
+def _unknown_keyword(
+    function: Given, arguments: Sequence[object], keywords: Mapping[str, object], known: AbstractSet[str]
+) -> WrongTypeError:
+    name = type(arguments[0]).__name__ if function.__name__ == "__init__" else function.__name__
+    given = next(key for key in keywords if key not in known)
+    listed = [key for key in known if key != "self"]
+    meant = did_you_mean(given, listed)
+    return WrongTypeError(f"{name}() has no keyword {given!r}", remedy=f"{meant}known are {', '.join(listed)}")
 
 
 def _take(value: object, check: tuple[str, _Allowed] | None) -> object:

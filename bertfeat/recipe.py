@@ -21,6 +21,9 @@ GRAMMAR = (
     f"{', '.join(_NAMES)}, a layer number such as 7 or -2, or sum=, mean=, concat= with layers such as -4..-1 or 1+6+12"
 )
 
+LayerSpec = str | int
+"""A specification of layers: the number of one, or text such as ``last``, ``concat4``, ``sum=9..12``."""
+
 TaskName = Literal["search", "usages", "change", "heads"]
 BEST_LAYERS: Mapping[TaskName, str] = {"search": "last", "usages": "last", "change": "concat4", "heads": "concat4"}
 """The layers that a task reads where none are named: of those measured the best, or as good as it (docs/layers.md)."""
@@ -194,7 +197,7 @@ _NUMBER = re.compile(r"-?\d+")
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 
 
-def parse_recipes(specs: str | Sequence[str], num_layers: int) -> tuple[Recipe, ...]:
+def parse_recipes(specs: LayerSpec | Sequence[LayerSpec], num_layers: int) -> tuple[Recipe, ...]:
     """Parse layer specifications against a model of ``num_layers`` transformer blocks; equal recipes are given once.
 
     ``cls`` is no recipe of its own and is refused here; see :func:`feature_columns`.
@@ -205,11 +208,11 @@ def parse_recipes(specs: str | Sequence[str], num_layers: int) -> tuple[Recipe, 
     return tuple(dict.fromkeys(recipe for spec in split_specs(specs) for recipe in _parse_spec(spec, num_layers)))
 
 
-def split_specs(specs: str | Sequence[str]) -> tuple[str, ...]:
+def split_specs(specs: LayerSpec | Sequence[LayerSpec]) -> tuple[str, ...]:
     """Split repeated and comma-separated specifications into single ones, spaces stripped."""
     single = _split_commas(specs)
     if not all(single) or not single:
-        whole = specs if isinstance(specs, str) else ",".join(map(str, specs))
+        whole = specs if isinstance(specs, str | int) else ",".join(map(str, specs))
         raise RecipeError(f"empty layer specification in {whole!r}", remedy=f"known are: {GRAMMAR}")
     return single
 
@@ -235,13 +238,13 @@ def parse_poolings(poolings: str | Sequence[str] | None, default: Callable[[], P
     return tuple(dict.fromkeys(map(Pooling, names)))
 
 
-def _split_commas(specs: str | Sequence[str]) -> tuple[str, ...]:
-    listed = [specs] if isinstance(specs, str) else specs
+def _split_commas(specs: LayerSpec | Sequence[LayerSpec]) -> tuple[str, ...]:
+    listed = [specs] if isinstance(specs, str | int) else specs
     return tuple(part.strip() for spec in listed for part in str(spec).split(","))
 
 
 def feature_columns(
-    layers: str | Sequence[str],
+    layers: LayerSpec | Sequence[LayerSpec],
     poolings: Sequence[Pooling],
     *,
     num_layers: int,

@@ -25,6 +25,7 @@ from typing_extensions import TypeAliasType
 
 import bertfeat
 from bertfeat.arguments import checked
+from bertfeat.corpus import memory_corpus
 from bertfeat.errors import BertfeatError, MissingLibraryError, UsageError
 from bertfeat.server import ServerSettings
 from tests.support.public_calls import CALLS, METHOD_OWNERS, PACKAGE, PublicWorld, checked_names
@@ -154,7 +155,8 @@ def test_what_the_documentation_imports_is_checked() -> None:
         ("device", "zzz", (ValueError,)),
         ("part_rows", 0, (ValueError,)),
         ("part_rows", 10**30, (ValueError,)),
-        ("layers", 3, (ValueError, TypeError)),
+        ("layers", 3.5, (ValueError, TypeError)),
+        ("layer", 3, (ValueError, TypeError)),
         ("part_rows", "9", (ValueError, TypeError)),
         ("batch_tokens", 1.5, (ValueError, TypeError)),
     ],
@@ -168,6 +170,41 @@ def test_wrong_arguments_are_errors_of_python_too(
     with pytest.raises(UsageError) as raised:
         bertfeat.Extractor(tiny("bert").folder, **given).extract(["a"], "x.features", **rows)
     assert {kind for kind in (ValueError, TypeError) if isinstance(raised.value, kind)} == set(kinds)
+
+
+def test_a_keyword_that_is_not_there_is_told_with_those_that_are(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    makes: Any = bertfeat.Extractor
+    with pytest.raises(TypeError, match=r"^Extractor\(\) has no keyword 'batch_size'; did you mean batch_tokens\? "):
+        makes(tiny("bert").folder, batch_size=3)
+    extractor: Any = makes(tiny("bert").folder, pooling="token", layers="all", device="cpu")
+    with pytest.raises(UsageError, match=r"^encode\(\) has no keyword 'batchsize'; did you mean batch_size\? known"):
+        extractor.encode(["a"], batchsize=3)
+    extractor.extract(memory_corpus(["a"]), tmp_path / "a.features")
+    features: Any = bertfeat.FeatureSet(tmp_path / "a.features")
+    with pytest.raises(TypeError, match=r"^vectors\(\) has no keyword 'batch_size'; did you mean batch\? known are"):
+        features.vectors("last", batch_size=3)
+    with pytest.raises(UsageError, match=r"^encode\(\) has no keyword 'zzz'; known are inputs, sentences, prompt_name"):
+        extractor.encode(["a"], zzz=3)
+
+
+def test_layers_by_number(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    """As in Hugging Face's ``hidden_states``, by NumPy's whole numbers too."""
+    given: dict[str, Any] = {"pooling": "mean,token", "precision": "fp32", "dtype": "float32", "device": "cpu"}
+    folder = tiny("bert").folder
+    three: Any = np.int64(3)
+    extractor = bertfeat.Extractor(folder, layers=[0, three, -1, "sum4"], **given)
+    named = bertfeat.Extractor(folder, layers="0,3,-1,sum4", **given)
+    assert extractor.columns == named.columns
+    assert bertfeat.Extractor(folder, layers=2, **given).columns[0].recipe.layers == (2,)
+    extractor.extract(memory_corpus(["The river bank.", "He went"]), tmp_path / "a.features")
+    features = bertfeat.FeatureSet(tmp_path / "a.features")
+    np.testing.assert_array_equal(features.matrix(3, "mean"), features["layer3_mean"])
+    (batch,) = features.vectors(3, "token", shuffle=False)
+    np.testing.assert_array_equal(batch.matrix, features["layer3_token"])
+    np.testing.assert_array_equal(features[0].vector(0), features["layer0_mean"][0])
+    (spans,) = features.spans("paragraphs", -1)
+    (by_name,) = features.spans("paragraphs", "last")
+    np.testing.assert_array_equal(spans.matrix, by_name.matrix)
 
 
 def test_texts_of_a_wrong_type_are_type_errors(tiny: Callable[[str], Tiny]) -> None:

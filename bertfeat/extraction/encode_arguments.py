@@ -4,8 +4,8 @@ Both are checked here, and the vectors are converted as the keywords ask.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Literal, Required, Self, TypedDict, cast
+from dataclasses import dataclass
+from typing import Literal, Required, TypedDict, cast
 
 import numpy as np
 import torch
@@ -182,14 +182,6 @@ class EncodeOptions:
     chunk_size: object = None
     task: str | None = None  # for models that choose modules by it; bertfeat has none
     processing_kwargs: Mapping[str, object] | None = None
-
-    @classmethod
-    def of(cls, keywords: Mapping[str, object]) -> Self:
-        """Check the keywords of a call."""
-        known = [field.name for field in fields(cls)]
-        if unknown := [name for name in keywords if name not in known]:
-            raise UsageError(f"encode() has no keyword {unknown[0]!r}", remedy=f"known are {', '.join(known)}")
-        return cls(**keywords)  # type: ignore[arg-type]  # a wrong value is found below, or where it is used
 
     def __post_init__(self) -> None:
         _positive("batch_size", self.batch_size)

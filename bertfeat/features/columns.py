@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bertfeat.derivation import Derivation, derive
 from bertfeat.errors import NotDerivableError, RecipeError, did_you_mean, parameter
-from bertfeat.recipe import BEST_LAYERS, FeatureColumn, Operation, Pooling, Recipe, TaskName, parse_recipes
+from bertfeat.recipe import BEST_LAYERS, FeatureColumn, LayerSpec, Operation, Pooling, Recipe, TaskName, parse_recipes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,15 @@ class ReadableColumn:
 def find_column(
     stored: Sequence[FeatureColumn],
     num_layers: int,
-    name: str | None = None,
+    name: LayerSpec | None = None,
     pooling: str | None = None,
     *,
     weights: Sequence[float] | None = None,
     task: TaskName | None = None,
 ) -> ReadableColumn:
     """Find a column by name (``concat4_mean``), or by recipe (``sum4``, ``-2``, ``sum=9..12``) and pooling.
+
+    A number is a layer.
 
     ``name`` and ``pooling`` may be left out where there is only one candidate; document columns are preferred. With a
     ``task``, the layers that are best for it (:data:`bertfeat.recipe.BEST_LAYERS`) are preferred, if they can be read.
@@ -53,6 +55,7 @@ def find_column(
             return best[0]
         column = _only_column(stored, pooling, best)
         return ReadableColumn(column.recipe, column.pooling, derive(column.recipe, column.pooling, stored))
+    name = str(name)
     recipe, named_pooling = _parse_name(name, stored, num_layers)
     if pooling is not None and named_pooling not in (None, pooling):
         raise NotDerivableError(f"'{name}' already names its pooling", remedy=f"leave out '{pooling}'")

@@ -17,7 +17,7 @@ from bertfeat.errors import NotDerivableError
 from bertfeat.features.columns import column_names, find_column
 from bertfeat.features.record_batches import DocumentPieces, Matrix, piece_offsets, read_positions, stored_matrices
 from bertfeat.features.schema import PartContent, content_table
-from bertfeat.recipe import FeatureColumn, Unit
+from bertfeat.recipe import FeatureColumn, LayerSpec, Unit
 
 
 @displayed
@@ -47,7 +47,7 @@ class DocumentFeatures:
         return {**known, "n_tokens": self.n_tokens, **{name: matrix.shape for name, matrix in self.stored.items()}}
 
     def vector(
-        self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
+        self, column: LayerSpec | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
     ) -> NDArray[np.float32]:
         """A document vector ``[width]`` by column name or recipe, derived where it is not stored.
 
@@ -58,7 +58,7 @@ class DocumentFeatures:
         return vector
 
     def matrix(
-        self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
+        self, column: LayerSpec | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
     ) -> NDArray[np.float32]:
         """The vectors ``[n, width]`` of the document's tokens or words, derived where they are not stored.
 
@@ -72,7 +72,7 @@ class DocumentFeatures:
         return {Unit.TOKEN: self.tokens, Unit.WORD: self.words}.get(column.pooling.unit)
 
     def _compute(
-        self, column: str | None, pooling: str | None, weights: Sequence[float] | None, per_document: bool
+        self, column: LayerSpec | None, pooling: str | None, weights: Sequence[float] | None, per_document: bool
     ) -> NDArray[np.float32]:
         stored = [known for known in self.columns if known.pooling.per_document is per_document]
         if column and column not in {known.name for known in stored} and column in self.stored:

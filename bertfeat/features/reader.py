@@ -39,7 +39,7 @@ from bertfeat.features.tables import NpyWriter, arrow_reader, pandas_frame, pola
 from bertfeat.features.vector_blocks import count_blocks
 from bertfeat.features.vector_stream import StreamOptions, StreamSettings, VectorStream
 from bertfeat.io import Address, Location, as_location, output_file, physical_memory, pickle_by_folder
-from bertfeat.recipe import FeatureColumn, TaskName
+from bertfeat.recipe import FeatureColumn, LayerSpec, TaskName
 from bertfeat.spans import SpanRule
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class FeatureSet:
 
     def find(
         self,
-        column: str | None = None,
+        column: LayerSpec | None = None,
         pooling: str | None = None,
         *,
         weights: Sequence[float] | None = None,
@@ -165,7 +165,7 @@ class FeatureSet:
 
     def batches(
         self,
-        column: str | None = None,
+        column: LayerSpec | None = None,
         pooling: str | None = None,
         *,
         weights: Sequence[float] | None = None,
@@ -188,7 +188,7 @@ class FeatureSet:
 
     def vectors(
         self,
-        column: str | None = None,
+        column: LayerSpec | None = None,
         pooling: str | None = None,
         *,
         weights: Sequence[float] | None = None,
@@ -209,7 +209,7 @@ class FeatureSet:
     def spans(
         self,
         spans: str,
-        column: str | None = None,
+        column: LayerSpec | None = None,
         pooling: str | None = None,
         *,
         pool: SpanPooling = "mean",
@@ -240,7 +240,7 @@ class FeatureSet:
             yield span_batch(batch, found, found.pool(derivation.apply(stored_matrices(batch, stored)), pool))
 
     def matrix(
-        self, column: str | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
+        self, column: LayerSpec | None = None, pooling: str | None = None, *, weights: Sequence[float] | None = None
     ) -> NDArray[np.float32]:
         """The vectors of a column as one matrix ``[n, width]``, in row order: one per document, token or word.
 
@@ -269,7 +269,7 @@ class FeatureSet:
     def to_numpy(
         self,
         path: str | Path,
-        column: str | None = None,
+        column: LayerSpec | None = None,
         pooling: str | None = None,
         *,
         weights: Sequence[float] | None = None,
@@ -308,7 +308,9 @@ class FeatureSet:
                 part = self._parts.open(entry)
                 yield from part.batches(names, start=rows.start, stop=rows.stop, batch_rows=batch_rows)
 
-    def slice(self, start: int, stop: int | None, column: str | None = None, pooling: str | None = None) -> VectorBatch:
+    def slice(
+        self, start: int, stop: int | None, column: LayerSpec | None = None, pooling: str | None = None
+    ) -> VectorBatch:
         """The vectors of the documents with ``start <= row < stop``; None is the end.
 
         Raises:

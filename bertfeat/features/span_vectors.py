@@ -19,7 +19,7 @@ from bertfeat.display import displayed
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, did_you_mean, parameter
 from bertfeat.features.columns import ReadableColumn, find_column
 from bertfeat.features.record_batches import PiecePositions, PieceRanges, RecordBatch, position_columns, read_positions
-from bertfeat.recipe import Pooling
+from bertfeat.recipe import LayerSpec, Pooling
 from bertfeat.spans import SpanRule
 from bertfeat.words import CharSpans, align_words
 
@@ -144,7 +144,7 @@ class SpanReader:
     """
 
     def __init__(
-        self, features: "FeatureSet", rule: SpanRule, column: str | None = None, pooling: str | None = None
+        self, features: "FeatureSet", rule: SpanRule, column: LayerSpec | None = None, pooling: str | None = None
     ) -> None:
         self._cutter = SpanCutter(features, rule)
         self.column = find_pieces(features, column, pooling, use="spans are pooled from")
@@ -196,7 +196,9 @@ def _check_cuttable(features: "FeatureSet", rule: SpanRule) -> None:
         )
 
 
-def find_pieces(features: "FeatureSet", column: str | None, pooling: str | None = None, *, use: str) -> ReadableColumn:
+def find_pieces(
+    features: "FeatureSet", column: LayerSpec | None, pooling: str | None = None, *, use: str
+) -> ReadableColumn:
     """The column of tokens or words with a name or recipe; tokens, where both are stored and it names neither.
 
     Raises:
@@ -212,8 +214,9 @@ def find_pieces(features: "FeatureSet", column: str | None, pooling: str | None 
             where=features.folder,
             remedy=f"extract with {parameter('pooling', str(Pooling.TOKEN))}",
         )
-    names_pooling = column is not None and column.rpartition("_")[2] in list(Pooling)
-    if column is not None and names_pooling and Pooling(column.rpartition("_")[2]).per_document:
+    named = str(column).rpartition("_")[2]
+    names_pooling = named in list(Pooling)
+    if names_pooling and Pooling(named).per_document:
         raise NotDerivableError(
             f"{column} has one vector of each text, and {use} those of all tokens or words",
             where=features.folder,

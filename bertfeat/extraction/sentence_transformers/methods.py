@@ -199,8 +199,8 @@ class SentenceEncoder(ABC):
         return {**keywords, "prompt_name": name}
 
     def _encode(self, inputs: object, keywords: AnyKeywords) -> EncodeResult:
-        others = {name: value for name, value in keywords.items() if name != "sentences"}
-        options = EncodeOptions.of(others)
+        others: dict[str, Any] = {name: value for name, value in keywords.items() if name != "sentences"}
+        options = EncodeOptions(**others)
         sentences = keywords.get("sentences")  # the name of inputs before sentence-transformers 6
         if inputs is not None and sentences is not None:
             raise UsageError("encode() was given texts twice, as inputs and as sentences", remedy="give them once")
