@@ -83,6 +83,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "tagger_memory": _LEARNING,
     "torture": ("distributed", "extraction", "io"),
     "vectors": ("features",),
+    "vectors_in_torch": ("features", "adapters"),
     "ways": ("distributed", "extraction"),
     "whitening": ("search",),
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from datasets.distributed import split_dataset_by_node
 
 from bertfeat.adapters.hugging_face import stream_dataset
@@ -46,6 +47,14 @@ def test_without_origins_there_are_vectors_alone(stream: VectorStream) -> None:
     batch = next(iter(stream_dataset(plain, shards=1).with_format("numpy").batch(8)))
     assert list(batch) == ["vector"]
     assert tuple(batch["vector"].shape) == (8, stream.width)
+
+
+def test_a_vector_is_an_array(stream: VectorStream) -> None:
+    """And not a list, of whose numbers torch would make a tensor each."""
+    plain, (example, *_) = next(iter(stream_dataset(stream))), stream_dataset(stream).with_format("torch")
+    assert (type(plain["vector"]), plain["vector"].shape) == (np.ndarray, (stream.width,))
+    assert (type(example["vector"]), tuple(example["vector"].shape)) == (torch.Tensor, (stream.width,))
+    np.testing.assert_array_equal(example["vector"].numpy(), plain["vector"].astype("f4"))
 
 
 def test_what_cannot_be_is_refused(stream: VectorStream) -> None:

@@ -11,7 +11,7 @@ from bertfeat.errors import UsageError, needed_library, parameter
 from bertfeat.features import StreamBatch, VectorStream
 
 with needed_library("this adapter is for datasets", "datasets"):
-    from datasets import Features, IterableDataset, List, Value
+    from datasets import IterableDataset
 
 
 @checked
@@ -24,8 +24,9 @@ def stream_dataset(stream: VectorStream, shards: int = 8) -> IterableDataset:
         dataset = stream_dataset(features.vectors("last", "token")).with_format("torch")
 
     The stream is cut into ``shards`` pieces, which ``datasets`` reads one after the other, or distributes among nodes
-    (``split_dataset_by_node``) and the workers of a DataLoader. Each vector becomes a Python dict, which takes far
-    longer than reading it; :class:`bertfeat.VectorDataset` yields whole batches.
+    (``split_dataset_by_node``) and the workers of a DataLoader. A vector is an array ``[W]``; the dataset declares no
+    ``features``, by which ``datasets`` would make each of its numbers an object. Each vector becomes a Python dict
+    still, which takes longer than reading it; :class:`bertfeat.VectorDataset` yields whole batches.
 
     Raises:
         UsageError: ``shards`` is less than 1, or the stream does not begin with its first batch.
@@ -35,13 +36,8 @@ def stream_dataset(stream: VectorStream, shards: int = 8) -> IterableDataset:
     if stream.settings.start:
         remedy = "leave it out, and use the dataset's own skip or load_state_dict"
         raise UsageError(f"{parameter('start', stream.settings.start)} counts batches, not examples", remedy=remedy)
-    origins = {"row": Value("int64"), "position": Value("int64"), "string": Value("string")}
-    columns = {"vector": List(Value(stream.dtype.name), length=stream.width)}
-    return IterableDataset.from_generator(
-        _stream_examples,
-        features=Features({**columns, **(origins if stream.settings.origins else {})}),
-        gen_kwargs={"streams": [stream.divide(number, shards) for number in range(shards)]},
-    )
+    pieces = [stream.divide(number, shards) for number in range(shards)]
+    return IterableDataset.from_generator(_stream_examples, gen_kwargs={"streams": pieces})
 
 
 def _stream_examples(streams: Sequence[VectorStream]) -> Iterator[dict[str, object]]:

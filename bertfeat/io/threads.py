@@ -3,6 +3,7 @@
 The context variables of the caller decide, for example, how parameters are spelled in messages.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor  # noqa: TID251  # its only home
@@ -22,6 +23,13 @@ class ContextPool(ThreadPoolExecutor):
     def submit(self, call: Callable[_Given, T], /, *given: _Given.args, **named: _Given.kwargs) -> Future[T]:
         """Run a call on a thread of the pool, in a copy of the caller's context."""
         return super().submit(copy_context().run, call, *given, **named)  # type: ignore[arg-type]
+
+    def shutdown(
+        self, wait: bool = True, *, cancel_futures: bool = False, _is_ending: Callable[[], bool] = sys.is_finalizing
+    ) -> None:
+        """End the threads; nothing is left to do where the interpreter ends, which has waited for them already."""
+        if not _is_ending():  # then an iterator that was left early is closed late, when the modules are gone
+            super().shutdown(wait, cancel_futures=cancel_futures)
 
 
 def prefetched(items: Iterator[T], *, join: bool = False) -> Generator[T, None, None]:
