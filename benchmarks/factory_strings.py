@@ -160,11 +160,11 @@ def _use(work: Path, folder: Path, text: str, metric: Metric, say: Callable[[str
     remove_documents(folder, gone)
     _look(folder, living - gone, say)
     say("append")
-    append_features(folder, [work / "new"])
+    append_features([work / "new"], folder)
     _look(folder, living - gone | new, say)
     say("empty")
     remove_documents(folder, living | new)
-    append_features(folder, [work / "new"])
+    append_features([work / "new"], folder)
     _look(folder, new, say)
 
 

@@ -107,7 +107,7 @@ def command(
         ids = [] if remove is None else list(read_queries(remove, name))  # one per line, like queries
         if append:
             with progress_display(console) as progress:
-                report = append_features(folder, features, remove=ids, progress=progress)
+                report = append_features(features, folder, remove=ids, progress=progress)
         else:
             report = remove_documents(folder, ids)
         _print_update(report, folder, console)

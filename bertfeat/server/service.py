@@ -328,14 +328,15 @@ _TOKENS = tuple(2**power for power in range(2, 20))
 class _Metrics:
     """Counts and times of requests, under the names that text-embeddings-inference gives them.
 
-    Counts are gauges of prometheus_client, which would add ``_total`` to the names of its counters.
+    prometheus_client would add ``_total`` to the names of counters, so they are its gauges until they are written.
     """
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
-        self._count = Gauge("te_request_count", "Requests.", ["method"], registry=registry)
-        self._success = Gauge("te_request_success", "Requests that were answered.", ["method"], registry=registry)
-        self._failure = Gauge("te_request_failure", "Requests that were not.", ["err"], registry=registry)
+        self._counters: list[str] = []
+        self._count = self._counter("te_request_count", "Requests.", "method")
+        self._success = self._counter("te_request_success", "Requests that were answered.", "method")
+        self._failure = self._counter("te_request_failure", "Requests that were not.", "err")
         self._duration = self._histogram("te_request_duration", "Seconds of requests.")
         self._tokenization = self._histogram("te_request_tokenization_duration", "Seconds of tokenizing.")
         self._queue = self._histogram("te_request_queue_duration", "Seconds of waiting.")
@@ -345,6 +346,10 @@ class _Metrics:
         self._waiting = Gauge("bertfeat_waiting_tokens", "Tokens that wait.", registry=registry)
         self._batch_size = Gauge("te_batch_next_size", "Texts of the last round.", registry=registry)
         self._batch_tokens = Gauge("te_batch_next_tokens", "Tokens of the last round.", registry=registry)
+
+    def _counter(self, name: str, about: str, label: str) -> Gauge:
+        self._counters.append(name)
+        return Gauge(name, about, [label], registry=self._registry)
 
     def _histogram(self, name: str, about: str) -> Histogram:
         return Histogram(name, about, registry=self._registry, buckets=_SECONDS)
@@ -377,4 +382,7 @@ class _Metrics:
         texts, tokens = batcher.last_round
         self._batch_size.set(texts)
         self._batch_tokens.set(tokens)
-        return generate_latest(self._registry)
+        written = generate_latest(self._registry).decode()
+        for name in self._counters:
+            written = written.replace(f"# TYPE {name} gauge\n", f"# TYPE {name} counter\n")
+        return written.encode()

@@ -54,7 +54,7 @@ def document_index(folder: Path, work: Path, kind: str, transform: str = "none")
     memory = 100 if kind == "disk" else None
     options = BuildOptions(type=KINDS[kind], evaluate=kind == "flat", memory=memory, transform=as_whitening(transform))
     build_index(work / "old", folder, options=options)
-    append_features(folder, [work / "new"])
+    append_features([work / "new"], folder)
     remove_documents(folder, REMOVED)
     living = [row for row in range(len(ids)) if ids[row] not in REMOVED]
     if transform != "none":

@@ -261,7 +261,7 @@ def test_searches_while_indexes_are_replaced(place: Place) -> None:
 def test_an_open_index_stays_what_it_was(place: Place) -> None:
     index = VectorIndex(place.index)
     rebuild(place, "other")
-    append_features(place.index, [place.work / "new.features"])
+    append_features([place.work / "new.features"], place.index)
     found = index.search(clustered(60), 1)
     assert index.documents.take(found.numbers[:, 0])["text"].to_pylist() == [f"text of {row + 1}" for row in range(60)]
     assert ids_of(place.index) == OTHER | NEW

@@ -67,7 +67,7 @@ def test_a_golden_index_is_updated(kind: str, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(NEWEST / kind, tmp_path / "toy.index"))
     remove_documents(folder, ["2"])
     vector_set(tmp_path / "more", clustered(5, WIDTH, seed=4), ids=[f"more {row}" for row in range(5)])
-    append_features(folder, [tmp_path / "more"])
+    append_features([tmp_path / "more"], folder)
     assert read_index_settings(folder).format_version == FORMAT_VERSION
     assert verify_index(folder).documents == len(VectorIndex(folder).documents)
     index = VectorIndex(folder)

@@ -57,8 +57,8 @@ def test_it_is_that_of_the_documents_that_are_left(
     assert two.documents.take(numbers)["id"].to_pylist() == left.documents.take(numbers)["id"].to_pylist() == [*LEFT]
     assert np.array_equal(two.owners, left.owners)
     if kind != "encoding":  # whose partitions are learned from a sample of both sets
-        vectors = [index.reconstruct(np.arange(left.settings.count)) for index in (two, left)]
-        np.testing.assert_allclose(*vectors, atol=1e-6)
+        places = np.arange(left.settings.count)
+        np.testing.assert_allclose(two.reconstruct(places), left.reconstruct(places), atol=1e-6)
     if kind != "encoding":
         query = "the *bank*" if kind == "words" else "the bank"
         rerank = "maxsim" if kind in ("kept tokens", "spans") else None
@@ -73,7 +73,7 @@ def test_tokens_of_sets_that_are_appended_together(sets: dict[str, Path], tmp_pa
     options = BuildOptions(type="flat", with_tokens="last_token")
     build_index(sets["left"], tmp_path / "left.index", "last_mean", options=options)
     build_index(sets["left"], tmp_path / "grown.index", "last_mean", options=options)
-    append_features(tmp_path / "grown.index", [sets["base"], sets["delta"]])
+    append_features([sets["base"], sets["delta"]], tmp_path / "grown.index")
     left, grown = (VectorIndex(tmp_path / f"{name}.index") for name in ("left", "grown"))
     assert left.settings.tokens == grown.settings.tokens
     assert sorted(grown.documents.take(np.arange(5))["id"].to_pylist()) == sorted(LEFT)

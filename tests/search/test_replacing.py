@@ -28,7 +28,7 @@ def made(folder: Path, count: int, seed: int) -> Path:
 def both(tmp_path: Path) -> Path:
     """An index of two feature sets, of which the second one was appended."""
     build_index(made(tmp_path / "base.features", 40, 1), tmp_path / "z.index", options=EXACT)
-    append_features(tmp_path / "z.index", made(tmp_path / "delta.features", 7, 2))
+    append_features(made(tmp_path / "delta.features", 7, 2), tmp_path / "z.index")
     return tmp_path / "z.index"
 
 

@@ -209,7 +209,7 @@ def test_frequencies_are_those_of_the_documents_that_are_left(kept: str | None, 
     more = toy_part(3, 0, 4)  # the rows of another corpus
     new = folder.with_name("more.features")
     toy_set(new, first_part(more, "new "))
-    append_features(folder, new)
+    append_features(new, folder)
     index = Index(folder, encoder=index.encoder)
     documents = [document for document in all_documents() if document.id not in gone]
     documents += [replace(document, id=f"new {document.id}") for document in more.documents]
@@ -232,7 +232,7 @@ def test_a_set_that_was_appended_again_in_another_order_is_told(make: Make, tmp_
     index = make()
     features = tmp_path / "toy.features"
     shutil.rmtree(features)
-    append_features(tmp_path / "toy.index", toy_set(features, first_part(toy_part(0, 0, 18), "new ")))
+    append_features(toy_set(features, first_part(toy_part(0, 0, 18), "new ")), tmp_path / "toy.index")
     index = Index(tmp_path / "toy.index", encoder=index.encoder)
     for options in (MaxSim(), COUNTLESS):
         with pytest.raises(IndexFolderError, match=r"documents of it are not in their rows of .* any more; build the"):

@@ -130,7 +130,7 @@ def test_without_scipy_nothing_is_built(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(MissingLibraryError, match=r"pooling of tokens needs SciPy.*bertfeat\[analysis\]"):
         built(tmp_path / "other", stand, pool_tokens=2)
     with pytest.raises(MissingLibraryError, match="SciPy"):
-        append_features(index.vectors.folder, more)
+        append_features(more, index.vectors.folder)
 
 
 def test_wrong_options() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from bertfeat import Extractor, build_index
@@ -185,6 +186,9 @@ def test_other_tei_routes(client: TestClient, extractor: Extractor) -> None:
     metrics = client.get("/metrics").text
     assert 'te_request_count{method="batch"}' in metrics
     assert "te_request_inference_duration_bucket" in metrics
+    types = {family.name: family.type for family in text_string_to_metric_families(metrics)}
+    assert {types[f"te_request_{name}"] for name in ("count", "success", "failure")} == {"counter"}
+    assert {types[name] for name in ("te_queue_size", "te_batch_next_size")} == {"gauge"}
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ class UpdateReport:
 
 @checked
 def append_features(
-    folder: str | Path | Address,
     features: FeatureSets,
+    folder: str | Path | Address,
     *,
     remove: Collection[str] = (),
     progress: ProgressOption[StepProgress] = None,
