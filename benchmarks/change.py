@@ -116,11 +116,13 @@ def write_corpus(target: Path, words: list[PseudoWord], source: Path, draw: rand
                         file.write(json.dumps({"text": text, "year": context.year, "was": name}) + "\n")
 
 
-def extract_planted(work: Path, words: list[PseudoWord], source: Path, draw: random.Random) -> Path:
+def extract_planted(
+    work: Path, words: list[PseudoWord], source: Path, draw: random.Random, *, model: str = "all-MiniLM-L6-v2"
+) -> Path:
     """Features of the words of the planted corpus, of all layers."""
     work.mkdir(parents=True, exist_ok=True)
     write_corpus(work / "planted.jsonl", words, source, draw)
-    extractor = Extractor(layers="concat=0..6", pooling="word")
+    extractor = Extractor(model, layers="all", pooling="word", only=[word.form for word in words])
     extractor.extract(work / "planted.jsonl", work / "planted.features", corpus_settings=CorpusSettings(keep=("year",)))
     return work / "planted.features"
 

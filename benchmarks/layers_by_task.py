@@ -1,9 +1,9 @@
-"""Which layer for which task? The default model's, with intervals: a table of README and of docs/layers.md.
+"""Which layer for which task? With intervals, of each of two models: tables of README and of docs/layers.md.
 
-    python benchmarks/layers_by_task.py --data DATA [--work DIR] [--only senses,usages]
+    python benchmarks/layers_by_task.py --data DATA [--model all-mpnet-base-v2] [--work DIR] [--only senses,usages]
 
-DATA holds novels/dated.csv.gz, cranfield/, sick/, banking77/ and wikigold/. Vectors are compared by cosines where
-nothing is learned; intervals are of 95 %.
+The default model, or all-mpnet-base-v2 as ``make mpnet`` fetches it. DATA holds novels/dated.csv.gz, cranfield/, sick/,
+banking77/ and wikigold/. Vectors are compared by cosines where nothing is learned; intervals are of 95 %.
 
 - senses: adjusted Rand index of the two groups of ``usages --senses 2`` with senses that were labeled by hand
   (senses.py); mean over 24 words, interval by resampling words. By chance 0.
@@ -32,6 +32,7 @@ from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 
+import mpnet
 import numpy as np
 from _commands import bertfeat
 from _machine import machine
@@ -47,9 +48,18 @@ from bertfeat import Extractor, FeatureSet, evaluate_layers, find_senses
 from bertfeat.corpus import CorpusSettings
 
 HERE = Path(__file__).parent
-RESULT = HERE / "results" / "layers_by_task.json"
-LAYERS = ("embeddings", "1", "2", "3", "4", "5", "last", "sum4", "concat4", "sum-all")
-TAGGED = ("embeddings", "3", "last", "sum4", "concat4")  # a tagger learns for two minutes, each of three times
+RESULTS = HERE / "results"
+MODELS = {"all-MiniLM-L6-v2": "all-MiniLM-L6-v2", mpnet.NAME: str(mpnet.FOLDER)}
+DEFAULT = "all-MiniLM-L6-v2"
+COMBINED = ("last", "sum4", "concat4", "sum-all")
+LAYERS = {
+    DEFAULT: ("embeddings", "1", "2", "3", "4", "5", *COMBINED),
+    mpnet.NAME: ("embeddings", *(str(layer) for layer in range(1, 12)), *COMBINED),
+}
+TAGGED = {  # a tagger learns for two minutes and more, each of three times
+    DEFAULT: ("embeddings", "3", "last", "sum4", "concat4"),
+    mpnet.NAME: ("embeddings", "7", "last", "sum4", "concat4"),
+}
 SEEDS = 3
 TRAINING: Sequence[str] = ()  # further options of table7
 RESAMPLES = 1000
@@ -58,32 +68,43 @@ Interval = tuple[float, float, float]  # a value, and the ends of its interval
 
 @dataclass(frozen=True)
 class Run:
-    """The folders of a task, and the table of labeled usages."""
+    """The folders of a task, the table of labeled usages, and the model."""
 
     data: Path
     work: Path
     labels: Path
+    name: str = DEFAULT
+
+    @property
+    def model(self) -> str:
+        return MODELS[self.name]
+
+    @property
+    def layers(self) -> Sequence[str]:
+        return LAYERS[self.name]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--work", type=Path, default=Path("build/layers_by_task"))
+    parser.add_argument("--model", choices=MODELS, default=DEFAULT)
     parser.add_argument("--senses", type=Path, default=LABELS, help="another table of labeled usages")
     parser.add_argument("--only", default=",".join(TASKS))
     options = parser.parse_args()
+    kept = RESULTS / ("layers_by_task.json" if options.model == DEFAULT else f"layers_by_task-{options.model}.json")
     for name in options.only.split(","):
         before = machine("faiss-cpu", "scikit-learn", "scipy")
-        folder = options.work / name
+        folder = options.work / options.model / name
         folder.mkdir(parents=True, exist_ok=True)
-        scores = TASKS[name](Run(options.data, folder, options.senses))
+        scores = TASKS[name](Run(options.data, folder, options.senses, options.model))
         rounded = {layer: [round(value, 4) for value in interval] for layer, interval in scores.items()}
-        result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+        result = json.loads(kept.read_text()) if kept.exists() else {}
         result = {task: result.get(task) for task in TASKS} | {name: {"machine": before, "layers": rounded}}
         best = max(scores, key=lambda layer: scores[layer][0])
         told = (f"{value:.3f} ({low:.3f} to {high:.3f})" for value, low, high in scores.values())
         print(f"| {name}, best: {best} | {' | '.join(told)} |", flush=True)
-        RESULT.write_text(json.dumps(result, indent=1) + "\n")
+        kept.write_text(json.dumps(result, indent=1) + "\n")
 
 
 # ── intervals ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -118,7 +139,7 @@ def extract_usages(run: Run, *, width: int | None = None, **storing: str) -> Fea
         for place, text, _ in (usage for usages in drawn.values() for usage in usages):
             if sense := labels.get(place):
                 file.write(json.dumps({"text": text, "word": place.word, "sense": sense}) + "\n")
-    extractor = Extractor(**{"layers": "concat=0..6", **storing}, pooling="word")
+    extractor = Extractor(run.model, **{"layers": "all", **storing}, pooling="word")
     settings = CorpusSettings(keep=("word", "sense"))
     extractor.extract(work / "senses.jsonl", work / "senses.features", corpus_settings=settings, width=width)
     return FeatureSet(work / "senses.features")
@@ -127,7 +148,7 @@ def extract_usages(run: Run, *, width: int | None = None, **storing: str) -> Fea
 def measure_senses(run: Run) -> dict[str, Interval]:
     features = extract_usages(run)
     words = dict.fromkeys(str(document.values["word"]) for document in features)
-    return {layer: resample_mean([rand_index(features, word, layer) for word in words]) for layer in LAYERS}
+    return {layer: resample_mean([rand_index(features, word, layer) for word in words]) for layer in run.layers}
 
 
 def rand_index(features: FeatureSet, word: str, layer: str) -> float:
@@ -137,7 +158,7 @@ def rand_index(features: FeatureSet, word: str, layer: str) -> float:
 
 
 def measure_usages(run: Run) -> dict[str, Interval]:
-    return usage_precision(extract_usages(run), LAYERS)
+    return usage_precision(extract_usages(run), run.layers)
 
 
 def usage_precision(features: FeatureSet, layers: Sequence[str]) -> dict[str, Interval]:
@@ -169,9 +190,9 @@ def mean_precision(vectors: NDArray[np.float32], senses: Sequence[object]) -> fl
 def measure_change(run: Run) -> dict[str, Interval]:
     source, draw = run.data / "novels" / "dated.csv.gz", random.Random(1)
     words = choose_words(source, draw)
-    features = extract_planted(run.work, words, source, draw)
+    features = extract_planted(run.work, words, source, draw, model=run.model)
     changes, scores = {word.form: word.changes for word in words}, {}
-    for layer in LAYERS:
+    for layer in run.layers:
         report = measure_planted(features, list(changes), layer)
         measured = [(changes[word.word], word.overall.prt.value) for word in report.words]
         scores[layer] = resample(len(measured), partial(area, measured))
@@ -187,12 +208,12 @@ def area(measured: Sequence[tuple[bool, float]], chosen: NDArray[np.intp]) -> fl
 
 
 def measure_search(run: Run) -> dict[str, Interval]:
-    extractor = Extractor(layers="all", pooling="mean", long="truncate", max_length=512)
+    extractor = Extractor(run.model, layers="all", pooling="mean", long="truncate", max_length=512)
     settings, folder = CorpusSettings(text_columns=("title", "text")), run.work / "cranfield.features"
     extractor.extract(run.data / "cranfield" / "corpus.jsonl", folder, corpus_settings=settings)
-    table = evaluate_layers(folder, run.data / "cranfield", layers=LAYERS)
+    table = evaluate_layers(folder, run.data / "cranfield", layers=run.layers)
     found = {row.column: row.scores["ndcg_at_10"] for row in table.rows}
-    named = {layer: FeatureSet(folder).find(layer, "mean").name for layer in LAYERS}
+    named = {layer: FeatureSet(folder).find(layer, "mean").name for layer in run.layers}
     return {layer: (found[name].value, found[name].low, found[name].high) for layer, name in named.items()}
 
 
@@ -203,10 +224,10 @@ def measure_likeness(run: Run) -> dict[str, Interval]:
     sides = ("sentence_A", "sentence_B")
     sentences = {text: at for at, text in enumerate(dict.fromkeys(pair[side] for pair in pairs for side in sides))}
     (run.work / "sick.txt").write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
-    Extractor(layers="all", pooling="mean").extract(run.work / "sick.txt", run.work / "sick.features")
+    Extractor(run.model, layers="all", pooling="mean").extract(run.work / "sick.txt", run.work / "sick.features")
     features, scores = FeatureSet(run.work / "sick.features"), {}
     first, second = ([sentences[pair[side]] for pair in pairs] for side in sides)
-    for layer in LAYERS:
+    for layer in run.layers:
         vectors = features.matrix(layer, "mean")
         unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         cosines = (unit[first] * unit[second]).sum(axis=1)
@@ -224,21 +245,22 @@ def correlation(cosines: NDArray[np.float32], people: NDArray[np.float64], chose
 def measure_head(table: str, run: Run) -> dict[str, Interval]:
     """The test scores of a head of heads.py on each layer."""
     kind, *options = COMMANDS[table]
-    return compare_layers(kind, PREPARE[table](run.data, run.work), run.work, LAYERS, options)
+    return compare_layers(kind, PREPARE[table](run.data, run.work), run, run.layers, options)
 
 
 def measure_tags(run: Run) -> dict[str, Interval]:
     folder = split_by_documents(run.data / "wikigold" / "wikigold.conll", run.work)
-    return compare_layers("tag", [folder / f"{name}.conll" for name in ("train", "dev", "test")], run.work, TAGGED)
+    parts = [folder / f"{name}.conll" for name in ("train", "dev", "test")]
+    return compare_layers("tag", parts, run, TAGGED[run.name])
 
 
 def compare_layers(
-    kind: str, parts: Sequence[Path], work: Path, layers: Sequence[str], options: Sequence[str] = ()
+    kind: str, parts: Sequence[Path], run: Run, layers: Sequence[str], options: Sequence[str] = ()
 ) -> dict[str, Interval]:
     given = [f"--{name}={path}" for name, path in zip(("train", "dev", "test"), parts, strict=True)]
-    asked = ("--rows", ",".join(layers), "--seeds", str(SEEDS), *options, *TRAINING)
-    bertfeat(kind, "table7", *given, "-o", str(work / "table"), *asked, "--quiet")
-    rows = json.loads((work / "table" / "table7.json").read_text())["rows"]
+    asked = ("--model", run.model, "--rows", ",".join(layers), "--seeds", str(SEEDS), *options, *TRAINING)
+    bertfeat(kind, "table7", *given, "-o", str(run.work / "table"), *asked, "--quiet")
+    rows = json.loads((run.work / "table" / "table7.json").read_text())["rows"]
     tested = {row["name"]: row["test"] for row in rows}
     return {layer: over_seeds(tested[layer]) for layer in layers}
 

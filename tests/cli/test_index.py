@@ -110,6 +110,35 @@ def test_append_and_remove(index: Path, tmp_path: Path) -> None:
     assert "1 id not in the index: nobody" in result.stderr
 
 
+def test_append_and_remove_in_one_version(index: Path) -> None:
+    vector_set(Path("more.features"), clustered(2, seed=9), ids=["7", "new"])
+    Path("ids.txt").write_text("1\n2\nnobody\n")
+    result = run("index", "more.features", "-o", index, "--append", "--remove", "ids.txt", "--json")
+    assert result.exit_code == 0, result.stderr
+    told = json.loads(result.stdout)
+    assert (told["added"], told["removed"], told["unknown"], told["vectors"]) == (2, 3, ["nobody"], 99)
+    assert (index / "version-2").exists()
+    assert json.loads(run("verify", index, "--json").stdout)["vectors"] == 99
+
+
+def test_what_is_removed_from_no_index(index: Path) -> None:
+    """The command that is printed does it."""
+    index.rename("corpus.index")
+    Path("FILE").write_text("1\n")
+    result = run("index", "--remove", "FILE")
+    assert (result.exit_code, len(list(Path("corpus.index").glob("version-*")))) == (2, 1)
+    _, command = result.stderr.split("name the index with -o: bertfeat ")
+    assert run(*command.split("\n")[0].split(), "--json").exit_code == 0
+    assert json.loads(run("verify", "corpus.index", "--json").stdout)["vectors"] == 99
+
+
+def test_a_document_that_two_sets_have_is_told(index: Path) -> None:
+    vector_set(Path("more.features"), clustered(2, seed=9), ids=["7", "new"])
+    result = run("index", "toy.features", "more.features", "-o", "both.index", "--json")
+    assert json.loads(result.stdout)["documents"] == 101
+    assert "warning: toy.features: left out 1 document whose ids a later set has, too" in result.stderr
+
+
 def test_tombstones_are_said(features: Path) -> None:
     run("index", features, "--type", "hnsw")
     result = run("index", "-o", "toy.index", "--remove", "-", stdin="3\n4\n")

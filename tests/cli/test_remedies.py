@@ -26,7 +26,8 @@ LISTED = {
     "allow_unfinished=True))": "names made up, which are not there",
     "the same command again finishes it: bertfeat extract ": "test_an_unfinished_set",
     "none was kept (bertfeat extract --keep keeps them)": "an option of the command that made the set",
-    "--remove takes no feature set and goes without --append: bertfeat index -o DIR --remove FILE": "names made up",
+    "--remove takes a feature set only with --append: bertfeat index -o DIR --remove FILE": "names made up",
+    "name the index with -o: bertfeat index -o corpus.index --remove FILE": "test_index.py, which makes these",
 }
 
 

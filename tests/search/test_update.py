@@ -261,7 +261,7 @@ def test_a_build_takes_the_last_document_of_an_id(tmp_path: Path, caplog: pytest
     for index in (built, grown):
         np.testing.assert_allclose(index.search(whole, len(LIVING)).scores, scores, atol=1e-5)
     assert [message.split(": ", 1)[1] for message in caplog.messages] == [
-        "2 documents of it are not indexed: a later set has their ids"
+        "left out 2 documents whose ids a later set has, too"
     ] * 2
 
 

@@ -194,7 +194,7 @@ def test_all_kinds_of_requests_at_once(tiny: Callable[[str], Tiny], tmp_path: Pa
         options=BuildOptions(with_tokens="last_token"),
     )
     train_set, dev_set = (feature_set(model, tmp_path / f"{n}.features", n, n) for n in (20, 5))
-    train(train_set, dev_set, tmp_path / "tagger", layers="last", epochs=1)
+    train(train_set, dev_set, tmp_path / "tagger", layers="last")
     folders = [str(tmp_path / name) for name in ("c.index", "c.features")]
     with process(*folders, "--tagger", str(tmp_path / "tagger")) as server, ThreadPoolExecutor(CLIENTS) as pool:
         asker = Asker(server.address, tmp_path, model)

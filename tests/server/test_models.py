@@ -33,7 +33,7 @@ def folder(tiny: Families, tmp_path_factory: pytest.TempPathFactory) -> Path:
     build_index(place / "c.features", place / "c.index")
     Extractor(tiny(SECOND).folder, pooling="word", precision="fp32").extract(place / "c.txt", place / "words.features")
     train_set, dev_set = (feature_set(tiny(SECOND).folder, place / f"{n}.features", n, n) for n in (20, 5))
-    train(train_set, dev_set, place / "tagger", layers="last", epochs=1)
+    train(train_set, dev_set, place / "tagger", layers="last")
     return place
 
 

@@ -61,7 +61,7 @@ def client(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory
     extractor.extract(place / "c.jsonl", place / "c.features", corpus_settings=CorpusSettings(keep=("year",)))
     build_index(place / "c.features", place / "c.index", column="last_mean")
     train_set, dev_set = (feature_set(model, place / f"{n}.features", n, n) for n in (20, 5))
-    train(train_set, dev_set, place / "tagger", layers="last", epochs=1)
+    train(train_set, dev_set, place / "tagger", layers="last")
     folders = [place / "c.index", place / "c.features"]
     service = open_service(folders, ServerSettings(most_texts=20), tagger=place / "tagger")
     with TestClient(create_app(service), "http://localhost") as client:

@@ -188,8 +188,8 @@ def _refuse_to_lose_sources(folder: Location, sets: Sequence[FeatureSet]) -> Non
 def _tell_of_replaced(source: FeatureSource) -> None:
     for features, rows in zip(source.sets, source.replaced, strict=True):
         if len(rows):
-            told = f"{pluralize(len(rows), 'document')} of it are not indexed: a later set has their ids"
-            _log.warning("%s: %s", features.folder, told)
+            number = pluralize(len(rows), "document")
+            _log.warning("%s: left out %s whose ids a later set has, too", features.folder, number)
 
 
 def _open_source(
