@@ -117,7 +117,7 @@ def write_corpus(target: Path, words: list[PseudoWord], source: Path, draw: rand
 
 
 def extract_planted(
-    work: Path, words: list[PseudoWord], source: Path, draw: random.Random, *, model: str = "all-MiniLM-L6-v2"
+    work: Path, words: list[PseudoWord], source: Path, draw: random.Random, *, model: str | None = None
 ) -> Path:
     """Features of the words of the planted corpus, of all layers."""
     work.mkdir(parents=True, exist_ok=True)

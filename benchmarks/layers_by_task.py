@@ -46,11 +46,12 @@ from table7 import split_by_documents
 
 from bertfeat import Extractor, FeatureSet, evaluate_layers, find_senses
 from bertfeat.corpus import CorpusSettings
+from bertfeat.models import DEFAULT_MODEL
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-MODELS = {"all-MiniLM-L6-v2": "all-MiniLM-L6-v2", mpnet.NAME: str(mpnet.FOLDER)}
 DEFAULT = "all-MiniLM-L6-v2"
+MODELS = {DEFAULT: DEFAULT_MODEL, mpnet.NAME: str(mpnet.FOLDER)}
 COMBINED = ("last", "sum4", "concat4", "sum-all")
 LAYERS = {
     DEFAULT: ("embeddings", "1", "2", "3", "4", "5", *COMBINED),

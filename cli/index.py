@@ -147,7 +147,9 @@ def _check_index_arguments(
     features: tuple["Location", ...], output: "Location | None", append: bool, remove: BinaryIO | None
 ) -> None:
     """Refuse arguments that do not go together, and options that an update cannot change."""
-    if not features and (append or remove is None):
+    if not features and append:
+        raise click.UsageError("--append adds a feature set: bertfeat index more.features -o DIR --append")
+    if not features and remove is None:
         raise click.UsageError("name the feature set: bertfeat index corpus.features")
     if features and remove is not None and not append:
         raise click.UsageError("--remove takes a feature set only with --append: bertfeat index -o DIR --remove FILE")

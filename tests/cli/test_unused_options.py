@@ -31,7 +31,7 @@ USES: dict[str, set[str]] = {
     "export some.features --to npy": {"url", "collection", "index", "evaluate"},
     "export some.features --to lance": {"url", "collection"},
     "export some.features --to qdrant --url http://localhost": {"output", "index"},
-    "index x.features -o i --append": {*BUILD, "remove"},
+    "index x.features -o i --append": {*BUILD},
     "index -o i --remove ids.txt": {*BUILD, "append"},
     "index some.features": {"pool_tokens"},
     "info": {*READING, "revision"},
