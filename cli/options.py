@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, get_args
 
 import click
 
@@ -154,16 +154,16 @@ class FeatureOptions:
     ] = None
 
 
-def _with_listed_words(options: FeatureOptions, only_words: Path | None) -> FeatureOptions:
+def _with_listed_words(options: FeatureOptions, only_words: BinaryIO | None) -> FeatureOptions:
     """Add the words of the file ``--only-words`` to those of ``--only``."""
     if only_words is None:
         return options
     from bertfeat.search import read_queries
 
-    with only_words.open("rb") as file:
-        listed = tuple(read_queries(file, str(only_words)))
+    name = getattr(only_words, "name", "--only-words")
+    listed = tuple(read_queries(only_words, name))
     if not listed:
-        raise click.UsageError(f"--only-words {only_words} has no words")
+        raise click.UsageError(f"--only-words {name} has no words")
     return replace(options, only=(*(options.only or ()), *listed))
 
 
@@ -172,10 +172,10 @@ feature_options = settings_options(
     FeatureOptions,
     option(
         "--only-words",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=click.File("rb"),
         further=True,
         metavar="FILE",
-        help="Store the vectors of the words in a file only, one a line; see --only.",
+        help="Store the vectors of the words in a file only, one a line; see --only. - is stdin.",
     ),
     names=("only_words",),
     finish=_with_listed_words,

@@ -58,3 +58,12 @@ def test_words_that_do_not_occur(bert: Tiny) -> None:
     assert result.exit_code == 0
     assert "no word of the corpus is among those of --only, so that no vector is stored" in result.stderr
     assert "no word" not in extract(bert, "--only", "bank", "--overwrite").stderr
+
+
+def test_words_of_standard_input(bert: Tiny) -> None:
+    model = ["--model", str(bert.folder), "--device", "cpu", "--pooling", "word"]
+    result = CliRunner().invoke(
+        main, ["extract", "a.txt", "--only-words", "-", "-o", "in.features", *model], input="bank\n"
+    )
+    assert result.exit_code == 0, result.stderr
+    assert FeatureSet("in.features").header.settings.only == ("bank",)

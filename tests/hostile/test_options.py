@@ -194,7 +194,8 @@ def _made(base: Use, option: click.Option, value: str, given: Sequence[str]) -> 
     """What a command may make at a place that it is given."""
     taken = (*given, *(() if base.verb in _REPLACES else (*_TAKEN, *base.needs)))
     behind = ("gone",) if value == "nowhere" else ()  # to which that link leads
-    return behind if option.name != "output" or value in taken else (value, f"{value}.*", *behind)
+    writes = option.name == "output" or (base.verb, option.name) == ("evaluate", "run")
+    return (value, f"{value}.*", *behind) if writes and value not in taken else behind
 
 
 def _in_environment(yard: Yard, base: Use, name: str, value: str, codes: tuple[int, ...]) -> Result:
