@@ -56,6 +56,7 @@ MEASURES: dict[str, tuple[str, ...]] = {
     "int8_quality": _ENCODING,
     "kill_and_resume": ("extraction", "features", "io"),
     "layers_by_task": ("usages", "study", "search", *_LEARNING),
+    "layers_by_task-all-mpnet-base-v2": ("usages", "study", "search", *_LEARNING),
     "korean_words": ("tokens", "usages"),
     "lookups": ("features", "usages"),
     "lstm": _LEARNING,

@@ -351,9 +351,9 @@ def reranking_times(collection: str) -> list[float]:
     return [ways[-1]["milliseconds"]["plain"], *(value for pair in pairs for value in pair)]
 
 
-def by_task(task: str) -> list[float]:
+def by_task(task: str, benchmark: str = "layers_by_task") -> list[float]:
     """A row of docs/layers.md: the score of each layer, and the ends of the best one's interval."""
-    layers = result("layers_by_task")[task]["layers"].values()
+    layers = result(benchmark)[task]["layers"].values()
     return [*(score for score, _, _ in layers), *max(layers)[1:]]
 
 
@@ -1124,6 +1124,21 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
             "finding words that changed": by_task_briefly("change"),
             "learning names in texts": by_task_briefly("tags"),
             "learning what follows from a sentence": by_task_briefly("pairs"),
+        },
+    ),
+    (
+        "layers_by_task-all-mpnet-base-v2",
+        {
+            f"{name}, MPNet": by_task(task, "layers_by_task-all-mpnet-base-v2")
+            for name, task in {
+                "senses of a word": "senses",
+                "usages near a sentence": "usages",
+                "words that changed": "change",
+                "search": "search",
+                "likeness of two sentences": "likeness",
+                "pairs, learned": "pairs",
+                "labels of texts, learned": "labels",
+            }.items()
         },
     ),
     (

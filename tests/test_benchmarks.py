@@ -73,8 +73,8 @@ TOYS: dict[str, Toy | str] = {
     "int8_quality": Toy("--data {data} --seeds 1"),
     "kill_and_resume": Toy("--kills 1 --rows 200 --work {work}"),
     "layers_by_task": Toy(
-        "--data {data} --work {work} --senses {data}/senses.csv --only senses,usages,search,likeness,labels",
-        {"LAYERS": ("embeddings", "last", "concat4"), "SEEDS": 1, "RESAMPLES": 10},
+        "--data {data} --work {work} --senses {data}/senses.csv --only senses,usages,gains,search,likeness,labels",
+        {"LAYERS": {"all-MiniLM-L6-v2": ("embeddings", "last", "concat4")}, "SEEDS": 1, "RESAMPLES": 10},
     ),
     "korean_words": Toy("--word 은행 --work {work} --repeats 1"),
     "lookups": Toy("--data {data} --work {work} --paragraphs 120 --repeats 1"),
