@@ -169,11 +169,15 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
     for start, last in _paragraphs(text):
         has_capitals = not text[start:last].islower()
         letter = _LETTER.search(text, start, last)  # a sentence has one: the mark in "1." ends none
-        brackets = _Brackets(text, start, last)
+        brackets = None  # looked at where a terminal needs it
         for match in _SENTENCE_END.finditer(text, start, last):
             if not letter or letter.start() >= match.start():
                 continue
-            if _ends_sentence(text, match, last, has_capitals) and not (match["terminal"] and brackets.hold(match)):
+            if match["terminal"]:
+                brackets = brackets or _Brackets(text, start, last)
+                if brackets.hold(match):
+                    continue
+            if _ends_sentence(text, match, last, has_capitals):
                 yield from _stripped(text, start, match.end())
                 start = match.end()
                 letter = _LETTER.search(text, start, last)

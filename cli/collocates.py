@@ -101,7 +101,7 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
     if not result.found:
         from bertfeat.words import missing_word_hint
 
-        console.say(f"{word!r} does not stand {where}{missing_word_hint(word)}")
+        console.say(f"{word!r} does not stand {where}{missing_word_hint(word) if query.match == 'exact' else ''}")
         return
     console.say(
         f"{word}: {pluralize(len(result.collocates), 'collocate')} by {query.measure}, up to {query.left} words before "

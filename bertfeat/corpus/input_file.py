@@ -13,7 +13,7 @@ from bertfeat.corpus.formats import Format
 from bertfeat.corpus.lines import LineReader, TextEncoding
 from bertfeat.corpus.settings import CorpusSettings
 from bertfeat.corpus.sources import Source
-from bertfeat.errors import UsageError
+from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.io import CORRECT_EXTENSION
 
 
@@ -137,6 +137,8 @@ def reader_of(file_format: Format) -> type[RowReader]:
         reader = cast("type[RowReader]", getattr(import_module(module), name))
         for method in ("look", "rows", "position"):
             getattr(reader, method)
+    except BertfeatError:  # such as that of a library which is missing
+        raise
     except Exception as cause:
         problem = f"the reader of the format {file_format.name} cannot be loaded ({type(cause).__name__}: {cause})"
         raise UsageError(problem, where=file_format.reader, remedy=CORRECT_EXTENSION) from cause

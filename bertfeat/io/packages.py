@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import entry_points, version
+from importlib.metadata import distributions, entry_points, version
 from traceback import walk_tb
 
 from bertfeat.errors import BertfeatError
@@ -39,12 +39,12 @@ def load_extensions(group: str, error: type[BertfeatError]) -> Iterator[tuple[st
 
 
 def extension_at_fault(error: BaseException) -> str | None:
-    """Find the package with an entry point of bertfeat's in which an error was raised; None where it was not in one.
+    """Find the package with an entry point of ours in which an error was raised; None where it was not in one.
 
     Where it was raised by a library, the caller of the library is meant.
     """
-    groups = ("bertfeat.formats", "bertfeat.tasks")
-    packages = {entry.module.partition(".")[0] for group in groups for entry in entry_points(group=group)}
+    registered = (entry for package in distributions() for entry in package.entry_points)
+    packages = {entry.module.partition(".")[0] for entry in registered if entry.group.startswith("bertfeat.")}
     modules = (str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__))
     names = [name for name in (module.partition(".")[0] for module in modules) if name in packages | {"bertfeat"}]
     return names[-1] if names and names[-1] in packages else None

@@ -86,10 +86,8 @@ def estimate_head_table7(
     extraction = sum(estimate_extraction(made, corpus).seconds for corpus in corpora)
     table = open_table(sources[0], options)
     texts = known_texts(options.task, table, options.label)
-    task, count = (
-        options.task.learned(texts.gold, table.where, settings, options.gold_columns(table.kept)),
-        len(texts.gold),
-    )
+    task = options.task.learned(texts.gold, table.where, settings, options.gold_columns(table.kept))
+    count = len(texts.gold)
     epochs = min(_EPOCHS, settings.epochs)
     training, solving = 0.0, 0.0
     chosen = parse_rows(rows, made.model.num_layers)

@@ -319,11 +319,12 @@ def find_replaced_rows(sets: Sequence[FeatureSet]) -> tuple[NDArray[np.int64], .
 
 def numbers_records(features: FeatureSet) -> bool:
     """Whether the ids of a set are merely the numbers of its records."""
-    return _are_numbers(*_rows_and_ids(features))
+    stream = features.stream(["row", "id"], batch_rows=_ID_ROWS)
+    return all(_are_numbers(batch["row"].to_numpy(), batch["id"]) for batch in stream)
 
 
 def _are_numbers(rows: NDArray[np.int64], ids: pa.Array) -> bool:
-    return bool(pa.array(rows + 1).cast(pa.large_string()) == ids)
+    return bool(pa.array(rows + 1).cast(ids.type) == ids)
 
 
 def _rows_and_ids(features: FeatureSet) -> tuple[NDArray[np.int64], pa.Array]:
