@@ -1,6 +1,6 @@
 """Which result each number of a table of measurements is: the row's label → the values of its other cells, in order.
 
-tests/test_measurements.py lists the pages that quote them, and compares, to the digits that are quoted.
+tables.py writes them into the pages that ``TABLES`` lists, each with the digits that stand there.
 A row whose numbers no file of results/ has stands in ``UNRECORDED``, with the reason.
 """
 
@@ -1166,7 +1166,7 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
     ),
 )
 _HEADLINES = {
-    "**Fast**: MiniLM over sentences, 2 Xeon cores with AMX, bf16, tokens/s": "sentences to vectors, bf16, tokens/s",
+    "**Fast**: MiniLM over sentences, 2 cores with AMX, bf16, tokens/s": "sentences to vectors, bf16, tokens/s",
     "**On a GPU**: texts to Parquet on an H100, BERT base's architecture, bf16, tokens/s": (
         "paragraphs to vectors in Parquet on an H100, bert-base's shape, bf16, tokens/s"
     ),

@@ -16,8 +16,8 @@ from tests.support.benchmark_data import write_benchmark_data
 from tests.support.tiny_models import Tiny
 
 ROOT = Path(__file__).resolve().parent.parent
-NO_QUESTION = {"quoted.py", "chart.py", "provenance.py", "mpnet.py"}
-"""Scripts that measure nothing: the quoted numbers, their marks, the charts, and a model that is fetched."""
+NO_QUESTION = {"quoted.py", "chart.py", "tables.py", "mpnet.py"}
+"""Scripts that measure nothing: the quoted numbers, their tables, the charts, and a model that is fetched."""
 
 
 @dataclass(frozen=True)
