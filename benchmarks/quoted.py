@@ -1166,11 +1166,11 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
     ),
 )
 _HEADLINES = {
-    "**Fast**: MiniLM over sentences, 2 cores with AMX, bf16, tokens/s": "sentences to vectors, bf16, tokens/s",
+    "**Fast**: MiniLM over sentences, 2 cores, bf16, tokens/s": "sentences to vectors, bf16, tokens/s",
     "**On a GPU**: texts to Parquet on an H100, BERT base's architecture, bf16, tokens/s": (
         "paragraphs to vectors in Parquet on an H100, bert-base's shape, bf16, tokens/s"
     ),
-    "**Every word**: its last four layers, the same 2 cores, tokens/s": "concat4 features of every word, tokens/s",
+    "**Every word**: its last four layers, 2 cores, tokens/s": "concat4 features of every word, tokens/s",
     "**Exact**: largest difference from Hugging Face's hidden states, fp32": (
         "largest difference from Hugging Face's hidden states, fp32"
     ),

@@ -8,7 +8,7 @@ the exit code is 1 where a page is not as it should be.
 import functools
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.quoted import ROWS, SOURCES, TABLES, result
 
 NUMBER = re.compile(r"(?<![\w.,])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
-TABLE = re.compile(r"(?:^\*(?:Measured|측정):.*\n\n)?(?P<head>^\|.*\n\|[-| :]+\n)(?P<rows>(?:^\|.*\n)+)", re.MULTILINE)
+TABLE = re.compile(r"(?:^\*(?:Measured|측정:) .*\n\n)?(?P<head>^\|.*\n\|[-| :]+\n)(?P<rows>(?:^\|.*\n)+)", re.MULTILINE)
+_SAID = {"": ("Measured ", "with {} on {}"), "ko": ("측정: ", "{}, {}")}  # by the folder of a page's language
 
 
 def pages() -> dict[Path, str]:
@@ -27,9 +28,9 @@ def pages() -> dict[Path, str]:
     texts: dict[Path, str] = {}
     for page, section in TABLES:
         path = ROOT / page
-        measured = "측정" if path.parent.name == "ko" else "Measured"
+        said = _SAID.get(path.parent.name, _SAID[""])
         before, table, after = _cut(texts.get(path) or path.read_text("utf-8"), section)
-        texts[path] = before + TABLE.sub(functools.partial(write_table, measured=measured), table) + after
+        texts[path] = before + TABLE.sub(functools.partial(write_table, said=said), table) + after
     return texts
 
 
@@ -43,15 +44,15 @@ def _cut(text: str, section: str) -> tuple[str, str, str]:
     return before + heading, rest[:end], rest[end:]
 
 
-def write_table(found: re.Match[str], measured: str) -> str:
+def write_table(found: re.Match[str], said: tuple[str, str]) -> str:
     """A table with the numbers of its results, below the line that says where; as it is where it quotes none."""
     lines = found["rows"].splitlines()
     names = dict.fromkeys(name for line in lines for name in SOURCES.get(label_of(line), ()))
     if not names:
         return found[0]
-    return f"*{measured}: {origins(list(names))}.*\n\n{found['head']}" + "".join(
-        f"{write_row(line)}\n" for line in lines
-    )
+    measured, each = said
+    where = "; ".join(each.format(commits, place) for place, commits in origins(names).items())
+    return f"*{measured}{where}.*\n\n{found['head']}" + "".join(f"{write_row(line)}\n" for line in lines)
 
 
 def label_of(row: str) -> str:
@@ -61,15 +62,14 @@ def label_of(row: str) -> str:
 
 def write_row(row: str) -> str:
     """A row whose numbers are its results, each with the digits that stand there."""
-    label = label_of(row)
+    before, label, cells = row.partition(label_of(row))
     if label not in ROWS:
         return row
-    cells = row[row.index(label) + len(label) :]
-    values, quoted = ROWS[label], NUMBER.findall(cells)
+    quoted, values = NUMBER.findall(cells), ROWS[label]
     if len(values) != len(quoted):
         raise ValueError(f"{label}: {len(quoted)} numbers stand in the row, and quoted.py has {len(values)}")
     rest = iter(values)
-    return row[: row.index(label)] + label + NUMBER.sub(lambda number: written_like(number[0], next(rest)), cells)
+    return before + label + NUMBER.sub(lambda number: written_like(number[0], next(rest)), cells)
 
 
 def written_like(quoted: str, value: float) -> str:
@@ -82,14 +82,14 @@ def written_like(quoted: str, value: float) -> str:
     return f"{rounded:,}"
 
 
-def origins(names: Sequence[str]) -> str:
-    """The processors, or the GPUs, that results were measured on, and with which commits."""
+def origins(names: Iterable[str]) -> dict[str, str]:
+    """The processors, or the GPUs, that results were measured on → the commits that they were measured with."""
     commits: dict[str, dict[str, None]] = {}
     for name in names:
         told = result(name)
         for record in machines(told):
             commits.setdefault(told.get("device") or processor(record), {})[f"`{record['commit']}`"] = None
-    return "; ".join(f"{name}, with {', '.join(found)}" for name, found in commits.items())
+    return {place: ", ".join(found) for place, found in commits.items()}
 
 
 def processor(record: Mapping[str, Any]) -> str:
