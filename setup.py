@@ -28,7 +28,7 @@ class BuildKernels(build_ext):
     def run(self) -> None:
         """Build, and remove libraries under older names from the source, which Python would find first."""
         super().run()
-        for older in Path(__file__).parent.glob("bertfeat/encoder/_kernels.*.so"):
+        for older in Path(__file__).parent.glob("bertfeat/core/encoder/_kernels.*.so"):
             older.unlink()
 
 

@@ -27,10 +27,10 @@ def said(*command: str) -> list[str]:
 def name_tests(path: PurePath) -> Iterator[str]:
     """Give the files and folders of tests for a file of the repository, whether they exist or not."""
     match path.parts:
-        case ("bertfeat", name):
+        case ("bertfeat", name) | ("bertfeat", "core", name):
             yield f"tests/test_{name}"
             yield f"tests/{PurePath(name).stem}"
-        case ("bertfeat", room, *_):
+        case ("bertfeat", "core", room, *_) | ("bertfeat", room, *_):
             yield f"tests/{room}"
         case ("cli", name):  # what serves several commands is tested with all of them
             own = [*Path("tests/cli").glob(f"test_{PurePath(name).stem.split('_')[0]}*.py")]

@@ -13,7 +13,7 @@ LEVELS = ("none", "avx2", "avx2_vnni", "avx512", "amx")
 KERNELS = """
 import os, sys
 import torch
-from bertfeat.encoder import Precision, kernels_in_use
+from bertfeat.core.encoder import Precision, kernels_in_use
 for level in sys.argv[1:]:
     if os.fork() == 0:  # the level is read once
         os.environ["BERTFEAT_CPU"] = level

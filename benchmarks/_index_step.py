@@ -36,7 +36,7 @@ def plain_build(features: str, file: str, factory: str, sample: str) -> dict[str
     """Plain FAISS over vectors that are in memory and normalized already; ours has to read them from Parquet."""
     import faiss
 
-    from bertfeat.features import FeatureSet
+    from bertfeat.core.features import FeatureSet
 
     vectors = FeatureSet(features).matrix()
     faiss.normalize_L2(vectors)
@@ -57,7 +57,7 @@ def search(folder: str, features: str, count: str, rounds: str) -> dict[str, Any
     """Batch search in turn: plain FAISS with the file in memory, ours mapped, and ours with ids and texts."""
     import faiss
 
-    from bertfeat.features import FeatureSet
+    from bertfeat.core.features import FeatureSet
     from bertfeat.search import Index, VectorIndex
 
     queries = _queries(FeatureSet(features), int(count))
@@ -91,7 +91,7 @@ def semantic_search(features: str, count: str) -> dict[str, Any]:
     import torch
     from sentence_transformers.util import dot_score, normalize_embeddings, semantic_search as search_all
 
-    from bertfeat.features import FeatureSet
+    from bertfeat.core.features import FeatureSet
 
     opened = FeatureSet(features)
     corpus = normalize_embeddings(torch.from_numpy(opened.matrix()))
@@ -105,7 +105,7 @@ def normalized(features: str, folder: str) -> dict[str, Any]:
     """The vectors as one npy file, of length 1."""
     import faiss
 
-    from bertfeat.features import FeatureSet
+    from bertfeat.core.features import FeatureSet
 
     vectors = FeatureSet(features).matrix()
     faiss.normalize_L2(vectors)
@@ -118,7 +118,7 @@ def judge(features: str, folder: str, count: str, file: str) -> dict[str, Any]:
     """Recall at 10 of a FAISS file made elsewhere, and its speed, on the same queries as ours."""
     import faiss
 
-    from bertfeat.features import FeatureSet
+    from bertfeat.core.features import FeatureSet
     from bertfeat.search import read_index_settings
 
     opened = FeatureSet(features)

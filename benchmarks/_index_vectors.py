@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet, PartContent, PartHeader, write_manifest, write_part
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet, PartContent, PartHeader, write_manifest, write_part
 
 SENTENCES = 32_768
 PART_ROWS = 32_768

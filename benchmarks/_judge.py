@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from bertfeat.corpus import Document, open_corpus
+from bertfeat.core.corpus import Document, open_corpus
 from bertfeat.learning import score_tags
 from bertfeat.learning.spans import to_bio
 

@@ -15,7 +15,7 @@ def random_model(folder: Path, shape: dict[str, int]) -> Path:
     from transformers import AutoModel
     from transformers.models.bert import BertConfig
 
-    from bertfeat.models import find_model
+    from bertfeat.core.models import find_model
 
     torch.manual_seed(0)
     AutoModel.from_config(BertConfig(**shape)).save_pretrained(folder)

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from _machine import machine
 
-from bertfeat.encoder import Precision
-from bertfeat.encoder.attention import GroupedAttention, KernelAttention
-from bertfeat.encoder.kernels import find_kernels, kernels_in_use
+from bertfeat.core.encoder import Precision
+from bertfeat.core.encoder.attention import GroupedAttention, KernelAttention
+from bertfeat.core.encoder.kernels import find_kernels, kernels_in_use
 
 RESULTS = Path(__file__).parent / "results" / "attention.json"
 HEADS = {"all-MiniLM-L6-v2": (12, 32), "bert-base": (12, 64)}  # number, width

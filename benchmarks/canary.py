@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from bertfeat import Extractor
-from bertfeat.features import Canary, find_canary_problem
-from bertfeat.io import to_plain
-from bertfeat.models import find_model
+from bertfeat.core.features import Canary, find_canary_problem
+from bertfeat.core.io import to_plain
+from bertfeat.core.models import find_model
 
 RESULT = Path(__file__).parent / "results" / "canary.json"
 REPEATS = 10

@@ -26,8 +26,8 @@ from statistics import mean
 from _machine import machine
 from sklearn.metrics import roc_auc_score
 
-from bertfeat.corpus import CorpusSettings
-from bertfeat.extraction import Extractor
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
 from bertfeat.study import ChangeMeasure, ChangeReport, ChangeSettings, measure_change
 
 HERE = Path(__file__).parent

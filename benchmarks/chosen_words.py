@@ -20,7 +20,7 @@ from _machine import machine
 from senses import LABELS, read_labels
 
 from bertfeat import Extractor, FeatureSet, find_usages
-from bertfeat.words import count_words
+from bertfeat.core.words import count_words
 
 RESULT = Path(__file__).parent / "results" / "chosen_words.json"
 

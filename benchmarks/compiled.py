@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "compiled.json")
     arguments = parser.parse_args()
-    from bertfeat.models import find_model
+    from bertfeat.core.models import find_model
 
     names = ("ours", "sentence_transformers", "compiled")
     ways = [Way(f"pooled_{name}:{precision}") for precision in PRECISIONS for name in names]

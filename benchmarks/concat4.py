@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "concat4.json")
     arguments = parser.parse_args()
-    from bertfeat.models import find_model
+    from bertfeat.core.models import find_model
 
     ways = [
         *(Way(f"{kind}_ours:{precision}") for kind in ("words", "tokens") for precision in ("fp32", "bf16")),

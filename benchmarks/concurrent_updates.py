@@ -302,7 +302,10 @@ class RunCase:
 
     def __init__(self, name: str, command: Sequence[str], result: str, work: Path) -> None:
         preload(
-            "bertfeat.extraction", "bertfeat.cli.extract", "bertfeat.cli.learning", "bertfeat.learning.table7.training"
+            "bertfeat.core.extraction",
+            "bertfeat.cli.extract",
+            "bertfeat.cli.learning",
+            "bertfeat.learning.table7.training",
         )
         from tests.support.tagging_toy import sentences, write_conll
         from tests.support.tiny_models import build
@@ -334,8 +337,8 @@ class RunCase:
         return frozenset()
 
     def read(self) -> State:
+        from bertfeat.core.features import FeatureSet
         from bertfeat.errors import BertfeatError
-        from bertfeat.features import FeatureSet
         from bertfeat.learning import Tagger
 
         try:

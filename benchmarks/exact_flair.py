@@ -51,8 +51,8 @@ def main() -> None:
 
 def compare(data: Path, flair_python: str, number: int) -> dict[str, object]:
     from bertfeat import CorpusSettings, Extractor
-    from bertfeat.models import find_model
-    from bertfeat.words import split_words
+    from bertfeat.core.models import find_model
+    from bertfeat.core.words import split_words
 
     lines = [line.strip() for line in data.read_text("utf-8").splitlines() if line.strip()]
     lines = [line for line in lines if len(line.split()) >= 4][:number]

@@ -32,7 +32,7 @@ def compare(data: Path, number: int) -> dict[str, object]:
     from sentence_transformers import SentenceTransformer
 
     from bertfeat import Extractor
-    from bertfeat.models import find_model
+    from bertfeat.core.models import find_model
 
     texts = [line for line in data.read_text("utf-8").split("\n") if line.strip()][:number]
     extractor = Extractor(precision="fp32", long="truncate", max_length=256)

@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--paragraphs", type=int, default=200, help="for the default model; the others get 12")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "exact_transformers.json")
     options = parser.parse_args()
-    from bertfeat.models import find_model
+    from bertfeat.core.models import find_model
 
     lines = [line for line in options.data.read_text("utf-8").splitlines() if line.strip()][: options.paragraphs]
     found = {"all-MiniLM-L6-v2": difference(find_model().folder, lines)}

@@ -7,7 +7,7 @@ process: bertfeat as it runs the family (packed), bertfeat with the family's tex
 with its torch backend, which pads too. The texts are a few blocks of neighbors in order of length, as the batches of a
 large corpus are: few texts of all lengths would be padded to 1.7 times their tokens, a large corpus to 1.07 times. The
 tokenizer, of bytes, is trained on the texts. A family whose packed texts are no faster than padded ones is better left
-padded (``SIDE_BY_SIDE`` in ``bertfeat/encoder/path.py``).
+padded (``SIDE_BY_SIDE`` in ``bertfeat/core/encoder/path.py``).
 """
 
 import argparse
@@ -163,8 +163,8 @@ def ours(folder: Path, precision: str, batch_tokens: int | None = None) -> Calla
 def padded() -> Iterator[None]:
     """Load models so that their texts are padded."""
     with (
-        mock.patch("bertfeat.encoder.path.SIDE_BY_SIDE", frozenset()),
-        mock.patch("bertfeat.encoder.load.is_packable", return_value=False),
+        mock.patch("bertfeat.core.encoder.path.SIDE_BY_SIDE", frozenset()),
+        mock.patch("bertfeat.core.encoder.load.is_packable", return_value=False),
     ):
         yield
 

@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", type=Path, help="by default results/gpu-SHAPE.json")
     arguments = parser.parse_args()
-    from bertfeat.encoder import Precision, block_flop, product_rate
+    from bertfeat.core.encoder import Precision, block_flop, product_rate
 
     device, shape = torch.device(arguments.device), SHAPES[arguments.shape]
     hidden, inner = shape["hidden_size"], shape["intermediate_size"]

@@ -94,8 +94,8 @@ def _in_its_own_process(path: Path, work: Path, model: str) -> dict[str, Any]:
 
 
 def step(path: str, folder: str, model: str) -> dict[str, Any]:
-    from bertfeat.corpus import CorpusSettings
-    from bertfeat.extraction import Extractor
+    from bertfeat.core.corpus import CorpusSettings
+    from bertfeat.core.extraction import Extractor
 
     reading = CorpusSettings(keep=("all",) if path.endswith(".jsonl") else ())
     extractor = Extractor(model or None, pooling="mean")

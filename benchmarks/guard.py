@@ -23,7 +23,7 @@ from _duel import Way, corpora, duel, ratio
 from _machine import machine
 from processors import LENGTH, family_of_processor, our_ways
 
-from bertfeat.models import find_model
+from bertfeat.core.models import find_model
 
 REFERENCES = {"amx": "3d49a4a", "avx512_bf16": "4b9552e"}
 MOST = 1.05  # of the seconds of the reference
@@ -70,7 +70,7 @@ def checkout(commit: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
     subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
-    room = folder / "bertfeat" / "encoder"
+    (room,) = (path.parent for path in (folder / "bertfeat").rglob("csrc"))  # older commits have it elsewhere
     sources = sorted(room.glob("csrc/*.c"))
     command = [os.environ.get("CC", "cc"), "-O3", "-fPIC", "-shared", *sources, "-o", room / "_kernels.so"]
     subprocess.run(command, check=True)

@@ -44,6 +44,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from bertfeat import CorpusSettings, Extractor, FeatureSet, Head, HeadSettings, train_head
+from bertfeat.core.recipe import Pooling
 from bertfeat.learning import HeadPrediction, HeadReport, parse_input, score_answers, score_multi_labels, score_numbers
 from bertfeat.learning.examples import HeadExamples, open_examples
 from bertfeat.learning.inputs import extraction_of
@@ -52,7 +53,6 @@ from bertfeat.learning.record import HeadInput
 from bertfeat.learning.tables import ANSWERS
 from bertfeat.learning.task import Guess, PassageSpans, Threshold
 from bertfeat.learning.tasks.answers import Answers
-from bertfeat.recipe import Pooling
 
 SPAN_PENALTIES = (1e-4, 1e-3, 1e-2)
 PENALTIES = {  # by whether features are standardised

@@ -110,9 +110,7 @@ def autofaiss(features: str, work: Path, options: argparse.Namespace) -> dict[st
 
 def shell(features: str, work: Path, options: argparse.Namespace) -> dict[str, Any]:
     """From shell to answer, and how much of it is the model's start."""
-    model = (
-        "from bertfeat.extraction import Extractor; e = Extractor(layers='6', pooling='mean'); e.model; e.encode(['x'])"
-    )
+    model = "from bertfeat import Extractor; e = Extractor(layers='6', pooling='mean'); e.model; e.encode(['x'])"
     found: dict[str, list[float]] = {"search": [], "model_alone": []}
     for _ in range(SHELL_RUNS):
         for name, code, arguments in (

@@ -12,8 +12,8 @@ from typing import Any
 
 from _machine import machine
 
-from bertfeat.corpus import CorpusSettings
-from bertfeat.extraction import Extractor
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
 from bertfeat.search import BuildOptions, Index, build_index, evaluate_beir
 
 HERE = Path(__file__).parent

@@ -28,7 +28,12 @@ from typing import Any
 from _machine import machine
 
 SERVER = multiprocessing.get_context("forkserver")
-PRELOADED = ["bertfeat.cli.extract", "bertfeat.extraction.run", "transformers.models.auto", "transformers.models.bert"]
+PRELOADED = [
+    "bertfeat.cli.extract",
+    "bertfeat.core.extraction.run",
+    "transformers.models.auto",
+    "transformers.models.bert",
+]
 ROWS_FAILED = 3
 RESULTS = Path(__file__).parent / "results" / "kill_and_resume.json"
 WORDS = ("river", "bank", "money", "water", "old", "mill", "stone", "north", "wind", "house", "letter", "light")

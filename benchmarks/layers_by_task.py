@@ -46,8 +46,8 @@ from sklearn.metrics import adjusted_rand_score, average_precision_score, roc_au
 from table7 import split_by_documents
 
 from bertfeat import Extractor, FeatureSet, evaluate_layers, find_senses
-from bertfeat.corpus import CorpusSettings
-from bertfeat.models import DEFAULT_MODEL
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.models import DEFAULT_MODEL
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"

@@ -23,9 +23,9 @@ import torch
 from _machine import machine
 from table7 import split_by_documents
 
-from bertfeat.encoder import has_native_bf16
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
+from bertfeat.core.encoder import has_native_bf16
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
 from bertfeat.learning import HeadSettings, evaluate_head, lstm as our_lstm, train_head
 
 CPU = torch.device("cpu")

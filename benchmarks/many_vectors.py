@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from rerank import collections_of
 
 from bertfeat import CorpusSettings, Extractor, FeatureSet
-from bertfeat.features import PieceRanges, unit_vectors
+from bertfeat.core.features import PieceRanges, unit_vectors
 from bertfeat.search import BeirFolder, BuildOptions, Index, VectorIndex, build_index, read_beir, token_vectors
 
 RESULT = Path(__file__).parent / "results" / "many_vectors.json"

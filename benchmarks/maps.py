@@ -36,12 +36,12 @@ from numpy.typing import NDArray
 from serve import OURS, resident, server
 from sklearn.feature_extraction.text import CountVectorizer
 
-from bertfeat.corpus import CorpusSettings
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.words import split_words
 from bertfeat.plots import LabelWords, find_clusters, lay_out_vectors
 from bertfeat.search import build_index
-from bertfeat.words import split_words
 
 RESULT = Path(__file__).parent / "results" / "maps.json"
 CLUSTERS, WORDS, NEAR = 10, 3, 10

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from _machine import machine
 
-from bertfeat.corpus import CorpusSettings, FileCorpus, Position, open_corpus
-from bertfeat.extraction import PartLimits, PartNumbering, Span, scan_file
+from bertfeat.core.corpus import CorpusSettings, FileCorpus, Position, open_corpus
+from bertfeat.core.extraction import PartLimits, PartNumbering, Span, scan_file
 
 RESULTS = Path(__file__).parent / "results" / "plan_size.json"
 WORDS = ("river", "bank", "money", "water", "old", "mill", "stone", "north", "wind", "house", "letter", "light")

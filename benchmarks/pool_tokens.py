@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rerank import PerQuery, collections_of, scores_of
 
 from bertfeat import CorpusSettings, Extractor, MaxSim
-from bertfeat.features import unit_vectors
+from bertfeat.core.features import unit_vectors
 from bertfeat.search import BeirFolder, BuildOptions, Index, build_index, read_beir
 from bertfeat.search.reranking.token_pooling import pool_documents
 

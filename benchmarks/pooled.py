@@ -32,8 +32,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "pooled.json")
     arguments = parser.parse_args()
-    from bertfeat.encoder import Precision, block_flop, product_rate
-    from bertfeat.models import find_model
+    from bertfeat.core.encoder import Precision, block_flop, product_rate
+    from bertfeat.core.models import find_model
 
     model = find_model()
     flop = model.num_layers * block_flop(model.hidden_size, model.inner_size)

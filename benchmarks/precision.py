@@ -28,7 +28,7 @@ from _machine import machine
 from numpy.typing import NDArray
 
 from bertfeat import Extractor
-from bertfeat.models import find_model
+from bertfeat.core.models import find_model
 
 RESULT = Path(__file__).parent / "results" / "precision.json"
 MODELS = {"all-MiniLM-L6-v2": None, mpnet.NAME: mpnet.FOLDER}

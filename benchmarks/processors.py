@@ -22,8 +22,8 @@ import torch
 from _duel import Way, corpora, duel, ratio
 from _machine import machine, microarchitecture
 
-from bertfeat.encoder import Precision, block_flop, kernels_in_use, peak_rate, product_rate
-from bertfeat.models import find_model
+from bertfeat.core.encoder import Precision, block_flop, kernels_in_use, peak_rate, product_rate
+from bertfeat.core.models import find_model
 
 LENGTH = 256
 NATIVE_BF16 = ("amx", "avx512_bf16")

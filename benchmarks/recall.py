@@ -24,9 +24,9 @@ from _machine import machine
 from numpy.typing import NDArray
 from rerank import write_xquad
 
-from bertfeat.corpus import CorpusSettings
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
 from bertfeat.search import BuildOptions, Metric, VectorIndex, build_index, read_beir
 from bertfeat.search.evaluation.recall import (
     ExactSearch,

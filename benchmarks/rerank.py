@@ -19,8 +19,8 @@ from typing import Any
 import ir_measures
 from _machine import machine
 
-from bertfeat.corpus import CorpusSettings
-from bertfeat.extraction import Extractor
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
 from bertfeat.search import BeirFolder, BuildOptions, Index, MaxSim, build_index, evaluate_beir, read_beir
 
 HERE = Path(__file__).parent

@@ -20,8 +20,8 @@ from _machine import machine
 from rerank import collections_of, scores_of
 from starlette.testclient import TestClient
 
-from bertfeat.corpus import memory_corpus
-from bertfeat.extraction import Extractor
+from bertfeat.core.corpus import memory_corpus
+from bertfeat.core.extraction import Extractor
 from bertfeat.search import BeirFolder, BuildOptions, build_index, read_beir
 from bertfeat.server import ServerSettings, create_app, open_service
 

@@ -42,7 +42,7 @@ import sys, base64
 from fastapi import FastAPI, Request
 from sentence_transformers import SentenceTransformer
 import uvicorn
-from bertfeat.models import find_model
+from bertfeat.core.models import find_model
 model = SentenceTransformer(str(find_model(None).folder), model_kwargs={"torch_dtype": "bfloat16"}, device="cpu")
 app = FastAPI()
 @app.post("/v1/embeddings")

@@ -49,7 +49,7 @@ def speed(model: str | None, lines: list[str], documents: int, repeats: int, **s
     from dataclasses import asdict
 
     from bertfeat import Extractor, memory_corpus
-    from bertfeat.speed import measure_speed
+    from bertfeat.core.extraction.speed import measure_speed
 
     extractor = Extractor(model, **{"pooling": "mean", **settings})
     found = asdict(measure_speed(extractor, memory_corpus(lines), documents=documents, repeats=repeats))

@@ -28,7 +28,7 @@ from layers_by_task import LABELS, Run, extract_usages, over_seeds, rand_index, 
 from table7 import split_by_documents
 
 from bertfeat import Extractor, FeatureSet
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core.corpus import CorpusSettings
 from bertfeat.search import BuildOptions, build_index, evaluate_beir
 
 HERE = Path(__file__).parent

@@ -25,9 +25,9 @@ from _machine import machine
 from numpy.typing import NDArray
 
 from bertfeat import Extractor, FeatureSet
-from bertfeat.features import unit_vectors
+from bertfeat.core.features import unit_vectors
+from bertfeat.core.spans import SpanRule
 from bertfeat.search.evaluation.layer_table import QueryResamples
-from bertfeat.spans import SpanRule
 
 RESULT = Path(__file__).parent / "results" / "spans.json"
 LAYERS = ("last", "sum4")

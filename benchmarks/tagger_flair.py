@@ -24,9 +24,9 @@ from _commands import bertfeat, bertfeat_json
 from _machine import machine
 from table7 import split_by_documents
 
-from bertfeat.corpus import Document, open_corpus
+from bertfeat.core.corpus import Document, open_corpus
+from bertfeat.core.models import find_model
 from bertfeat.learning.spans import to_bio
-from bertfeat.models import find_model
 
 FLAIR = """
 import csv, datetime, json, sys, time

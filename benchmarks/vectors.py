@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from _machine import machine
 
-from bertfeat.features import (
+from bertfeat.core.features import (
     FORMAT_VERSION,
     Counts,
     FeatureSet,
@@ -38,7 +38,7 @@ from bertfeat.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.recipe import Pooling, feature_columns
+from bertfeat.core.recipe import Pooling, feature_columns
 
 RESULTS = Path(__file__).parent / "results" / "vectors.json"
 WIDTH, TOKENS, DOCUMENTS = 384, 80, 4_000  # values of a vector, tokens of a document, documents of a part

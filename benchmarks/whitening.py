@@ -19,7 +19,7 @@ from _machine import machine
 from scipy.stats import pearsonr, spearmanr
 
 from bertfeat import Extractor, FeatureSet, draw_retrieval, evaluate_layers
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core.corpus import CorpusSettings
 from bertfeat.search import as_whitening
 from bertfeat.search.vectors.faiss_transforms import fit_whitening, measure_spectrum
 

@@ -1,31 +1,33 @@
 __version__: str
 
 from .adapters.pytorch import VectorDataset as VectorDataset
-from .corpus import (
+from .core import (
     Corpus as Corpus,
     CorpusSettings as CorpusSettings,
     Document as Document,
-    Failure as Failure,
-    memory_corpus as memory_corpus,
-    open_corpus as open_corpus,
-)
-from .errors import BertfeatError as BertfeatError
-from .extraction import (
+    DocumentFeatures as DocumentFeatures,
     Estimate as Estimate,
     ExtractionReport as ExtractionReport,
     Extractor as Extractor,
-    StoredEncoder as StoredEncoder,
-    estimate_extraction as estimate_extraction,
-    verify_features as verify_features,
-)
-from .features import (
-    DocumentFeatures as DocumentFeatures,
+    Failure as Failure,
+    FeatureColumn as FeatureColumn,
     FeatureSet as FeatureSet,
+    Operation as Operation,
+    Pooling as Pooling,
+    Recipe as Recipe,
+    Speed as Speed,
+    StoredEncoder as StoredEncoder,
     StreamBatch as StreamBatch,
     StreamSettings as StreamSettings,
     VectorStream as VectorStream,
+    estimate_extraction as estimate_extraction,
     export_features as export_features,
+    measure_speed as measure_speed,
+    memory_corpus as memory_corpus,
+    open_corpus as open_corpus,
+    verify_features as verify_features,
 )
+from .errors import BertfeatError as BertfeatError
 from .learning import (
     Head as Head,
     HeadSettings as HeadSettings,
@@ -56,8 +58,6 @@ from .pretraining import (
     estimate_pretraining as estimate_pretraining,
     pretrain_model as pretrain_model,
 )
-from .probes import ProbeSettings as ProbeSettings, probe_layers as probe_layers, read_probes as read_probes
-from .recipe import FeatureColumn as FeatureColumn, Operation as Operation, Pooling as Pooling, Recipe as Recipe
 from .search import (
     Hit as Hit,
     Index as Index,
@@ -71,12 +71,14 @@ from .search import (
     remove_documents as remove_documents,
     verify_index as verify_index,
 )
-from .speed import Speed as Speed, measure_speed as measure_speed
 from .study import (
     ChangeSettings as ChangeSettings,
     ComparisonSettings as ComparisonSettings,
+    ProbeSettings as ProbeSettings,
     compare_features as compare_features,
     measure_change as measure_change,
+    probe_layers as probe_layers,
+    read_probes as read_probes,
 )
 from .usages import (
     find_collocates as find_collocates,

@@ -23,8 +23,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from bertfeat.corpus import CorpusSettings
-    from bertfeat.speed import PrecisionComparison, Speed
+    from bertfeat.core import CorpusSettings, PrecisionComparison, Speed
 
 
 @click.command(cls=Command, name="bench")
@@ -82,8 +81,7 @@ def command(
     """
     if not sources:
         refuse_reading_options("and without CORPUS none is read")
-    from bertfeat.extraction import Extractor
-    from bertfeat.speed import compare_precisions, measure_speed
+    from bertfeat.core import Extractor, compare_precisions, measure_speed
 
     def extractor(precision: PrecisionName) -> Extractor:
         return Extractor(**asdict(replace(model, precision=precision)), **asdict(features))
@@ -111,7 +109,7 @@ leave_out(command, "keep")
 
 
 def _comparison_lines(comparison: "PrecisionComparison") -> list[str]:
-    from bertfeat.extraction import FAR_COSINE  # here, because it loads NumPy
+    from bertfeat.core import FAR_COSINE  # here, because it loads NumPy
 
     rows = [
         ("model", comparison.model),

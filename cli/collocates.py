@@ -18,7 +18,7 @@ from .result_lines import aligned_columns
 from .terminal import cut_end, single_line
 
 if TYPE_CHECKING:
-    from bertfeat.io import Location
+    from bertfeat.core import Location
     from bertfeat.usages import Collocate
 
 _WIDEST = 30  # columns of a word at most
@@ -99,7 +99,7 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
     where = "" if query.spans is None else f"within {query.spans} "
     where += f"in {pluralize(result.documents, 'document')}"
     if not result.found:
-        from bertfeat.words import missing_word_hint
+        from bertfeat.core import missing_word_hint
 
         console.say(f"{word!r} does not stand {where}{missing_word_hint(word) if query.match == 'exact' else ''}")
         return

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
 
+from bertfeat.core import Pooling, list_poolings
 from bertfeat.errors import pluralize
 from bertfeat.options import Option
-from bertfeat.recipe import Pooling, list_poolings
 
 from .app import Command, option
 from .bundles import option_names, options_on_command_line, settings_options
@@ -19,7 +19,7 @@ from .options import RERANK_NAMES, output_options, rerank_options
 
 if TYPE_CHECKING:
     from bertfeat import MaxSim
-    from bertfeat.io import Location
+    from bertfeat.core import Location
     from bertfeat.search import Interval, LayerTable, RetrievalScores
 
 
@@ -126,7 +126,7 @@ def command(
     bertfeat evaluate scifact.index --beir scifact --rerank maxsim --metrics P@5,nDCG@20 --run maxsim.run
     bertfeat evaluate bm25.run --beir scifact --metrics P@5,nDCG@20
     """
-    from bertfeat.io import Address, ResultKind, result_kind
+    from bertfeat.core import Address, ResultKind, result_kind
 
     is_run = not isinstance(source, Address) and source.exists() and not source.is_dir()
     if result_kind(source) is ResultKind.FEATURES:

@@ -16,7 +16,7 @@ from .options import default_output, output_options
 from .result_lines import NO_VECTOR
 
 if TYPE_CHECKING:
-    from bertfeat.io import Location
+    from bertfeat.core import Location
     from bertfeat.search import DatabaseReport
 
 FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv": ".csv"}
@@ -98,7 +98,7 @@ def command(
     """
     _refuse_foreign_options(to, output)
     if to in FILE_ENDINGS:
-        from bertfeat.features import export_features
+        from bertfeat.core import export_features
 
         target = output or default_output([folder], FILE_ENDINGS[to])
         written = export_features(folder, to, str(target), column=column, spans=spans, overwrite=overwrite)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.core import ExtractionOptions
 from bertfeat.display import format_duration, format_size
 from bertfeat.errors import ROWS_FAILED, pluralize
-from bertfeat.extraction import ExtractionOptions
 
 from .app import Command, option
 from .bundles import settings_options
@@ -27,9 +27,7 @@ from .options import (
 from .workers import WaysToWork
 
 if TYPE_CHECKING:
-    from bertfeat.corpus import CorpusSettings
-    from bertfeat.extraction import Estimate, ExtractionReport, Extractor
-    from bertfeat.io import Location
+    from bertfeat.core import CorpusSettings, Estimate, ExtractionReport, Extractor, Location
 
 
 @click.command(cls=Command, name="extract")
@@ -88,8 +86,10 @@ def command(
     if dry_run and (ways.shard is not None or ways.join):
         raise click.UsageError("--dry-run is about all parts: leave out --shard and --join")
     model = replace(model, device=ways.first_device or model.device)
-    from bertfeat.extraction import Extractor  # here, because it imports torch, which takes seconds
-    from bertfeat.installation import kernels_note
+    from bertfeat.core import (
+        Extractor,  # here, because it imports torch, which takes seconds
+        kernels_note,
+    )
 
     extractor = Extractor(**asdict(model), **asdict(features))
     ways.check_device(extractor.device.type)
@@ -129,7 +129,7 @@ def _estimate_corpus(
     run: ExtractionOptions,
     ways: WaysToWork,
 ) -> "Estimate":
-    from bertfeat.extraction import estimate_extraction
+    from bertfeat.core import estimate_extraction
 
     return estimate_extraction(
         extractor,
@@ -162,8 +162,7 @@ def _print_extraction_estimate(estimate: "Estimate", folder: "Location", price: 
 def _print_extraction(report: "ExtractionReport", console: Console) -> None:
     """Print what a run did, with warnings and notes about single rows on stderr."""
     if report.failed:
-        from bertfeat.features import FeatureSet
-        from bertfeat.io import file_stamp
+        from bertfeat.core import FeatureSet, file_stamp
 
         failures = FeatureSet(report.folder, allow_unfinished=True).failures()  # a shard is never finished
         reasons = "".join(f"\n  {failure.reason}" for failure in islice(failures, 5))
@@ -177,7 +176,7 @@ def _print_extraction(report: "ExtractionReport", console: Console) -> None:
 
 
 def _say_kept(folder: "Location", console: Console) -> None:
-    from bertfeat.features import FeatureSet
+    from bertfeat.core import FeatureSet
 
     for column in FeatureSet(folder, allow_unfinished=True).columns:
         if column.basis is not None:

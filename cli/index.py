@@ -17,7 +17,7 @@ from .result_lines import NO_VECTOR
 from .workers import WaysToWork
 
 if TYPE_CHECKING:
-    from bertfeat.io import Location
+    from bertfeat.core import Location
     from bertfeat.search import IndexSettings, RecallReport, UpdateReport, Whitening
 
 
@@ -229,7 +229,7 @@ def _print_index(settings: "IndexSettings", folder: "Location", console: Console
 
 def _print_update(report: "UpdateReport", folder: "Location", console: Console) -> None:
     """Print what an update added and removed."""
-    from bertfeat.io import shorten
+    from bertfeat.core import shorten
 
     settings = report.settings
     if report.unknown:

@@ -20,12 +20,18 @@ from .pretrain import pretraining_rows
 _LONGEST_SETTING = 400  # characters of a setting that are shown, such as a list of words
 
 if TYPE_CHECKING:
-    from bertfeat.corpus import CorpusSettings, KeptColumn
-    from bertfeat.distributed import RunStatus
-    from bertfeat.features import Canary, Counts, ShardRecord
-    from bertfeat.io import Location, ResultKind
+    from bertfeat.core import (
+        Canary,
+        CorpusSettings,
+        Counts,
+        FeatureColumn,
+        KeptColumn,
+        Location,
+        ResultKind,
+        ShardRecord,
+    )
     from bertfeat.learning import HeadRecord
-    from bertfeat.recipe import FeatureColumn
+    from bertfeat.scale import RunStatus
 
 
 @click.command(cls=Command, name="info")
@@ -46,7 +52,7 @@ def command(thing: str | None, revision: str | None, reading: "CorpusSettings", 
     bertfeat info sentence-transformers/all-MiniLM-L6-v2
     bertfeat info news.jsonl.gz --text-column title,body
     """
-    from bertfeat.io import as_location, result_kind
+    from bertfeat.core import as_location, result_kind
 
     place = as_location(thing) if thing else None
     kind = result_kind(place) if place is not None else None
@@ -69,7 +75,7 @@ def command(thing: str | None, revision: str | None, reading: "CorpusSettings", 
 
 def _is_corpus(place: "Location") -> bool:
     """Whether a place is that of a corpus: an address, or an existing path that is not the folder of a model."""
-    from bertfeat.io import Address
+    from bertfeat.core import Address
 
     names = ("config.json", "modules.json")  # of a model, and of one whose encoder lies in a folder below
     return isinstance(place, Address) or (place.exists() and not any((place / name).exists() for name in names))
@@ -85,7 +91,7 @@ class _Description:
 
 def _describe_installation() -> _Description:
     """The installed libraries, and the hardware of the machine."""
-    from bertfeat.installation import installation
+    from bertfeat.core import installation
 
     machine = installation()
     versions = [f"{name} {version}" for name, version in machine.versions.items()]
@@ -105,7 +111,7 @@ def _describe_installation() -> _Description:
 
 def _describe_corpus(source: str, reading: "CorpusSettings") -> _Description:
     """The counts of a corpus, which is read to its end."""
-    from bertfeat.corpus import open_corpus, summarize_corpus
+    from bertfeat.core import open_corpus, summarize_corpus
 
     corpus = open_corpus([source], reading)
     summary = summarize_corpus(corpus)
@@ -145,7 +151,7 @@ def local_result(kind: "ResultKind", folder: "Location") -> Path:
 
 def _describe_features(folder: "Location") -> _Description:
     """The content of a feature set, finished or not."""
-    from bertfeat.features import FeatureSet, list_parts, read_shard
+    from bertfeat.core import FeatureSet, list_parts, read_shard
 
     shard = read_shard(folder)
     if shard is not None and not list_parts(folder):  # some shards of a small corpus have no parts
@@ -298,7 +304,7 @@ class _UnfinishedWork:
 
 def _describe_work(folder: "Location", parts: int) -> _UnfinishedWork:
     """Describe the work on an unfinished set, of which ``parts`` parts are there."""
-    from bertfeat.distributed import run_status
+    from bertfeat.scale import run_status
 
     status = run_status(folder)
     lines = "\n".join(f"{worker.task}: {worker.owner}" for worker in status.at_work) or None
@@ -408,9 +414,8 @@ def _has_size(path: Path, size: int) -> bool:
 
 def _describe_model(name: str, revision: str | None) -> _Description:
     """The properties of a model, and which of its own settings are used."""
-    from bertfeat.encoder import planned_path
+    from bertfeat.core import find_model, planned_path
     from bertfeat.errors import ModelError
-    from bertfeat.models import find_model
 
     model = find_model(name, revision=revision)
     path = planned_path(model)

@@ -13,7 +13,7 @@ from .option_types import LOCATION
 from .options import output_options
 
 if TYPE_CHECKING:
-    from bertfeat.io import Location
+    from bertfeat.core import Location
 
 
 @click.command(cls=Command, name="merge")
@@ -34,7 +34,7 @@ def command(shards: tuple["Location", ...], output: "Location", overwrite: bool,
     bertfeat merge shard-* -o corpus.features
     bertfeat merge s3://bucket/shard-0 s3://bucket/shard-1 -o s3://bucket/corpus.features
     """
-    from bertfeat.distributed import merge_features
+    from bertfeat.scale import merge_features
 
     with progress_display(console) as progress:
         report = merge_features(shards, output, overwrite=overwrite, progress=progress)

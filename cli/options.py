@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, get_args
 
 import click
 
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core import CorpusSettings, LongTextPolicy, Pooling, VectorDtype, list_poolings
 from bertfeat.options import Option
-from bertfeat.recipe import Pooling, VectorDtype, list_poolings
 from bertfeat.search import MaxSim
-from bertfeat.tokens import LongTextPolicy
 
 from .app import option
 from .bundles import bundle, option_names, options_on_command_line, settings_options
 from .console import Console
 
 if TYPE_CHECKING:
-    from bertfeat.io import Location
+    from bertfeat.core import Location
 
 output_options = bundle(
     "console",

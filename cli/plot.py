@@ -13,7 +13,7 @@ from .option_types import LOCAL_PATH, LOCATION
 from .options import default_output, output_options
 
 if TYPE_CHECKING:
-    from bertfeat.io import Location
+    from bertfeat.core import Location
 
 
 _SOON = 2000  # points that are laid out in a few seconds
@@ -112,7 +112,7 @@ def draw(
     bertfeat plot map books.features --spans sentences --color author -o map.html
     bertfeat plot map corpus.features --column concat4_mean --method tsne -o map.pdf --width 3.5
     """
-    from bertfeat.features import FeatureSet
+    from bertfeat.core import FeatureSet
     from bertfeat.plots import (
         FORMS,
         METHOD_NAMES,
@@ -192,7 +192,7 @@ def layers(
     bertfeat plot layers minilm.json bert.json --measure accuracy -o both.pdf
     """
     from bertfeat.plots import draw_layers, layer_columns
-    from bertfeat.probes import read_probes
+    from bertfeat.study import read_probes
 
     path = output or default_output(probes, ".layers.png")
     reports = [report for file in probes for report in read_probes(file)]

@@ -17,7 +17,7 @@ from .option_types import LOCAL_PATH
 from .options import default_output, output_options, reading_options
 
 if TYPE_CHECKING:
-    from bertfeat.corpus import CorpusSettings
+    from bertfeat.core import CorpusSettings
     from bertfeat.pretraining import HeldOutScores, PretrainingEstimate, PretrainingRecord, PretrainingReport
 
 

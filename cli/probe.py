@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bertfeat.errors import pluralize
-from bertfeat.probes import ProbeSettings
+from bertfeat.study import ProbeSettings
 
 from .app import Command, option
 from .bundles import settings_options
@@ -16,8 +16,8 @@ from .options import output_options
 from .terminal import single_line
 
 if TYPE_CHECKING:
-    from bertfeat.io import Location
-    from bertfeat.probes import ProbeReport, ProbeScores
+    from bertfeat.core import Location
+    from bertfeat.study import ProbeReport, ProbeScores
 
 
 @click.command(cls=Command, name="probe")
@@ -40,7 +40,7 @@ def command(
     bertfeat probe corpus.features --label year
     bertfeat probe train.features --label tags --json > probe.json
     """
-    from bertfeat.probes import probe_layers
+    from bertfeat.study import probe_layers
 
     with progress_display(console) as progress:
         report = probe_layers(folder, label, settings, progress=progress)

@@ -17,7 +17,7 @@ from .option_types import LOCATION, listed_option
 from .options import ModelOptions, model_options, output_options
 
 if TYPE_CHECKING:
-    from bertfeat.io import Location
+    from bertfeat.core import Location
 
 
 def _named_models(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -81,7 +81,7 @@ def command(
             f"--host {settings.host} lets other machines in; give an --api-key (or BERTFEAT_SERVE_API_KEY), "
             f"or say --no-auth"
         )
-    from bertfeat.io import use_one_arena
+    from bertfeat.core import use_one_arena
     from bertfeat.server import log_as_json, open_service, run_server
 
     use_one_arena()

@@ -28,8 +28,7 @@ from .result_lines import (
 from .terminal import cell_width, cut_end, has_color, pad, single_line, terminal_width
 
 if TYPE_CHECKING:
-    from bertfeat.features import FeatureSet
-    from bertfeat.io import Location
+    from bertfeat.core import FeatureSet, Location
     from bertfeat.usages import Senses, SlicedUsages, SliceUsages, Usage, Usages
 
 
@@ -189,7 +188,7 @@ def command(
     bertfeat usages corpus.features cell --senses 3 --by year --slices 1839-1895,1896-1937 --plot cell.png
     """
     _check_usage_options(query, as_csv, plot, console)
-    from bertfeat.io import ResultKind, result_kind
+    from bertfeat.core import ResultKind, result_kind
 
     form = _UsageFormat(console, as_csv, width, show)
     if result_kind(folder) is ResultKind.INDEX:
@@ -227,7 +226,7 @@ def _search_features(
     model: str | None,
     device: str | None,
 ) -> None:
-    from bertfeat.features import FeatureSet
+    from bertfeat.core import FeatureSet
     from bertfeat.usages import find_usages, find_usages_by
 
     if plot is not None:
@@ -251,7 +250,7 @@ def _search_features(
 
 
 def _group_features(folder: "Location", word: str, query: UsageQuery, form: _UsageFormat, plot: Path | None) -> None:
-    from bertfeat.features import FeatureSet
+    from bertfeat.core import FeatureSet
     from bertfeat.usages import find_senses
 
     if plot is not None:
@@ -398,7 +397,7 @@ def _print_senses(result: "Senses", form: _UsageFormat, query: UsageQuery) -> No
 
 def _slice_of(result: "Senses", usage: "Usage") -> str:
     """The name of the slice that a usage is in; empty without slices."""
-    from bertfeat.where import slice_number
+    from bertfeat.core import slice_number
 
     number = None if result.by is None else slice_number(result.slices, usage.values[result.by])
     return "" if number is None else result.slices[number].name
@@ -444,7 +443,7 @@ def _warn_of_skipped(skipped: int, console: Console) -> None:
 
 
 def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: _UsageFormat, query: UsageQuery) -> None:
-    from bertfeat.words import missing_word_hint
+    from bertfeat.core import missing_word_hint
 
     if not result.documents:
         form.console.say(form.unmet())

@@ -18,9 +18,7 @@ from .option_types import LOCATION
 from .options import output_options, reading_options, refuse_reading_options
 
 if TYPE_CHECKING:
-    from bertfeat.corpus import CorpusSettings
-    from bertfeat.extraction import VerifyReport
-    from bertfeat.io import Location
+    from bertfeat.core import CorpusSettings, Location, VerifyReport
     from bertfeat.learning import HeadVerifyReport, Table7VerifyReport
     from bertfeat.pretraining import PretrainedVerifyReport
     from bertfeat.search import IndexReport
@@ -84,7 +82,7 @@ def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings",
     bertfeat verify textless.features --corpus corpus.txt
     bertfeat verify s3://bucket/corpus.index
     """
-    from bertfeat.io import Address, ResultKind, result_kind
+    from bertfeat.core import Address, ResultKind, result_kind
 
     kind = result_kind(folder)
     _check_verify_options(again, is_features=kind is ResultKind.FEATURES)
@@ -117,7 +115,7 @@ leave_out(command, "keep")
 
 
 def _verify_feature_set(folder: "Location", again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
-    from bertfeat.extraction import verify_features
+    from bertfeat.core import verify_features
 
     sample = {} if again.sample is None else {"sample": again.sample}
     report = verify_features(
@@ -223,7 +221,7 @@ def _print_features_check(report: "VerifyReport", folder: "Location", console: C
 
 
 def _deviation_lines(report: "VerifyReport") -> list[str]:
-    from bertfeat.extraction import FAR_COSINE  # here, because what is verified may need nothing of it
+    from bertfeat.core import FAR_COSINE  # here, because what is verified may need nothing of it
 
     lines = []
     if report.deviations:

@@ -8,8 +8,7 @@ import click
 from bertfeat.options import Option, check_bounds
 
 if TYPE_CHECKING:
-    from bertfeat.engine import Engine
-    from bertfeat.extraction import Sharing
+    from bertfeat.core import Engine, Sharing
 
 
 @dataclass(slots=True)
@@ -93,12 +92,12 @@ class WaysToWork:
     def make_engine(self, *, gpus_per_worker: float | None = None) -> "Engine | None":
         """The engine; None for this process alone. ``gpus_per_worker`` replaces the option of the same name."""
         if self.engine == "ray":
-            from bertfeat.distributed import RayCluster
+            from bertfeat.scale import RayCluster
 
             gpus = self.gpus_per_worker if gpus_per_worker is None else gpus_per_worker
             return RayCluster(self.address, workers=self.workers, gpus_per_worker=gpus)
         if self.devices or self.workers is not None:
-            from bertfeat.distributed import Processes
+            from bertfeat.scale import Processes
 
             return Processes(self.workers, devices=self.devices)
         return None
@@ -106,11 +105,11 @@ class WaysToWork:
     def make_sharing(self) -> "Sharing | None":
         """The way the work is shared with other runs; None for a run that does all of it."""
         if self.shard is not None:
-            from bertfeat.distributed import Shard
+            from bertfeat.scale import Shard
 
             return Shard.parse(self.shard)
         if self.join:
-            from bertfeat.distributed import Join
+            from bertfeat.scale import Join
 
             return Join() if self.lease is None else Join(lease=self.lease)
         return None

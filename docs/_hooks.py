@@ -24,14 +24,13 @@ OUTSIDE = {
 # A page of the public names for each of these, and its title.
 PUBLIC = {
     "bertfeat": "bertfeat: features of texts and corpora",
-    "bertfeat.corpus": "bertfeat.corpus: what is read",
-    "bertfeat.features": "bertfeat.features: feature sets",
+    "bertfeat.core.corpus": "bertfeat.core.corpus: what is read",
+    "bertfeat.core.features": "bertfeat.core.features: feature sets",
     "bertfeat.search": "bertfeat.search: indexes",
     "bertfeat.usages": "bertfeat.usages: a word in its contexts",
-    "bertfeat.where": "bertfeat.where: conditions on columns",
+    "bertfeat.core.where": "bertfeat.core.where: conditions on columns",
     "bertfeat.learning": "bertfeat.learning: tags, labels, numbers, answers, and Table 7",
-    "bertfeat.probes": "bertfeat.probes: what each layer knows",
-    "bertfeat.study": "bertfeat.study: what layers say",
+    "bertfeat.study": "bertfeat.study: what each layer knows, and what layers say of each other",
     "bertfeat.plots": "bertfeat.plots: pictures",
     "bertfeat.adapters": "bertfeat.adapters: other libraries",
     "bertfeat.errors": "bertfeat.errors: what can go wrong",

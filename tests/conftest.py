@@ -15,10 +15,10 @@ import pytest
 import torch
 from hypothesis import settings
 
-from bertfeat.encoder import Encoder, Precision, load_encoder
-from bertfeat.extraction import embedder
-from bertfeat.io import Address
-from bertfeat.models import Model, find_model
+from bertfeat.core.encoder import Encoder, Precision, load_encoder
+from bertfeat.core.extraction import embedder
+from bertfeat.core.io import Address
+from bertfeat.core.models import Model, find_model
 from bertfeat.pretraining import calls
 from bertfeat.search.evaluation import recall
 from tests.support.s3_server import Faults, S3Server

@@ -52,7 +52,7 @@ def test_the_libraries_wait_until_they_are_wanted() -> None:
 
 def test_every_adapter_is_in_the_list_and_has_its_two_lines() -> None:
     files = {path.stem for path in Path(adapters.__file__).parent.glob("*.py")} - {"__init__"}
-    assert files == {*LIBRARIES, "txtai", "pytorch"}  # whose libraries are there
+    assert files == {*LIBRARIES, "txtai", "pytorch", "scikit_learn"}  # whose libraries are there
     assert set(re.findall(r"^\| `(\w+)` \|", adapters.__doc__ or "", re.MULTILINE)) == files
     for name in files:
         source = (ROOT / "bertfeat" / "adapters" / f"{name}.py").read_text("utf-8")

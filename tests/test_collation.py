@@ -4,10 +4,10 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from bertfeat.collation import dictionary_key, dictionary_ranks
-from bertfeat.corpus import CorpusSettings, memory_corpus
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
+from bertfeat.core.collation import dictionary_key, dictionary_ranks
+from bertfeat.core.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
 from bertfeat.usages import find_usages, find_usages_by
 from tests.support.tiny_models import Tiny
 

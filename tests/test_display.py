@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import bertfeat
+from bertfeat.core.features import FeatureSet
 from bertfeat.display import ToTheRight, brief, displayed, html_table
-from bertfeat.features import FeatureSet
 from bertfeat.search import Index, build_index
 from bertfeat.study import ChangeSettings, measure_change
 from bertfeat.usages import find_senses, find_usages

@@ -20,11 +20,11 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
-from bertfeat.encoder import Precision, attention, load_encoder
-from bertfeat.encoder.weights import read_weights
-from bertfeat.extraction.compute import FeatureMatrices, compute_features
-from bertfeat.recipe import FeatureColumn, Pooling
-from bertfeat.tokens import TokenizedDocuments, tokenize
+from bertfeat.core.encoder import Precision, attention, load_encoder
+from bertfeat.core.encoder.weights import read_weights
+from bertfeat.core.extraction.compute import FeatureMatrices, compute_features
+from bertfeat.core.recipe import FeatureColumn, Pooling
+from bertfeat.core.tokens import TokenizedDocuments, tokenize
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny, documents
 
 DEVICE = torch.device("cuda:0")
@@ -126,7 +126,7 @@ def fake_gpu(capability: tuple[int, int]) -> Iterator[None]:
         "torch.backends.cudnn.version": lambda: None,
         "torch.Tensor.pin_memory": without_values,
         "torch.Tensor.numpy": as_numpy,
-        "bertfeat.encoder.packed.read_weights": faked_weights,
+        "bertfeat.core.encoder.packed.read_weights": faked_weights,
     }
     with ExitStack() as stack:
         for name, answer in answers.items():

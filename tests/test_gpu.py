@@ -12,8 +12,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
 from bertfeat.learning import HeadSettings, Tagger
 from tests.support.runs import contents, lines, text_file
 from tests.support.tagging_toy import feature_set, scored, train

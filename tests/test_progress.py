@@ -9,8 +9,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 import bertfeat
+from bertfeat.core.extraction import Extractor
 from bertfeat.errors import UsageError
-from bertfeat.extraction import Extractor
 from bertfeat.progress import ProgressOption, StepProgress, in_notebook, telling
 from tests.support.tiny_models import Tiny
 

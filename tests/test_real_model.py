@@ -13,11 +13,11 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks import mpnet
 from bertfeat import Extractor, verify_features
-from bertfeat.encoder import Precision
-from bertfeat.features import CANARY_TEXTS, PRECISION_COSINES, find_canary_problem
-from bertfeat.models import find_model
-from bertfeat.recipe import Pooling, parse_recipes
-from bertfeat.tokens import LongTextPolicy, Subword
+from bertfeat.core.encoder import Precision
+from bertfeat.core.features import CANARY_TEXTS, PRECISION_COSINES, find_canary_problem
+from bertfeat.core.models import find_model
+from bertfeat.core.recipe import Pooling, parse_recipes
+from bertfeat.core.tokens import LongTextPolicy, Subword
 from tests.support.float64 import distance, library_states
 from tests.support.slow_features import slow_text, slow_words
 from tests.support.tiny_models import CPU, Features, Tiny, documents, reference_ids, text_states

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
-from bertfeat.derivation import derive
-from bertfeat.errors import NotDerivableError, RecipeError
-from bertfeat.recipe import (
+from bertfeat.core.derivation import derive
+from bertfeat.core.recipe import (
     FeatureColumn,
     Operation,
     Pooling,
@@ -19,6 +18,7 @@ from bertfeat.recipe import (
     parse_recipes,
     split_specs,
 )
+from bertfeat.errors import NotDerivableError, RecipeError
 
 TABLE = {
     "embeddings": [("layer", [0], "embeddings")],

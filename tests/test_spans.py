@@ -6,8 +6,8 @@ import pytest
 import regex
 from hypothesis import given, strategies as st
 
+from bertfeat.core.spans import SpanRule
 from bertfeat.errors import UsageError
-from bertfeat.spans import SpanRule
 from tests.support.slow_features import slow_words
 
 

@@ -10,8 +10,8 @@ import torch
 from datasets.distributed import split_dataset_by_node
 
 from bertfeat.adapters.hugging_face import stream_dataset
+from bertfeat.core.features import FeatureSet, VectorStream
 from bertfeat.errors import UsageError
-from bertfeat.features import FeatureSet, VectorStream
 from tests.support.features_toy import toy_parts, toy_set
 
 

@@ -12,8 +12,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from bertfeat.adapters.pytorch import TensorBatch, VectorDataset
+from bertfeat.core.features import FeatureSet, StreamBatch, VectorStream, part as part_module
 from bertfeat.errors import UsageError
-from bertfeat.features import FeatureSet, StreamBatch, VectorStream, part as part_module
 from tests.support.features_toy import toy_parts, toy_set
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
-from bertfeat.corpus import Document
-from bertfeat.recipe import Pooling
-from bertfeat.tokens import tokenize
-from bertfeat.words import CharSpans, WordList, WordQuery, align_words, locate_words, split_words
+from bertfeat.core.corpus import Document
+from bertfeat.core.recipe import Pooling
+from bertfeat.core.tokens import tokenize
+from bertfeat.core.words import CharSpans, WordList, WordQuery, align_words, locate_words, split_words
 from tests.support.slow_features import is_space, slow_words
 from tests.support.tiny_models import ALL, Tiny
 

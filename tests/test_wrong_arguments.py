@@ -25,7 +25,7 @@ from typing_extensions import TypeAliasType
 
 import bertfeat
 from bertfeat.arguments import checked
-from bertfeat.corpus import memory_corpus
+from bertfeat.core.corpus import memory_corpus
 from bertfeat.errors import BertfeatError, MissingLibraryError, UsageError
 from bertfeat.server import ServerSettings
 from tests.support.public_calls import CALLS, METHOD_OWNERS, PACKAGE, PublicWorld, checked_names
@@ -138,7 +138,7 @@ def test_what_the_documentation_imports_is_checked() -> None:
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
     text = "\n".join(page.read_text("utf-8") for page in pages if page.name != "architecture.md")
     named = [name for names in re.findall(r"from bertfeat[.\w]* import ([\w, ]+)", text) for name in names.split(", ")]
-    named += re.findall(r"bertfeat(?:\.\w+)+\.(\w+)`", text)  # `bertfeat.estimator.FeatureTransformer`
+    named += re.findall(r"bertfeat(?:\.\w+)+\.(\w+)`", text)  # `bertfeat.adapters.scikit_learn.FeatureTransformer`
     for names in re.findall(r"((?:`\w+`(?:, | and )?)+) of\s`bertfeat\.[.\w]+`", text):  # `export_to_lance` of …
         named += re.findall(r"\w+", names.replace(" and ", " "))
     assert {"FeatureTransformer", "export_to_qdrant", "stream_dataset"} <= set(named)

@@ -11,12 +11,12 @@ A :class:`bertfeat.StoredEncoder` goes wherever an ``Extractor`` does, but into 
 | `haystack` | `HaystackTextEmbedder` and `HaystackDocumentEmbedder` | a Haystack pipeline |
 | `mteb` | `MtebEncoder` | `mteb.evaluate(…, tasks)` |
 | `txtai` | `txtai_transform` | `Embeddings(transform=…)` |
+| `scikit_learn` | `FeatureTransformer` | a pipeline or a search of scikit-learn |
 | `hugging_face` | `stream_dataset`, of a stream of vectors | what takes an `IterableDataset` |
 | `pytorch` | `VectorDataset`, of a stream of vectors | torch's `DataLoader` |
 
-sentence-transformers' own functions and SetFit take an ``Extractor`` itself, scikit-learn a
-:class:`bertfeat.estimator.FeatureTransformer`. Each takes ``normalize_embeddings=True``, which is what a model's
-Normalize module does in sentence-transformers.
+sentence-transformers' own functions and SetFit take an ``Extractor`` itself. Each takes ``normalize_embeddings=True``,
+which is what a model's Normalize module does in sentence-transformers.
 """
 
 from typing import TYPE_CHECKING, TypeVar
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 from bertfeat.errors import MissingLibraryError
 
 if TYPE_CHECKING:
-    from bertfeat.extraction import SentenceEncoder
+    from bertfeat.core import SentenceEncoder
 
 Encoder = TypeVar("Encoder", bound="SentenceEncoder")
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
+from bertfeat.core import Extractor, StoredEncoder
 from bertfeat.errors import needed_library
-from bertfeat.extraction import Extractor, StoredEncoder
 
 with needed_library("this adapter is for bertopic", "bertopic"):
     from bertopic.backend import BaseEmbedder

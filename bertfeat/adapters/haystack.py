@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
+from bertfeat.core import Extractor
 from bertfeat.errors import UsageError, WrongTypeError, needed_library
-from bertfeat.extraction import Extractor
 
 with needed_library("this adapter is for haystack-ai", "haystack-ai"):
     from haystack import Document, component, default_from_dict, default_to_dict

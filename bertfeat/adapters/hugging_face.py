@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bertfeat.arguments import checked
+from bertfeat.core import StreamBatch, VectorStream
 from bertfeat.errors import UsageError, needed_library, parameter
-from bertfeat.features import StreamBatch, VectorStream
 
 with needed_library("this adapter is for datasets", "datasets"):
     from datasets import IterableDataset

@@ -4,8 +4,8 @@
 
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
+from bertfeat.core import Extractor, StoredEncoder
 from bertfeat.errors import needed_library
-from bertfeat.extraction import Extractor, StoredEncoder
 
 with needed_library("this adapter is for langchain-core", "langchain-core"):
     from langchain_core.embeddings import Embeddings

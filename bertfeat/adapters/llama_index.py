@@ -6,8 +6,8 @@ import asyncio
 
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
+from bertfeat.core import Extractor, StoredEncoder
 from bertfeat.errors import needed_library
-from bertfeat.extraction import Extractor, StoredEncoder
 
 with needed_library("this adapter is for llama-index-core", "llama-index-core"):
     from llama_index.core.base.embeddings.base import BaseEmbedding

@@ -9,8 +9,8 @@ from typing import Any
 
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
+from bertfeat.core import EncodeResult, Extractor, StoredEncoder
 from bertfeat.errors import needed_library
-from bertfeat.extraction import EncodeResult, Extractor, StoredEncoder
 
 with needed_library("this adapter is for mteb", "mteb"):
     from mteb.models import ModelMeta

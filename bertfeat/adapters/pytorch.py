@@ -9,12 +9,12 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 from bertfeat.arguments import checked
+from bertfeat.core import StreamBatch, VectorStream
 from bertfeat.errors import UsageError, parameter
-from bertfeat.features import StreamBatch, VectorStream
 
 
 class TensorBatch(NamedTuple):
-    """A :class:`bertfeat.features.StreamBatch` as a tuple of tensors, which DataLoaders can share and pin."""
+    """A :class:`bertfeat.core.features.StreamBatch` as a tuple of tensors, which DataLoaders can share and pin."""
 
     matrix: Tensor  # [n, width]
     rows: Tensor | None  # [n] row of the document

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
-from bertfeat.extraction import Extractor, StoredEncoder
+from bertfeat.core import Extractor, StoredEncoder
 
 
 @checked

@@ -8,23 +8,34 @@ from itertools import islice
 from pathlib import Path
 from typing import TypedDict, cast
 
-from bertfeat.corpus import (
+from bertfeat.core import (
+    BEST_LAYERS,
+    Address,
     BlankLine,
     Corpus,
     CorpusSettings,
     Document,
+    ExtractionReport,
+    Extractor,
     Failure,
+    FeatureSet,
     FileCorpus,
+    ModelIdentity,
+    Pooling,
+    ResultKind,
+    as_location,
     check_readable,
+    find_model,
     find_sources,
+    list_parts,
+    list_poolings,
     memory_corpus,
     open_corpus,
+    quote_names,
+    result_kind,
 )
 from bertfeat.display import format_duration
 from bertfeat.errors import CorpusError, HeadError, NotDerivableError, UsageError, did_you_mean, parameter, pluralize
-from bertfeat.extraction import ExtractionReport, Extractor
-from bertfeat.features import FeatureSet, ModelIdentity, list_parts
-from bertfeat.io import Address, ResultKind, as_location, quote_names, result_kind
 from bertfeat.learning.example_store import describe_source
 from bertfeat.learning.inputs import FOLDER_REFUSALS, parse_input
 from bertfeat.learning.kinds import HeadKind, PairForm, Work, refuse_unread_options
@@ -35,9 +46,7 @@ from bertfeat.learning.task import Task
 from bertfeat.learning.tasks import TASKS, task_of
 from bertfeat.learning.tasks.labels import Labels
 from bertfeat.learning.tasks.multi_labels import MultiLabels, parse_labels
-from bertfeat.models import find_model
 from bertfeat.progress import AnyProgress, Milestone, ignore_progress
-from bertfeat.recipe import BEST_LAYERS, Pooling, list_poolings
 
 # ── choices ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -16,10 +16,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.derivation import Derivation
+from bertfeat.core import (
+    Derivation,
+    FeatureSet,
+    MemoryFeatures,
+    derived_dtype,
+    piece_offsets,
+    prefetched,
+    stored_matrices,
+)
 from bertfeat.errors import BertfeatError, TrainingError
-from bertfeat.features import FeatureSet, MemoryFeatures, derived_dtype, piece_offsets, stored_matrices
-from bertfeat.io import prefetched
 
 # ── batches ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.core import FeatureSet, Location
 from bertfeat.errors import HeadError, parameter
-from bertfeat.features import FeatureSet
-from bertfeat.io import Location
 from bertfeat.learning.datasets import HeadOptions, OpenSets, extract_sets, head_extractor
 from bertfeat.learning.example_store import ExampleStore, describe_source
 from bertfeat.learning.inputs import check_same_features, choose_input, derive_input, extraction_of, join_digests

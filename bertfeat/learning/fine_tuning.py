@@ -13,10 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertfeat.encoder import resolve_device
+from bertfeat.core import Model, ModelIdentity, canonical_json, installed_versions, resolve_device, to_plain
 from bertfeat.errors import HeadError, parameter, pluralize
-from bertfeat.features import ModelIdentity
-from bertfeat.io import canonical_json, installed_versions, to_plain
 from bertfeat.learning.datasets import HeadOptions, OpenSets, head_corpora, recorded_model
 from bertfeat.learning.head_files import (
     FORMAT_VERSION,
@@ -43,7 +41,6 @@ from bertfeat.learning.trainer import (
     model_outputs,
     tuning_precision,
 )
-from bertfeat.models import Model
 from bertfeat.progress import OnStep, ignore_progress
 
 if TYPE_CHECKING:

@@ -10,14 +10,24 @@ from typing import cast
 import numpy as np
 
 from bertfeat.arguments import checked
-from bertfeat.corpus import Corpus, CorpusItem, CorpusSettings, Failure, format_of, memory_corpus
-from bertfeat.derivation import derive
+from bertfeat.core import (
+    Corpus,
+    CorpusItem,
+    CorpusSettings,
+    DocumentFeatures,
+    Extractor,
+    Failure,
+    FeatureColumn,
+    MemoryFeatures,
+    Pooling,
+    derive,
+    format_of,
+    memory_corpus,
+    pickle_by_folder,
+    resolve_device,
+)
 from bertfeat.display import displayed
-from bertfeat.encoder import resolve_device
 from bertfeat.errors import CorpusError, HeadError, UsageError, errors_within, parameter
-from bertfeat.extraction import Extractor
-from bertfeat.features import DocumentFeatures, MemoryFeatures
-from bertfeat.io import pickle_by_folder
 from bertfeat.learning.datasets import (
     HeadOptions,
     HeadSource,
@@ -41,7 +51,6 @@ from bertfeat.learning.tag_files import TaggedText
 from bertfeat.learning.task import Guess, HeadScores, Prediction, network_scores
 from bertfeat.learning.tasks import task_of
 from bertfeat.learning.tasks.tags import Tags
-from bertfeat.recipe import FeatureColumn, Pooling
 
 # ── heads ─────────────────────────────────────────────────────────────────────────────────────────────────
 

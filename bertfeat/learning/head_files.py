@@ -16,11 +16,10 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from bertfeat.arguments import checked
-from bertfeat.display import displayed
-from bertfeat.errors import HeadError, TrainingError, UsageError, parameter
-from bertfeat.io import (
+from bertfeat.core import (
     FileDigest,
     JsonFormat,
+    Model,
     atomic,
     digest_file,
     explain_absence,
@@ -29,6 +28,8 @@ from bertfeat.io import (
     sync,
     write_json,
 )
+from bertfeat.display import displayed
+from bertfeat.errors import HeadError, TrainingError, UsageError, parameter
 from bertfeat.learning.inputs import FeaturesState, features_state
 from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.networks import HeadNetwork
@@ -37,7 +38,6 @@ from bertfeat.learning.schedule import EpochRecord
 from bertfeat.learning.task import HeadScores
 from bertfeat.learning.tasks import task_of
 from bertfeat.learning.trainer import FineTuned
-from bertfeat.models import Model
 
 # ── saved heads ─────────────────────────────────────────────────────────────────────────────────────────────
 

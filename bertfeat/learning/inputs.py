@@ -10,7 +10,33 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from bertfeat.derivation import Derivation, derive
+from bertfeat.core import (
+    BEST_LAYERS,
+    Address,
+    Derivation,
+    FeatureColumn,
+    FeatureSet,
+    FeatureSettings,
+    JsonError,
+    Location,
+    LongTextPolicy,
+    MemoryFeatures,
+    ModelIdentity,
+    Operation,
+    Pooling,
+    Recipe,
+    Subword,
+    VectorDtype,
+    as_location,
+    derive,
+    find_canary_problem,
+    find_column,
+    from_plain,
+    is_address,
+    parse_recipes,
+    real_path,
+    to_plain,
+)
 from bertfeat.errors import (
     AnotherCorpusError,
     BertfeatError,
@@ -22,18 +48,7 @@ from bertfeat.errors import (
     TrainingError,
     parameter,
 )
-from bertfeat.features import (
-    FeatureSet,
-    FeatureSettings,
-    MemoryFeatures,
-    ModelIdentity,
-    find_canary_problem,
-    find_column,
-)
-from bertfeat.io import Address, JsonError, Location, as_location, from_plain, is_address, real_path, to_plain
 from bertfeat.learning.example_store import parts_digest
-from bertfeat.recipe import BEST_LAYERS, FeatureColumn, Operation, Pooling, Recipe, VectorDtype, parse_recipes
-from bertfeat.tokens import LongTextPolicy, Subword
 
 # ── layers ────────────────────────────────────────────────────────────────────────────────────────────────
 

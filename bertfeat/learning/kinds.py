@@ -5,9 +5,8 @@ from dataclasses import dataclass, fields
 from enum import Enum, StrEnum
 from pathlib import Path
 
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core import CorpusSettings, FeatureSet
 from bertfeat.errors import UsageError, parameter
-from bertfeat.features import FeatureSet
 from bertfeat.learning.settings import HeadSettings
 
 # ── options that nothing reads ────────────────────────────────────────────────────────────────────────────

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import Linear
 from torch.nn.utils import clip_grad_norm_
 
-from bertfeat.encoder import resolve_device
+from bertfeat.core import resolve_device
 from bertfeat.errors import TrainingError, parameter
 from bertfeat.learning.example_store import ExampleBatch, ExampleChunk, PackedExamples, gather_batch, shuffled_batches
 from bertfeat.learning.examples import HeadExamples, OpenSources

@@ -19,7 +19,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from bertfeat.encoder import has_native_bf16
+from bertfeat.core import has_native_bf16
 
 _ROWS = 128  # the number of words is rounded up to a multiple of this
 

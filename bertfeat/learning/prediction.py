@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertfeat.arguments import checked
-from bertfeat.corpus import CorpusSettings, Failure
+from bertfeat.core import CorpusSettings, Failure, FeatureSet, output_file, real_path
 from bertfeat.display import displayed
 from bertfeat.errors import HeadError, UsageError, parameter
-from bertfeat.features import FeatureSet
-from bertfeat.io import output_file, real_path
 from bertfeat.learning.datasets import HeadSource, open_sets
 from bertfeat.learning.head import Head
 from bertfeat.learning.kinds import HeadKind, Work, refuse_unread_options

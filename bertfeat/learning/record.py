@@ -4,16 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core import CorpusSettings, FileDigest, ModelIdentity, Pooling, describe_column, to_plain
 from bertfeat.display import Cells, displayed
-from bertfeat.features import ModelIdentity, describe_column
-from bertfeat.io import FileDigest, to_plain
 from bertfeat.learning.inputs import Extraction, LayerInput, parse_input
 from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.networks import HeadShape
 from bertfeat.learning.schedule import EpochRecord
 from bertfeat.learning.settings import GridPoint, HeadSettings as HeadSettings
-from bertfeat.recipe import Pooling
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bertfeat.core import CharSpans, Model, TextPieces, Tokenizer, align_words, locate_words
 from bertfeat.errors import HeadError
 from bertfeat.learning.task import HeadTexts
 from bertfeat.learning.trainer import UNLABELED, Example
-from bertfeat.models import Model
-from bertfeat.tokens import TextPieces, Tokenizer
-from bertfeat.words import CharSpans, align_words, locate_words
 
 # ── windows of words ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,22 +7,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.corpus import Corpus, Document, Failure
-from bertfeat.errors import HeadError, UsageError, did_you_mean, parameter, shorten
-from bertfeat.features import (
+from bertfeat.core import (
+    CharSpans,
+    Corpus,
+    Document,
     DocumentPieces,
+    Failure,
     FeatureSet,
     MemoryFeatures,
     PiecePositions,
+    Pooling,
+    locate_words,
     position_columns,
+    quote_names,
+    ranges,
     read_positions,
+    split_words,
 )
-from bertfeat.io import quote_names
+from bertfeat.errors import HeadError, UsageError, did_you_mean, parameter, shorten
 from bertfeat.learning.example_store import describe_source
 from bertfeat.learning.tag_files import TaggedText
-from bertfeat.recipe import Pooling
-from bertfeat.tokens import ranges
-from bertfeat.words import CharSpans, locate_words, split_words
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from bertfeat.arguments import checked
-from bertfeat.corpus import CorpusSettings, Document, Failure, open_corpus
+from bertfeat.core import CorpusSettings, Document, Failure, open_corpus
 from bertfeat.display import displayed
 from bertfeat.errors import CorpusError, UsageError, errors_within, parameter
 from bertfeat.learning.spans import OUTSIDE, TagScores, detect_scheme, read_spans, score_tags

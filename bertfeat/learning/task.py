@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertfeat.core import Pooling
 from bertfeat.display import displayed
 from bertfeat.errors import HeadError, UsageError, parameter
 from bertfeat.learning.example_store import ExampleBatch, ExampleChunk, ExampleRows, batches_by_length, gather_batch
@@ -30,7 +31,6 @@ from bertfeat.learning.spans import TagScores, list_labels
 from bertfeat.learning.tables import ExampleTable, FeatureRows, Gold, PassageTokens, labels_of
 from bertfeat.learning.tag_files import MarkSpan, PredictionForm, TaggedText
 from bertfeat.learning.trainer import Example
-from bertfeat.recipe import Pooling
 
 if TYPE_CHECKING:
     from transformers.utils.generic import ModelOutput

@@ -24,14 +24,20 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor
 
-from bertfeat.encoder import Precision, resolve_device, resolve_precision
+from bertfeat.core import (
+    Model,
+    ModelIdentity,
+    Precision,
+    find_model,
+    resolve_device,
+    resolve_precision,
+    save_tokenizer,
+    silence_transformers,
+    storage_errors,
+)
 from bertfeat.errors import BertfeatError, MissingLibraryError, ModelError, TrainingError, UsageError, parameter
-from bertfeat.features import ModelIdentity
-from bertfeat.io import storage_errors
 from bertfeat.learning.settings import GridPoint
-from bertfeat.models import Model, find_model, silence_transformers
 from bertfeat.progress import OnStep, StepProgress, ignore_progress
-from bertfeat.tokens import save_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, Trainer, TrainerControl, TrainerState, TrainingArguments

@@ -8,8 +8,8 @@ from typing import Unpack
 import torch
 
 from bertfeat.arguments import checked
+from bertfeat.core import ResultKind, hold_result_folder, installed_versions, keep_freed_memory
 from bertfeat.errors import UsageError, parameter
-from bertfeat.io import ResultKind, hold_result_folder, installed_versions, keep_freed_memory
 from bertfeat.learning.datasets import (
     ALL_LAYERS,
     HeadOptions,

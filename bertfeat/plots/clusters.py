@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.core import WordRule, fold_word, is_word, split_words
 from bertfeat.usages import group_vectors, log_likelihood
-from bertfeat.words import WordRule, fold_word, is_word, split_words
 
 MOST_TEXTS = 20_000
 """The most texts from which clusters are named; of more, an even sample."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
+from bertfeat.core import is_special, output_file, output_target, refuse_folder_path, storage_errors
 from bertfeat.errors import BertfeatError, StorageError, UsageError, needed_library, parameter, pluralize
-from bertfeat.io import is_special, output_file, output_target, refuse_folder_path, storage_errors
 from bertfeat.plots.texts import choose_fonts, height_of, shortened, width_of, wrapped
 
 if TYPE_CHECKING:

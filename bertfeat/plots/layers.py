@@ -14,8 +14,8 @@ from bertfeat.errors import UsageError
 from bertfeat.plots.figure import LEGEND_SIZE, GivenAxes, Sheet, drawing, fair_height, refuse_size
 from bertfeat.plots.palette import MARKERS, NAMED, NO_VALUE
 from bertfeat.plots.texts import shortened, width_of, wrapped
-from bertfeat.probes import ProbeReport, ProbeScores, read_probes
 from bertfeat.search import LayerTable
+from bertfeat.study import ProbeReport, ProbeScores, read_probes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

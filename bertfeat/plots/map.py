@@ -11,9 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
+from bertfeat.core import (
+    Address,
+    FeatureSet,
+    Pooling,
+    ReadableColumn,
+    SpanReader,
+    as_span_rule,
+    describe_vectors,
+    find_column,
+)
 from bertfeat.errors import MissingLibraryError, UsageError, parameter
-from bertfeat.features import FeatureSet, ReadableColumn, SpanReader, find_column
-from bertfeat.io import Address
 from bertfeat.plots.clusters import LabelWords, beginning, find_clusters
 from bertfeat.plots.figure import GivenAxes, picture_path
 from bertfeat.plots.layouts import METHOD_NAMES, PlaneLayout, best_method, lay_out_vectors
@@ -22,8 +30,6 @@ from bertfeat.plots.map_page import PAGE, TEXTS, page_values, write_page
 from bertfeat.plots.map_picture import draw_points
 from bertfeat.plots.map_sample import FEWEST, MapSample, check_sample, sample_documents, sample_spans
 from bertfeat.plots.palette import NAMED
-from bertfeat.recipe import Pooling
-from bertfeat.spans import as_span_rule, describe_vectors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.corpus import Value
+from bertfeat.core import FeatureSet, Value
 from bertfeat.display import Cells, displayed
 from bertfeat.errors import UsageError, did_you_mean, parameter
-from bertfeat.features import FeatureSet
 from bertfeat.plots.clusters import Cluster, Clustering
 from bertfeat.plots.palette import NAMED
 from bertfeat.plots.texts import one_line

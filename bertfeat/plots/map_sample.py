@@ -10,9 +10,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.corpus import Value
+from bertfeat.core import FeatureSet, Value
 from bertfeat.errors import FeatureSetError, UsageError, parameter
-from bertfeat.features import FeatureSet
 from bertfeat.plots.clusters import LONGEST
 from bertfeat.plots.map_page import TEXTS
 

@@ -18,11 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as FastTokenizer
 
-from bertfeat.corpus import BlankLine, CorpusSettings, Failure, FileCorpus, Row, check_readable, open_corpus
+from bertfeat.core import (
+    BlankLine,
+    CharSpans,
+    CorpusSettings,
+    Failure,
+    FileCorpus,
+    Location,
+    Row,
+    TextPieces,
+    check_readable,
+    open_corpus,
+    quote_names,
+    split_texts,
+    storage_errors,
+)
 from bertfeat.errors import CorpusError, UsageError, parameter
-from bertfeat.io import Location, quote_names, storage_errors
-from bertfeat.tokens import TextPieces, split_texts
-from bertfeat.words import CharSpans
 
 # ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────
 

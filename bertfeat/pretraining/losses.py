@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bertfeat.models import Model
+from bertfeat.core import Model, Pooling
 from bertfeat.pretraining.corpus import CorpusSplit, TokenStore
 from bertfeat.pretraining.examples import (
     UNPREDICTED,
@@ -27,7 +27,6 @@ from bertfeat.pretraining.examples import (
     SpecialTokens,
 )
 from bertfeat.pretraining.results import HeldOutScores
-from bertfeat.recipe import Pooling
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

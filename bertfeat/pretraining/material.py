@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.io import FileDigest, digest_file, storage_errors
-from bertfeat.models import Model
+from bertfeat.core import FileDigest, Model, digest_file, save_tokenizer, storage_errors
 from bertfeat.pretraining.corpus import (
     STORE_FILES,
     CorpusSplit,
@@ -23,7 +22,6 @@ from bertfeat.pretraining.examples import Collator, SequenceExamples
 from bertfeat.pretraining.losses import unigram_logs
 from bertfeat.pretraining.settings import VOCABULARY, PretrainingSettings
 from bertfeat.pretraining.vocabulary import PretrainingTokenizer, learn_vocabulary, open_tokenizer, write_vocabulary
-from bertfeat.tokens import save_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

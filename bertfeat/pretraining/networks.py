@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertfeat.core import Model, silence_transformers, wrap_library_errors
 from bertfeat.errors import ModelError, UsageError, parameter
-from bertfeat.models import Model, silence_transformers, wrap_library_errors
 from bertfeat.pretraining.settings import Objective, PretrainingSettings
 from bertfeat.pretraining.vocabulary import SPECIAL
 

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertfeat.arguments import checked
-from bertfeat.display import displayed
-from bertfeat.errors import PretrainingError, parameter
-from bertfeat.io import (
+from bertfeat.core import (
     FileDigest,
     JsonFormat,
+    Model,
     decode_json,
     digest_file,
     encode_json,
@@ -26,8 +25,9 @@ from bertfeat.io import (
     sync,
     write_json,
 )
+from bertfeat.display import displayed
+from bertfeat.errors import PretrainingError, parameter
 from bertfeat.learning import library_disk_errors
-from bertfeat.models import Model
 from bertfeat.pretraining.settings import PretrainingSettings
 
 if TYPE_CHECKING:

@@ -19,12 +19,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import torch
 
+from bertfeat.core import FileDigest, JsonFormat, Model, digest_file, is_out_of_memory, storage_errors, sync, write_json
 from bertfeat.display import format_duration
-from bertfeat.encoder import is_out_of_memory
 from bertfeat.errors import PretrainingError, parameter
-from bertfeat.io import FileDigest, JsonFormat, digest_file, storage_errors, sync, write_json
 from bertfeat.learning import library_disk_errors
-from bertfeat.models import Model
 from bertfeat.pretraining.examples import Batch, Collator, SequenceExamples
 from bertfeat.pretraining.losses import Anchor, BatchLoss, batch_loss
 from bertfeat.pretraining.material import TrainingMaterial

@@ -9,10 +9,9 @@ import numpy as np
 from tokenizers import Tokenizer as FastTokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers.trainers import WordPieceTrainer
 
+from bertfeat.core import atomic, encode_json, open_library_tokenizer
 from bertfeat.errors import CorpusError, ModelError
-from bertfeat.io import atomic, encode_json
 from bertfeat.pretraining.examples import SpecialTokens
-from bertfeat.tokens import open_library_tokenizer
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """The special tokens of a new vocabulary, in the order of their ids from 0 on."""

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bertfeat.errors import FolderLockedError, IndexFolderError
-from bertfeat.io import (
+from bertfeat.core import (
     Address,
     Location,
     as_location,
@@ -26,6 +25,7 @@ from bertfeat.io import (
     sync,
     user_cache_folder,
 )
+from bertfeat.errors import FolderLockedError, IndexFolderError
 from bertfeat.search.settings import (
     COPY_OR_REBUILD,
     SETTINGS_NAME,

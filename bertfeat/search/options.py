@@ -10,7 +10,7 @@ from bertfeat.options import Option, check_bounds
 from bertfeat.search.vectors.metric import Metric, Whitening, as_whitening, preparing_metric
 
 if TYPE_CHECKING:
-    from bertfeat.spans import SpanRule
+    from bertfeat.core import SpanRule
 
 ENCODED_WIDTH = 4096
 """The number of values in the encoding of a text, unless another is asked for."""
@@ -136,7 +136,7 @@ class BuildOptions:
     @property
     def span_rule(self) -> "SpanRule | None":
         """The rule that cuts texts into spans; None where vectors are not of spans."""
-        from bertfeat.spans import as_span_rule  # NumPy, which help does without
+        from bertfeat.core import as_span_rule  # NumPy, which help does without
 
         return as_span_rule(self.spans)
 

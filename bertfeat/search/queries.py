@@ -13,7 +13,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.arguments import require_text
-from bertfeat.corpus import BadLine, encoding_by_mark, read_lines
+from bertfeat.core import (
+    BadLine,
+    DocumentFeatures,
+    FeatureColumn,
+    FeatureSet,
+    FeatureSettings,
+    JsonError,
+    Location,
+    ModelIdentity,
+    ReadableColumn,
+    Unit,
+    decode_json,
+    encoding_by_mark,
+    find_canary_problem,
+    open_regular,
+    read_lines,
+    shorten,
+    unit_vectors,
+)
 from bertfeat.errors import (
     BertfeatError,
     CorpusError,
@@ -23,17 +41,6 @@ from bertfeat.errors import (
     WrongTypeError,
     parameter,
 )
-from bertfeat.features import (
-    DocumentFeatures,
-    FeatureSet,
-    FeatureSettings,
-    ModelIdentity,
-    ReadableColumn,
-    find_canary_problem,
-    unit_vectors,
-)
-from bertfeat.io import JsonError, Location, decode_json, open_regular, shorten
-from bertfeat.recipe import FeatureColumn, Unit
 from bertfeat.search.settings import REBUILD, IndexSettings
 from bertfeat.search.vectors.token_encoding import TokenEncoding
 
@@ -288,8 +295,10 @@ def open_column_encoder(
     Without a ``prompt``, the model's own prompt for queries is used, if it has one. ``model`` says where the model is
     now, if not where it was; ``where`` is the folder of the record, for errors.
     """
-    from bertfeat.extraction import Extractor  # torch: seconds
-    from bertfeat.models import find_model
+    from bertfeat.core import (
+        Extractor,  # torch: seconds
+        find_model,
+    )
 
     if prompt is None:
         prompt = find_model(model or recorded.name, revision=None if model else recorded.revision).prompts.get("query")

@@ -11,26 +11,32 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from bertfeat.display import Cells, displayed
-from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.features import FeatureSettings, ModelIdentity
-from bertfeat.io import (
+from bertfeat.core import (
     STATE_FOLDER,
     Address,
+    FeatureColumn,
+    FeatureSettings,
     FileDigest,
     JsonFormat,
     Location,
+    ModelIdentity,
+    Pooling,
+    SpanRule,
     Stamp,
+    Unit,
+    as_span_rule,
+    describe_vectors,
     explain_absence,
     json_content,
+    parse_recipes,
     put_file,
     replace_file,
     write_json,
 )
-from bertfeat.recipe import FeatureColumn, Pooling, Unit, parse_recipes
+from bertfeat.display import Cells, displayed
+from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.search.vectors.metric import Metric, Whitening, preparing_metric
 from bertfeat.search.vectors.token_encoding import EncodingShape
-from bertfeat.spans import SpanRule, as_span_rule, describe_vectors
 
 FORMAT_VERSION = 1
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from fastapi import Request, Response
 from numpy.typing import NDArray
 
-from bertfeat.features import DocumentPieces
+from bertfeat.core import DocumentPieces
 from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 

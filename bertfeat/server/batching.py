@@ -22,14 +22,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.corpus import Document
+from bertfeat.core import (
+    Document,
+    DocumentFeatures,
+    Embedder,
+    FeatureColumn,
+    ModelIdentity,
+    PartResult,
+    Pooling,
+    TokenizedRows,
+    TokenSettings,
+    Unit,
+    content_documents,
+    give_back_memory,
+    needed_layers,
+    threads_in_use,
+    use_threads,
+)
 from bertfeat.errors import BertfeatError, UsageError
-from bertfeat.extraction import Embedder, PartResult, TokenizedRows, threads_in_use, use_threads
-from bertfeat.features import DocumentFeatures, ModelIdentity, content_documents
-from bertfeat.io import give_back_memory
-from bertfeat.recipe import FeatureColumn, Pooling, Unit, needed_layers
 from bertfeat.server.fair_queue import FairQueue
-from bertfeat.tokens import TokenSettings
 
 _log = logging.getLogger("bertfeat.server")
 _BYTES_A_TOKEN = 4  # in English; it estimates the tokens of texts not tokenized yet, also of an endless word

@@ -7,12 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bertfeat.arguments import checked
+from bertfeat.core import Address, Extractor, FeatureSet, ResultKind, as_location, find_model, result_kind
 from bertfeat.errors import UsageError, parameter
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
-from bertfeat.io import Address, ResultKind, as_location, result_kind
 from bertfeat.learning import Tagger
-from bertfeat.models import find_model
 from bertfeat.search import Index, open_query_encoder
 from bertfeat.server.service import Service
 from bertfeat.server.settings import ServerSettings, check_served_name

@@ -10,10 +10,8 @@ from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
-from bertfeat.corpus import Document
+from bertfeat.core import Document, DocumentFeatures, FeatureColumn, FeatureSet, Pooling, unit_vectors
 from bertfeat.errors import DamagedError, parameter
-from bertfeat.features import DocumentFeatures, FeatureSet, unit_vectors
-from bertfeat.recipe import FeatureColumn, Pooling
 from bertfeat.search import Index, MaxSim, unmark_words
 from bertfeat.server.answers import (
     Documented,

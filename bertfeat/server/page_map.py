@@ -11,8 +11,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.core import PrincipalComponents, find_principal_components
 from bertfeat.errors import MissingLibraryError
-from bertfeat.features import PrincipalComponents, find_principal_components
 from bertfeat.plots import (
     MOST_TEXTS,
     Clustering,

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from pydantic import Field, StrictInt
 
 import bertfeat
+from bertfeat.core import FeatureSet, Pooling
 from bertfeat.errors import NotDerivableError
-from bertfeat.features import FeatureSet
 from bertfeat.plots import METHOD_NAMES
-from bertfeat.recipe import Pooling
 from bertfeat.search import Index, IndexSettings
 from bertfeat.server.answers import Form, json_response
 from bertfeat.server.background import Background

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
 from pydantic import Field, StrictBool, StrictInt
 
-from bertfeat.recipe import FeatureColumn, Pooling
+from bertfeat.core import FeatureColumn, Pooling
 from bertfeat.search import Index, MaxSim, TokenCounts, compute_maxsim, token_vectors
 from bertfeat.server.answers import (
     Documented,

@@ -15,19 +15,25 @@ from fastapi import Request
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
 from bertfeat.arguments import checked
-from bertfeat.corpus import MAX_TEXT, Document
+from bertfeat.core import (
+    MAX_TEXT,
+    Address,
+    ContextPool,
+    Document,
+    Embedder,
+    Extractor,
+    FeatureSet,
+    ModelIdentity,
+    Tokenizer,
+    split_words,
+)
 from bertfeat.errors import UsageError, parameter
-from bertfeat.extraction import Embedder, Extractor
-from bertfeat.features import FeatureSet, ModelIdentity
-from bertfeat.io import Address, ContextPool
 from bertfeat.learning import Tagger
 from bertfeat.search import Index
 from bertfeat.server.batching import Batcher, QueueFullError, RequestFeatures, SharedEncoder, Wanted
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.settings import ServerSettings
 from bertfeat.server.wanted import ServedModel
-from bertfeat.tokens import Tokenizer
-from bertfeat.words import split_words
 
 _T = TypeVar("_T")
 _SLICE = 2**18  # characters that are counted at a time

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field, StrictBool, StrictInt
 
 import bertfeat
-from bertfeat.recipe import Pooling
+from bertfeat.core import Pooling
 from bertfeat.server.answers import (
     Documented,
     Form,

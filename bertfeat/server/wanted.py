@@ -13,12 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, StrictB
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from bertfeat.corpus import MAX_TEXT, Document
-from bertfeat.extraction import Extractor
-from bertfeat.recipe import FeatureColumn, feature_columns, parse_poolings
+from bertfeat.core import MAX_TEXT, Document, Extractor, FeatureColumn, LongTextPolicy, feature_columns, parse_poolings
 from bertfeat.server.batching import Wanted
 from bertfeat.server.problems import Kind, Problem
-from bertfeat.tokens import LongTextPolicy
 
 Name = Annotated[str, Field(max_length=1000)]
 """A string that is looked up or parsed, rather than embedded."""

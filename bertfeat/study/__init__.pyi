@@ -13,6 +13,14 @@ from .compare import (
     Measure as Measure,
     compare_features as compare_features,
 )
+from .probe_settings import ProbeSettings as ProbeSettings
+from .probing import (
+    LayerProbe as LayerProbe,
+    ProbeReport as ProbeReport,
+    ProbeScores as ProbeScores,
+    probe_layers as probe_layers,
+    read_probes as read_probes,
+)
 from .settings import (
     ChangeMeasure as ChangeMeasure,
     ChangeSettings as ChangeSettings,

@@ -10,19 +10,21 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import DamagedError, FeatureSetError
-from bertfeat.features import (
+from bertfeat.core import (
+    FeatureColumn,
     FeatureSet,
     PiecePositions,
+    Pooling,
     ReadableColumn,
     RecordBatch,
+    Unit,
     list_offsets,
     piece_offsets,
     position_columns,
     read_positions,
     stored_matrices,
 )
-from bertfeat.recipe import FeatureColumn, Pooling, Unit
+from bertfeat.errors import DamagedError, FeatureSetError
 
 # ── rows side by side ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -5,9 +5,9 @@ from enum import StrEnum
 from typing import Annotated
 
 from bertfeat.arguments import checked
+from bertfeat.core import Pooling
 from bertfeat.errors import UsageError, parameter
 from bertfeat.options import Option, check_bounds
-from bertfeat.recipe import Pooling
 
 MOST_COMPARED = 10_000
 """The most usages of a slice that are compared, since all resamples of them are held at once."""

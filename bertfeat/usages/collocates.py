@@ -15,17 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least
+from bertfeat.core import Address, FeatureSet, Match, SpanCutter, WordQuery
 from bertfeat.display import displayed
 from bertfeat.errors import FeatureSetError, UsageError, parameter
-from bertfeat.features import FeatureSet, SpanCutter
-from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.hits import documents_that_meet
 from bertfeat.usages.near import REACH, check_reach, stretch_over, word_borders
 from bertfeat.usages.query import parse_condition_on
 from bertfeat.usages.spans import TextSpans, open_cutter
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
-from bertfeat.words import Match, WordQuery
 
 
 class Association(StrEnum):

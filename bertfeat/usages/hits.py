@@ -10,21 +10,24 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.errors import FeatureSetError, errors_within, shell_value
-from bertfeat.features import (
+from bertfeat.core import (
+    Condition,
     FeatureSet,
+    Match,
     ReadableColumn,
     RecordBatch,
+    WordList,
+    WordQuery,
+    fold_word,
     position_columns,
     read_positions,
     stored_matrices,
     unit_vectors,
 )
+from bertfeat.errors import FeatureSetError, errors_within, shell_value
 from bertfeat.usages.match import TextWords, VectorPicks, combine_vectors
 from bertfeat.usages.results import Site
 from bertfeat.usages.word_index import Hits, WordIndex
-from bertfeat.where import Condition
-from bertfeat.words import Match, WordList, WordQuery, fold_word
 
 _NO_VECTORS = np.empty((0, 0), np.float32)
 

@@ -10,9 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.features import DocumentPieces, FeatureSettings
-from bertfeat.recipe import Unit
-from bertfeat.words import CharSpans, WordQuery, align_words, split_words
+from bertfeat.core import CharSpans, DocumentPieces, FeatureSettings, Unit, WordQuery, align_words, split_words
 
 
 @dataclass(frozen=True, slots=True)

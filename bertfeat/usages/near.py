@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import require_at_least
+from bertfeat.core import WordQuery
 from bertfeat.errors import UsageError, parameter
 from bertfeat.usages.word_index import Hits, WordIndex
-from bertfeat.words import WordQuery
 
 REACH = 5
 """The number of words on each side that are near, by default."""

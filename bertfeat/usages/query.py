@@ -12,11 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import require_text
+from bertfeat.core import (
+    Address,
+    Condition,
+    DocumentFeatures,
+    FeatureColumn,
+    FeatureSet,
+    FeatureSettings,
+    Match,
+    Pooling,
+    ReadableColumn,
+    SpanCutter,
+    TaskName,
+    Unit,
+    WordList,
+    WordQuery,
+    fold_case,
+    unit_vectors,
+)
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter, shell_value, shorten
-from bertfeat.features import DocumentFeatures, FeatureSet, FeatureSettings, ReadableColumn, SpanCutter, unit_vectors
-from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
-from bertfeat.recipe import FeatureColumn, Pooling, TaskName, Unit
 from bertfeat.search import QueryEncoder, check_encoder, query_warnings, unmark_words
 from bertfeat.usages.hits import ReadHits, documents_that_meet, find_hits, read_hits
 from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
@@ -24,8 +39,6 @@ from bertfeat.usages.near import NearWord
 from bertfeat.usages.results import CONTEXT, Usage
 from bertfeat.usages.spans import Bounds, bound_hits, open_cutter
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
-from bertfeat.where import Condition
-from bertfeat.words import Match, WordList, WordQuery, fold_case
 
 _DOCUMENT_POOLINGS = [pooling.value for pooling in Pooling if pooling.per_document]
 _PIECE_POOLINGS = [pooling for pooling in Pooling if not pooling.per_document]
@@ -250,7 +263,7 @@ def open_word_encoder(
 
     ``model`` says where the model is now, if it was moved.
     """
-    from bertfeat.extraction import Extractor  # here, because it imports torch, which takes seconds
+    from bertfeat.core import Extractor  # here, because it imports torch, which takes seconds
 
     stored = column.derivation.inputs(features.columns)[0]
     computed = stored if stored.basis else FeatureColumn(column.recipe, column.pooling, column.width, stored.dtype)

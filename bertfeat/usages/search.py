@@ -12,18 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least, require_text
-from bertfeat.collation import dictionary_key, dictionary_ranks
+from bertfeat.core import Address, FeatureSet, Match, WordQuery, cut_slices, dictionary_key, dictionary_ranks, is_word
 from bertfeat.errors import IndexFolderError, UsageError, did_you_mean, parameter
-from bertfeat.features import FeatureSet
-from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.search import Hit, Index, QueryEncoder, query_warnings
 from bertfeat.usages.near import NearWord
 from bertfeat.usages.query import UsageSearch, check_numbers, embed_word, open_usage_search
 from bertfeat.usages.results import CONTEXT, Site, SlicedUsages, SliceUsages, Usage, Usages
 from bertfeat.usages.word_index import WordIndex
-from bertfeat.where import cut_slices
-from bertfeat.words import Match, WordQuery, is_word
 
 _SEED = 0  # of random samples
 _NEIGHBORS = 3  # words on one side by which usages are sorted

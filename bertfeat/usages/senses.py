@@ -11,16 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
+from bertfeat.core import Address, Cut, FeatureSet, Match, cut_slices, unit_vectors
 from bertfeat.errors import UsageError, needed_library, parameter
-from bertfeat.features import FeatureSet, unit_vectors
-from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.near import NearWord
 from bertfeat.usages.query import UsageSearch, check_numbers, find_usage_column, look_up, parse_condition_on, word_query
 from bertfeat.usages.results import Sense, Senses, Usage
 from bertfeat.usages.spans import open_cutter
-from bertfeat.where import Cut, cut_slices
-from bertfeat.words import Match
 
 MOST = 10_000
 """The most usages that are grouped; of more, a random sample is taken, always the same one."""

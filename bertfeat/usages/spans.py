@@ -10,8 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.features import FeatureSet, SpanCutter
-from bertfeat.spans import SpanRule
+from bertfeat.core import FeatureSet, SpanCutter, SpanRule
 from bertfeat.usages.near import NearWord, Stretches
 from bertfeat.usages.word_index import Hits, WordIndex
 

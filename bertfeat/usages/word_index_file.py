@@ -21,11 +21,20 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from bertfeat.features import FeatureSet, RecordBatch, read_positions
-from bertfeat.io import file_identity, output_file, storage_errors
+from bertfeat.core import (
+    FeatureSet,
+    RecordBatch,
+    Unit,
+    WordRule,
+    file_identity,
+    fold_word,
+    is_word,
+    output_file,
+    read_positions,
+    split_words,
+    storage_errors,
+)
 from bertfeat.progress import StepProgress
-from bertfeat.recipe import Unit
-from bertfeat.words import WordRule, fold_word, is_word, split_words
 
 _KEY = b"bertfeat.words"
 _VERSION = "1"

@@ -16,7 +16,7 @@ from ..terminal import single_line
 from .options import column_options, head_command
 
 if TYPE_CHECKING:
-    from bertfeat.corpus import CorpusSettings
+    from bertfeat.core import CorpusSettings
     from bertfeat.learning import HeadScores, LabelScores, TagScores
 
 MOST_COLUMNS = 12  # labels at most in a confusion table, and in the list of labels that a head never learned
@@ -106,7 +106,7 @@ def _run_evaluation(
 
 def _score_file(predictions: Path, others: tuple[object, ...], reading: "CorpusSettings", console: Console) -> None:
     """Score a file of gold and predicted tags, for which no head is run."""
-    from bertfeat.corpus import CorpusSettings
+    from bertfeat.core import CorpusSettings
     from bertfeat.learning import evaluate_predictions
 
     if any(value is not None for value in others) or reading != CorpusSettings(encoding=reading.encoding):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from bertfeat.core import list_poolings
 from bertfeat.learning import HeadSettings
-from bertfeat.recipe import list_poolings
 
 from ..app import Callback, Command, CommandOption, Decorator, option
 from ..bundles import bundle, leave_out, set_aside, settings_options
@@ -17,7 +17,7 @@ from ..option_types import CommaList, listed_option
 from ..options import ModelOptions, model_options, reading_options
 
 if TYPE_CHECKING:
-    from bertfeat.corpus import CorpusSettings
+    from bertfeat.core import CorpusSettings
     from bertfeat.learning import ExtractorArguments, LearningArguments
 
 # options for heads over words, and options for heads over texts

@@ -19,7 +19,7 @@ from ..terminal import has_color
 from .options import choices_option, head_command
 
 if TYPE_CHECKING:
-    from bertfeat.corpus import CorpusSettings
+    from bertfeat.core import CorpusSettings
     from bertfeat.learning import PredictionForm
 
 COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan")

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bertfeat import Extractor
-from bertfeat.features import unit_vectors
+from bertfeat.core import unit_vectors
 from bertfeat.plots.figure import drawing
 from bertfeat.plots.palette import NAMED
 

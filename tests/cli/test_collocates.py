@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.corpus import CorpusSettings
-from bertfeat.extraction import Extractor
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
 from bertfeat.usages import find_collocates
 from tests.support.tiny_models import Tiny
 

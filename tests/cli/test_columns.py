@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core.corpus import CorpusSettings
 from bertfeat.study import ChangeSettings, measure_change
 from tests.support.runs import extractor, jsonl_file
 from tests.support.tiny_models import Tiny

@@ -10,14 +10,16 @@ import pytest
 
 from bertfeat import Extractor, Index
 from bertfeat.cli.options import PRECISIONS
-from bertfeat.corpus import CorpusSettings
-from bertfeat.encoder import Precision
-from bertfeat.extraction import PART_ROWS, verify_features
-from bertfeat.features import EXPORT_FORMATS, export_features
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.encoder import Precision
+from bertfeat.core.extraction import PART_ROWS, verify_features
+from bertfeat.core.extraction.speed import measure_speed
+from bertfeat.core.features import EXPORT_FORMATS, export_features
+from bertfeat.core.tokens import LongTextPolicy, Subword
+from bertfeat.core.words import Match, WordRule
 from bertfeat.learning import Head, HeadKind, HeadSettings
 from bertfeat.plots import draw_layers, draw_map
 from bertfeat.pretraining import SHAPES, Objective, PretrainingSettings, pretrain_model
-from bertfeat.probes import ProbeSettings
 from bertfeat.search import (
     BuildOptions,
     Metric,
@@ -28,11 +30,8 @@ from bertfeat.search import (
     export_to_lance,
     export_to_qdrant,
 )
-from bertfeat.speed import measure_speed
-from bertfeat.study import ChangeMeasure, ChangeSettings, ComparisonSettings
-from bertfeat.tokens import LongTextPolicy, Subword
+from bertfeat.study import ChangeMeasure, ChangeSettings, ComparisonSettings, ProbeSettings
 from bertfeat.usages import Association, find_collocates, find_senses, find_usages, find_usages_by
-from bertfeat.words import Match, WordRule
 from tests.support.commands import find_command
 
 # command → where the library keeps the defaults of its options

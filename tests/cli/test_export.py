@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.cli.export import FILE_ENDINGS
-from bertfeat.features import EXPORT_FORMATS, FeatureSet
+from bertfeat.core.features import EXPORT_FORMATS, FeatureSet
 from tests.support.features_toy import toy_set
 from tests.support.index_toy import clustered, vector_set
 from tests.support.qdrant_server import QdrantServer

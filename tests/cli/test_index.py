@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.corpus import KeptColumn
+from bertfeat.core.corpus import KeptColumn
 from tests.search.test_index import Stand
 from tests.support.index_toy import RECORD, clustered, vector_set
 

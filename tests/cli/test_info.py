@@ -13,10 +13,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import bertfeat
-from bertfeat import Extractor, installation, memory_corpus
+from bertfeat import Extractor, memory_corpus
 from bertfeat.cli import main
-from bertfeat.encoder import kernels_in_use, resolve_device, resolve_precision
-from bertfeat.io import ResultKind, claim_folder, folder_lock
+from bertfeat.core import environment
+from bertfeat.core.encoder import kernels_in_use, resolve_device, resolve_precision
+from bertfeat.core.io import ResultKind, claim_folder, folder_lock
 from tests.support.features_toy import H, toy_set
 from tests.support.sentence_models import sentence_folder, with_encoder_apart
 from tests.support.tiny_architectures import ARCHITECTURES
@@ -128,15 +129,15 @@ def test_what_is_installed() -> None:
 
 
 def test_kernels_that_were_not_built_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "processor_flags", lambda: {"avx2"})
+    monkeypatch.setattr(environment, "processor_flags", lambda: {"avx2"})
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert "no C compiler was found" in installation.kernels_note()
-    monkeypatch.setattr(installation, "processor_flags", lambda: {"sse2"})
-    assert installation.kernels_note() == ""
+    assert "no C compiler was found" in environment.kernels_note()
+    monkeypatch.setattr(environment, "processor_flags", lambda: {"sse2"})
+    assert environment.kernels_note() == ""
 
 
 def test_the_note_on_kernels_is_shown_in_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "kernels_note", lambda: "were not built")
+    monkeypatch.setattr(environment, "kernels_note", lambda: "were not built")
     assert re.search(r"^kernels +were not built$", info().stdout, re.MULTILINE)
     assert told()["kernels_note"] == "were not built"
 

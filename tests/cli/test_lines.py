@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from bertfeat.cli.result_lines import hit_lines, hit_text, kwic_lines
 from bertfeat.cli.terminal import cell_width, cut_end, cut_start, single_line
-from bertfeat.corpus import Value
+from bertfeat.core.corpus import Value
 from bertfeat.search.index import Hit, HitPiece
 from bertfeat.usages import Usage
 

@@ -1,4 +1,4 @@
-"""``bertfeat merge``, and what other commands say of a shard; the merge itself is tested in tests/distributed."""
+"""``bertfeat merge``, and what other commands say of a shard; the merge itself is tested in tests/scale."""
 
 import json
 import os
@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.distributed import Shard
-from bertfeat.features import list_parts
+from bertfeat.core.features import list_parts
+from bertfeat.scale import Shard
 from tests.support.runs import contents, extractor, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny
 

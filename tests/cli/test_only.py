@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.features import FeatureSet
+from bertfeat.core.features import FeatureSet
 from tests.support.runs import text_file
 from tests.support.tiny_models import TEXTS, Tiny
 

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from bertfeat import Extractor, FeatureSet
 from bertfeat.cli import main
+from bertfeat.core.features import list_parts
 from bertfeat.errors import FeatureSetError
-from bertfeat.features import list_parts
 from tests.support.index_toy import files_of
 from tests.support.tiny_models import Tiny
 

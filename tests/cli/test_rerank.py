@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bertfeat import Extractor, MaxSim
 from bertfeat.cli import main
-from bertfeat.features import FeatureSet
+from bertfeat.core.features import FeatureSet
 from tests.support.commands import find_command
 from tests.support.tiny_models import Tiny
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.cli.terminal import cell_width
-from bertfeat.corpus import KeptColumn, Value
+from bertfeat.core.corpus import KeptColumn, Value
 from bertfeat.search import Index
 from tests.search.test_index import Stand
 from tests.support.index_toy import clustered, vector_set

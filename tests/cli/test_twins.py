@@ -22,7 +22,7 @@ import torch
 from click.testing import CliRunner
 
 from bertfeat.cli import main
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core.corpus import CorpusSettings
 from bertfeat.errors import HeadError
 from bertfeat.learning import Head, tuning_precision
 from tests.support.commands import find_command
@@ -385,7 +385,7 @@ def test_overwrite_is_read(kind: str) -> None:
 @pytest.fixture
 def no_extraction(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail where a corpus is extracted."""
-    monkeypatch.setattr("bertfeat.extraction.Extractor.extract", lambda *_, **__: pytest.fail("it was extracted"))
+    monkeypatch.setattr("bertfeat.core.extraction.Extractor.extract", lambda *_, **__: pytest.fail("it was extracted"))
 
 
 @pytest.mark.usefixtures("no_extraction")

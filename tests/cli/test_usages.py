@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.cli.terminal import cell_width
-from bertfeat.corpus import CorpusSettings
-from bertfeat.extraction import Extractor
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
 from bertfeat.search import build_index
 from bertfeat.usages import Usage, find_senses, find_usages, find_usages_by
 from tests.support.terminal import on_a_terminal

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from bertfeat import FeatureSet
 from bertfeat.cli import main
-from bertfeat.encoder.packed import PackedEncoder
+from bertfeat.core.encoder.packed import PackedEncoder
 from tests.support.tagging_tables import ROWS, RUN, edited, made_sets, made_table
 from tests.support.tiny_models import Tiny
 

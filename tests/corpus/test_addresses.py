@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from typing_extensions import Buffer
 
-from bertfeat.corpus import (
+from bertfeat.core.corpus import (
     CorpusSettings,
     Document,
     Failure,
@@ -25,10 +25,10 @@ from bertfeat.corpus import (
     inspection,
     open_corpus,
 )
-from bertfeat.corpus.blocks import read_blocks
-from bertfeat.corpus.parquet import ParquetReader
+from bertfeat.core.corpus.blocks import read_blocks
+from bertfeat.core.corpus.parquet import ParquetReader
+from bertfeat.core.io import Address, Location, Stamp, as_location, open_file, put_file, store_of
 from bertfeat.errors import CorpusError, StorageError, UsageError
-from bertfeat.io import Address, Location, Stamp, as_location, open_file, put_file, store_of
 from tests.support.corpus_writers import (
     COMPRESS,
     texts_of,
@@ -181,7 +181,7 @@ def test_parquet_is_opened_at_its_row_group(bucket: Bucket, monkeypatch: pytest.
     def open_counted(place: Location) -> BufferedReader:
         return BufferedReader(_Counted(open_file(place).detach(), lengths))
 
-    monkeypatch.setattr("bertfeat.corpus.parquet.open_file", open_counted)
+    monkeypatch.setattr("bertfeat.core.corpus.parquet.open_file", open_counted)
     reading = file.read(50_000, start=Position(50_000, 0, 50_000), rows=10_000)
     texts = [row.text for row in reading if isinstance(row, Document)]
     assert texts == table["text"][50_000:60_000].to_pylist()
@@ -236,7 +236,7 @@ def test_storage_that_breaks_while_parquet_is_read_is_told_as_such(
     put_file(bucket.address / "a.parquet", (bucket.folder / "a.parquet").read_bytes())
     (file,) = open_corpus([str(bucket.address / "a.parquet")]).files
     monkeypatch.setattr(
-        "bertfeat.corpus.parquet.open_file", lambda place: BufferedReader(_Counted(open_file(place).detach(), []))
+        "bertfeat.core.corpus.parquet.open_file", lambda place: BufferedReader(_Counted(open_file(place).detach(), []))
     )
     reading = file.read(0)
     monkeypatch.setattr(ParquetReader, "_batches", _break_first(ParquetReader._batches))

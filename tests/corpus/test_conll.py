@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, open_corpus
-from bertfeat.corpus.conll import REACH
+from bertfeat.core.corpus import BlankLine, CorpusSettings, Document, Failure, open_corpus
+from bertfeat.core.corpus.conll import REACH
 from bertfeat.errors import CorpusError, UsageError
 from tests.support.corpus_writers import documents_of, failures_of, rows_of
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.corpus import CorpusSettings, Failure, open_corpus
+from bertfeat.core.corpus import CorpusSettings, Failure, open_corpus
 from bertfeat.errors import CorpusError
 from tests.support.corpus_writers import failures_of, rows_of, texts_of
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.corpus import CorpusSettings, Document, Failure, fasta, open_corpus
+from bertfeat.core.corpus import CorpusSettings, Document, Failure, fasta, open_corpus
 from bertfeat.errors import CorpusError, UsageError
 
 PROTEINS = """\

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertfeat.corpus import CorpusSettings, Document, Row, open_corpus
+from bertfeat.core.corpus import CorpusSettings, Document, Row, open_corpus
 from bertfeat.errors import CorpusError, UsageError
 from tests.support.corpus_writers import COMPRESS, texts_of, write_jsonl, write_parquet, write_text
 

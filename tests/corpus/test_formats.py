@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.corpus import FORMATS, CorpusSettings, Document, Format, format_of, open_corpus
-from bertfeat.corpus.document import MAX_LINE
+from bertfeat.core.corpus import FORMATS, CorpusSettings, Document, Format, format_of, open_corpus
+from bertfeat.core.corpus.document import MAX_LINE
 from tests.support.corpus_writers import (
     texts_of,
     write_csv,

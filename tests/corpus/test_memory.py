@@ -8,7 +8,7 @@ import pandas
 import pyarrow as pa
 import pytest
 
-from bertfeat.corpus import (
+from bertfeat.core.corpus import (
     BlankLine,
     Corpus,
     CorpusItem,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertfeat.corpus import CorpusSettings, Document, FileCorpus, KeptColumn, memory_corpus, open_corpus
+from bertfeat.core.corpus import CorpusSettings, Document, FileCorpus, KeptColumn, memory_corpus, open_corpus
 from bertfeat.errors import BertfeatError, CorpusError, UsageError
 
 TEXTS = {"emma.txt": "One.\nTwo.\n", "later/dracula.txt": "Three.\n", "later/Émile.txt": "Four.\n\nFive.\n"}

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from bertfeat.cli import main
-from bertfeat.corpus import CorpusSettings, Failure, all_formats, format_of, open_corpus
-from bertfeat.distributed import Processes
+from bertfeat.core.corpus import CorpusSettings, Failure, all_formats, format_of, open_corpus
 from bertfeat.errors import BertfeatError, UsageError
+from bertfeat.scale import Processes
 from tests.support.corpus_writers import rows_of
 from tests.support.packages import Packages
 from tests.support.runs import contents, extractor
@@ -18,7 +18,7 @@ from tests.support.tiny_models import Tiny
 from tests.support.ways import local_workers
 
 PAGE = (Path(__file__).parents[2] / "docs" / "engineers.md").read_text()
-(BARS,) = re.findall(r"```python\n(from bertfeat\.corpus import .*?)```", PAGE, re.DOTALL)
+(BARS,) = re.findall(r"```python\n(from bertfeat\.core import .*?)```", PAGE, re.DOTALL)
 BARS = BARS.replace("my_package", "toy_package")
 
 
@@ -111,9 +111,9 @@ def test_what_is_no_format_is_told(packages: Packages, code: str, told: str) -> 
     [
         (BARS.replace("toy_package:", "toy_packages:"), "(ModuleNotFoundError: No module named 'toy_packages')"),
         (BARS.replace("class VerticalBar", "class OtherBar"), "has no attribute 'VerticalBarReader')"),
-        ("from bertfeat.corpus import Format\nFORMAT = Format('bars', ('.bars',), 'toy_package:dict')", "'dict')"),
+        ("from bertfeat.core.corpus import Format\nFORMAT = Format('bars', ('.bars',), 'toy_package:dict')", "'dict')"),
         (
-            "from bertfeat.corpus import Format\nclass R: 0\nFORMAT = Format('bars', ('.bars',), 'toy_package:R')",
+            "from bertfeat.core.corpus import Format\nclass R: 0\nFORMAT = Format('bars', ('.bars',), 'toy_package:R')",
             "toy_package:R: the reader of the format bars cannot be loaded (AttributeError: type object 'R' has no",
         ),
     ],

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from bertfeat.corpus import CorpusSettings, Document, Failure, document, open_corpus
+from bertfeat.core.corpus import CorpusSettings, Document, Failure, document, open_corpus
 
 PARAGRAPHS = CorpusSettings(format="paragraphs")
 PIECES = st.lists(st.sampled_from(["bank", " ", "\t", "\n", "\r\n", "\n\n", "\n \n", "Zürich", "\u2028", "은행"]))

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
-from bertfeat.corpus import (
+from bertfeat.core.corpus import (
     START,
     CorpusFile,
     CorpusSettings,
@@ -316,7 +316,7 @@ def test_every_cut_of_parquet(tmp_path: Path, groups: list[int], monkeypatch: py
     path = tmp_path / "a.parquet"
     _write_groups(path, groups)
     file = file_of(path, CorpusSettings(keep=("n",)))
-    monkeypatch.setattr("bertfeat.corpus.parquet._BATCH_ROWS", 2)
+    monkeypatch.setattr("bertfeat.core.corpus.parquet._BATCH_ROWS", 2)
     rows = check_cuts(file)
     assert [row.kept for row in rows if isinstance(row, Document)] == [(n,) for n in range(sum(groups)) if n % 3]
     assert sum("record 4: field 'text' is null" in row.reason for row in rows if isinstance(row, Failure)) == (

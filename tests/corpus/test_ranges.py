@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.corpus import (
+from bertfeat.core.corpus import (
     START,
     BlankLine,
     CorpusFile,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, KeptColumn, memory_corpus, open_corpus
+from bertfeat.core.corpus import BlankLine, CorpusSettings, Document, Failure, KeptColumn, memory_corpus, open_corpus
 from bertfeat.errors import CorpusError, UsageError, WrongColumnsError
 from tests.support.corpus_writers import documents_of, failures_of, rows_of, texts_of
 

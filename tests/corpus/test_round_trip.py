@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from bertfeat.corpus import BlankLine, Document, Meter, find_sources, open_corpus
-from bertfeat.corpus.blocks import read_blocks
-from bertfeat.corpus.lines import TextEncoding, read_lines
+from bertfeat.core.corpus import BlankLine, Document, Meter, find_sources, open_corpus
+from bertfeat.core.corpus.blocks import read_blocks
+from bertfeat.core.corpus.lines import TextEncoding, read_lines
 from tests.support.corpus_writers import (
     COMPRESS,
     texts_of,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.corpus import CorpusSettings, Document, Failure, open_corpus, squad
+from bertfeat.core.corpus import CorpusSettings, Document, Failure, open_corpus, squad
 from bertfeat.errors import CorpusError, UsageError
 from tests.support.corpus_writers import (
     COMPRESS,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bertfeat.corpus import CorpusSettings, open_corpus, summarize_corpus
+from bertfeat.core.corpus import CorpusSettings, open_corpus, summarize_corpus
 
 
 def test_a_corpus_is_counted_to_its_end(tmp_path: Path) -> None:

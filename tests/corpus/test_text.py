@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.corpus import MAX_TEXT, BlankLine, CorpusSettings, Document, Failure, memory_corpus, open_corpus
-from bertfeat.corpus.lines import BadLine, TextEncoding, read_lines
+from bertfeat.core.corpus import MAX_TEXT, BlankLine, CorpusSettings, Document, Failure, memory_corpus, open_corpus
+from bertfeat.core.corpus.lines import BadLine, TextEncoding, read_lines
 from bertfeat.errors import UsageError
 from tests.support.corpus_writers import COMPRESS, documents_of, failures_of, rows_of
 

@@ -69,7 +69,7 @@ def test_an_extractor_itself_is_refused_and_no_other_model_is_loaded(ours: Extra
 def test_a_pipeline_of_scikit_learn_is_taken_without_an_adapter(texts: list[str], theirs: Any) -> None:
     from sklearn.pipeline import make_pipeline
 
-    from bertfeat.estimator import FeatureTransformer
+    from bertfeat.adapters.scikit_learn import FeatureTransformer
 
     alike = FeatureTransformer(precision="fp32", max_length=256, long="truncate", normalize=True, device="cpu")
     assert small(make_pipeline(alike)).fit_transform(texts)[0] == small(theirs).fit_transform(texts)[0]

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from bertfeat.estimator import FeatureTransformer
+from bertfeat.adapters.scikit_learn import FeatureTransformer
 
 
 @pytest.mark.hostile

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "../../bertfeat/encoder/csrc/kernels.h"
+#include "../../bertfeat/core/encoder/csrc/kernels.h"
 
 static uint32_t state = 1;
 

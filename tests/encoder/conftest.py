@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertfeat.encoder.kernels import Kernels, find_kernels
+from bertfeat.core.encoder.kernels import Kernels, find_kernels
 from tests.encoder.support import BF16, KINDS, held_to, let_find
 
 

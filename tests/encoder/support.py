@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertfeat.encoder import int8, kernels, stack
-from bertfeat.encoder.kernels import Kernels
-from bertfeat.encoder.weights import Affine, BlockWeights
+from bertfeat.core.encoder import int8, kernels, stack
+from bertfeat.core.encoder.kernels import Kernels
+from bertfeat.core.encoder.weights import Affine, BlockWeights
 from tests.support.emulated import emulated_amx
 
 FP32, BF16 = torch.float32, torch.bfloat16

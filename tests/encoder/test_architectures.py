@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.encoder import planned_path
-from bertfeat.models import Model
+from bertfeat.core.encoder import planned_path
+from bertfeat.core.models import Model
 from tests.support.architecture_check import SPELLED, check
 from tests.support.tiny_architectures import ARCHITECTURES
 from tests.support.tiny_models import FAMILIES, LONG_TEXT, PAIRS, TEXTS

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bertfeat.encoder.blocks import TorchPostAttention
+from bertfeat.core.encoder.blocks import TorchPostAttention
 from tests.encoder.support import (
     ACTIVATIONS,
     BF16,

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from bertfeat.encoder import Precision
-from bertfeat.recipe import Pooling
+from bertfeat.core.encoder import Precision
+from bertfeat.core.recipe import Pooling
 from tests.encoder.support import held_to, let_find
 from tests.support.tiny_models import SENTENCES, Features, Tiny, build, documents
 

@@ -10,10 +10,10 @@ import torch
 from transformers import AutoModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from bertfeat.encoder import Precision, load_encoder
+from bertfeat.core.encoder import Precision, load_encoder
+from bertfeat.core.models import find_model
+from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import ModelError
-from bertfeat.models import find_model
-from bertfeat.tokens import TokenBatch
 from tests.support.tiny_families import PACKED, build
 from tests.support.tiny_models import CPU
 

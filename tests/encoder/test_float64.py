@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertfeat.tokens import cut_batches, tokenize
+from bertfeat.core.tokens import cut_batches, tokenize
 from tests.support.float64 import distance, library_states
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny, build, documents
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.corpus import Document
-from bertfeat.encoder.packed import PackedEncoder
-from bertfeat.encoder.padded import TransformersEncoder
-from bertfeat.recipe import Pooling
-from bertfeat.tokens import TokenBatch, cut_batches, tokenize
+from bertfeat.core.corpus import Document
+from bertfeat.core.encoder.packed import PackedEncoder
+from bertfeat.core.encoder.padded import TransformersEncoder
+from bertfeat.core.recipe import Pooling
+from bertfeat.core.tokens import TokenBatch, cut_batches, tokenize
 from tests.support.tiny_models import FAMILIES, PAIRS, TEXTS, Tiny, documents, reference_states, text_states
 
 BOUND = 3e-5

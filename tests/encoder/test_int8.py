@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder import Precision, load_encoder, precision as precision_module, resolve_precision
-from bertfeat.encoder.blocks import TorchPostAttention
-from bertfeat.encoder.int8 import (
+from bertfeat.core.encoder import Precision, load_encoder, precision as precision_module, resolve_precision
+from bertfeat.core.encoder.blocks import TorchPostAttention
+from bertfeat.core.encoder.int8 import (
     SEVEN_BITS,
     WHOLE_BYTES,
     BlockInputs,
@@ -30,19 +30,19 @@ from bertfeat.encoder.int8 import (
     largest_inputs,
     quantize_product,
 )
-from bertfeat.encoder.kernels import find_kernels
-from bertfeat.encoder.packed import PackedEncoder
-from bertfeat.encoder.weights import Affine, BlockWeights, read_weights
+from bertfeat.core.encoder.kernels import find_kernels
+from bertfeat.core.encoder.packed import PackedEncoder
+from bertfeat.core.encoder.weights import Affine, BlockWeights, read_weights
+from bertfeat.core.extraction.embedder import INT8_VERSION
+from bertfeat.core.models import Model, find_model
+from bertfeat.core.recipe import Pooling
+from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import ModelError, UsageError
-from bertfeat.extraction.embedder import INT8_VERSION
-from bertfeat.models import Model, find_model
-from bertfeat.recipe import Pooling
-from bertfeat.tokens import TokenBatch
 from tests.encoder.support import held_to, let_find, random
 from tests.support.tiny_models import CPU, PACKED, TEXTS, Tiny, build, documents, reference_ids, text_states
 
 Floats = NDArray[np.float64]
-TEXT = importlib.resources.files("bertfeat.encoder") / "calibration.txt"
+TEXT = importlib.resources.files("bertfeat.core.encoder") / "calibration.txt"
 DIGEST = "2b11be4c9e9b9363b3e9d19d51bcb3726286fd184c30634785b8a94626a22f71"
 
 

@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder import Precision, kernels
-from bertfeat.encoder.attention import Attention, GroupedAttention, KernelAttention, make_attention
-from bertfeat.encoder.kernels import (
+from bertfeat.core.encoder import Precision, kernels
+from bertfeat.core.encoder.attention import Attention, GroupedAttention, KernelAttention, make_attention
+from bertfeat.core.encoder.kernels import (
     JOBS,
     AttentionStruct,
     Int8PostAttentionStruct,
@@ -31,11 +31,11 @@ from bertfeat.encoder.kernels import (
     kernels_in_use,
     kernels_problem,
 )
-from bertfeat.encoder.packed import PackedEncoder
-from bertfeat.encoder.transfer import usual_size
+from bertfeat.core.encoder.packed import PackedEncoder
+from bertfeat.core.encoder.transfer import usual_size
+from bertfeat.core.environment import kernels_note
+from bertfeat.core.tokens import TokenBatch, cut_batches, tokenize
 from bertfeat.errors import UsageError
-from bertfeat.installation import kernels_note
-from bertfeat.tokens import TokenBatch, cut_batches, tokenize
 from tests.encoder.support import BF16, FP32, HALF_STEP, held_to, random
 from tests.support.tiny_models import CPU, Tiny, build, documents, text_states
 
@@ -462,7 +462,7 @@ def test_rows_up_to_a_usual_size_change_nothing(
         request.getfixturevalue("without")
     usual, batch = hidden_states(wide, precision)
     assert usual_size(len(batch.ids)) > len(batch.ids)
-    monkeypatch.setattr("bertfeat.encoder.packed.usual_size", lambda rows: rows)
+    monkeypatch.setattr("bertfeat.core.encoder.packed.usual_size", lambda rows: rows)
     exact, _ = hidden_states(wide, precision)
     for one, other in zip(usual, exact, strict=True):
         assert one.shape == other.shape == (len(batch.ids), 64)

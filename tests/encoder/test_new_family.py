@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertfeat.encoder.linear import ACTIVATION_FUNCTIONS
-from bertfeat.encoder.packed import PackedEncoder
-from bertfeat.encoder.path import ACTIVATIONS, WEIGHT_NAMES
-from bertfeat.models import PACKED_FAMILIES
-from bertfeat.recipe import Pooling
+from bertfeat.core.encoder.linear import ACTIVATION_FUNCTIONS
+from bertfeat.core.encoder.packed import PackedEncoder
+from bertfeat.core.encoder.path import ACTIVATIONS, WEIGHT_NAMES
+from bertfeat.core.models import PACKED_FAMILIES
+from bertfeat.core.recipe import Pooling
 from tests.support.tiny_architectures import ARCHITECTURES
 from tests.support.tiny_models import TEXTS, Tiny, documents, text_states
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bertfeat.encoder import BatchForm, Precision, load as loading, load_encoder, padded, path as paths
-from bertfeat.encoder.forward import TransformersForward
-from bertfeat.encoder.padded import TransformersEncoder, load_module
+from bertfeat.core.encoder import BatchForm, Precision, load as loading, load_encoder, padded, path as paths
+from bertfeat.core.encoder.forward import TransformersForward
+from bertfeat.core.encoder.padded import TransformersEncoder, load_module
+from bertfeat.core.models import Model, families
+from bertfeat.core.recipe import Pooling
+from bertfeat.core.tokens import TokenBatch, cut_batches, tokenize
 from bertfeat.errors import ModelError
-from bertfeat.models import Model, families
-from bertfeat.recipe import Pooling
-from bertfeat.tokens import TokenBatch, cut_batches, tokenize
 from tests.support.tiny_architectures import ARCHITECTURES
 from tests.support.tiny_models import (
     CPU,
@@ -238,7 +238,7 @@ def test_a_first_pass_that_fails_is_the_models_error(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = made(name, tmp_path)
-    monkeypatch.setattr("bertfeat.models.config.refusal_reason", lambda config: None)
+    monkeypatch.setattr("bertfeat.core.models.config.refusal_reason", lambda config: None)
     with pytest.raises(ModelError, match="transformers cannot run this model in fp32: "):
         load_encoder(model, Precision.FP32, CPU)
 

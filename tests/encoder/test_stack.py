@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertfeat.encoder import Precision
-from bertfeat.encoder.kernels import Kernels
-from bertfeat.encoder.packed import PackedEncoder
-from bertfeat.encoder.stack import EmbeddingTables, FloatBlocks, Stack, TokenRows, float_stack
-from bertfeat.encoder.weights import Affine, BlockWeights
-from bertfeat.models import find_model
-from bertfeat.tokens import TokenBatch
+from bertfeat.core.encoder import Precision
+from bertfeat.core.encoder.kernels import Kernels
+from bertfeat.core.encoder.packed import PackedEncoder
+from bertfeat.core.encoder.stack import EmbeddingTables, FloatBlocks, Stack, TokenRows, float_stack
+from bertfeat.core.encoder.weights import Affine, BlockWeights
+from bertfeat.core.models import find_model
+from bertfeat.core.tokens import TokenBatch
 from tests.encoder.support import (
     ACTIVATIONS,
     BF16,

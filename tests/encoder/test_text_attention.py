@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.encoder.kernels import Kernels
-from bertfeat.encoder.text_attention import AttentionTerms, NotPackable, TextAttention, find_reach
+from bertfeat.core.encoder.kernels import Kernels
+from bertfeat.core.encoder.text_attention import AttentionTerms, NotPackable, TextAttention, find_reach
 from tests.encoder.support import BF16, FP32, HALF_STEP, KINDS, random
 from tests.support.tiny_models import CPU
 
@@ -103,7 +103,7 @@ def test_what_the_kernels_do_not_know(more: dict[str, Any]) -> None:
 
 def test_queries_of_a_long_text_in_several_steps(monkeypatch: pytest.MonkeyPatch, without: None) -> None:
     query, key, value = heads(4, 16, 1), heads(2, 16, 2), heads(2, 16, 3)
-    monkeypatch.setattr("bertfeat.encoder.text_attention._SCORES", 5_000)
+    monkeypatch.setattr("bertfeat.core.encoder.text_attention._SCORES", 5_000)
     for window in WINDOWS.values():
         assert_attends(query, key, value, AttentionTerms(0.3, *window))
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from bertfeat.corpus import CorpusSettings, FileCorpus, memory_corpus, open_corpus
-from bertfeat.extraction import (
+from bertfeat.core.corpus import CorpusSettings, FileCorpus, memory_corpus, open_corpus
+from bertfeat.core.extraction import (
     MadePart,
     PartLimits,
     PlannedPart,
@@ -19,8 +19,8 @@ from bertfeat.extraction import (
     agenda as agenda_module,
     plan_parts,
 )
-from bertfeat.extraction.agenda import PlannedAgenda, ScanningAgenda, scan_tasks, tasks_of
-from bertfeat.extraction.plan import scan_file
+from bertfeat.core.extraction.agenda import PlannedAgenda, ScanningAgenda, scan_tasks, tasks_of
+from bertfeat.core.extraction.plan import scan_file
 from tests.support.runs import lines, text_file
 
 LIMITS = PartLimits(4, 1.0, 0.0)

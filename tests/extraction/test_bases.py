@@ -10,8 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.corpus import CorpusSettings
-from bertfeat.distributed import Shard, merge_features
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor, Progress, estimate_extraction, verify_features
+from bertfeat.core.extraction.compute import compute_features
+from bertfeat.core.extraction.run_options import ExtractionOptions
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.features.cells import INT8_COSINE
+from bertfeat.core.features.part import decode_header, encode_header
+from bertfeat.core.recipe import Pooling
 from bertfeat.errors import (
     BertfeatError,
     DamagedError,
@@ -20,14 +26,8 @@ from bertfeat.errors import (
     TrainingError,
     UsageError,
 )
-from bertfeat.extraction import Extractor, Progress, estimate_extraction, verify_features
-from bertfeat.extraction.compute import compute_features
-from bertfeat.extraction.run_options import ExtractionOptions
-from bertfeat.features import FeatureSet
-from bertfeat.features.cells import INT8_COSINE
-from bertfeat.features.part import decode_header, encode_header
 from bertfeat.learning import HeadSettings, Tagger, train_head
-from bertfeat.recipe import Pooling
+from bertfeat.scale import Shard, merge_features
 from bertfeat.usages import find_usages
 from tests.support.runs import contents, text_file
 from tests.support.tiny_models import SENTENCES, TEXTS, Tiny
@@ -106,7 +106,7 @@ def test_row_groups_are_as_small_as_those_of_whole_vectors(
     bert: Tiny, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader holds the vectors of a row group, however few values are stored of them."""
-    monkeypatch.setattr("bertfeat.features.part.ROW_GROUP_BYTES", 4000)
+    monkeypatch.setattr("bertfeat.core.features.part.ROW_GROUP_BYTES", 4000)
     groups = []
     for name, width in (("whole", None), ("short", WIDTH)):
         extractor(bert).extract(corpus, tmp_path / name, width=width)
@@ -229,7 +229,7 @@ def test_a_length_that_float16_does_not_hold(bert: Tiny, tmp_path: Path, monkeyp
     corpus = text_file(tmp_path / "a.txt", ["the bank", "the river", "the water"])
     made = extractor(bert, dtype="float16")
     made.extract(corpus, tmp_path / "short", width=WIDTH)
-    monkeypatch.setattr("bertfeat.extraction.embedder.compute_features", large)
+    monkeypatch.setattr("bertfeat.core.extraction.embedder.compute_features", large)
     report = made.extract(corpus, tmp_path / "large", basis=tmp_path / "short")
     assert (report.failed, report.counts.documents) == (1, 2)
     (failure,) = FeatureSet(tmp_path / "large").failures()

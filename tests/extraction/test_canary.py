@@ -23,15 +23,15 @@ from bertfeat import (
     find_usages,
     verify_features,
 )
-from bertfeat.distributed import Shard, merge_features
-from bertfeat.encoder import Encoder, HiddenState
+from bertfeat.core.encoder import Encoder, HiddenState
+from bertfeat.core.extraction import embedder
+from bertfeat.core.features import CANARY_TEXTS, PRECISION_COSINES, Canary, find_canary_problem, read_header
+from bertfeat.core.io import write_json
+from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import FeatureSetError, IndexFolderError, ModelError, TrainingError
-from bertfeat.extraction import embedder
-from bertfeat.features import CANARY_TEXTS, PRECISION_COSINES, Canary, find_canary_problem, read_header
-from bertfeat.io import write_json
+from bertfeat.scale import Shard, merge_features
 from bertfeat.search import BuildOptions
 from bertfeat.server import ServerSettings, open_service, run_server
-from bertfeat.tokens import TokenBatch
 from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny, reference_ids, reference_states
 

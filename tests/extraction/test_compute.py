@@ -7,13 +7,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from bertfeat.corpus import Document
-from bertfeat.derivation import derive
-from bertfeat.encoder import HiddenState, Precision
+from bertfeat.core.corpus import Document
+from bertfeat.core.derivation import derive
+from bertfeat.core.encoder import HiddenState, Precision
+from bertfeat.core.extraction.compute import compute_features
+from bertfeat.core.recipe import Pooling, parse_recipes
+from bertfeat.core.tokens import LongTextPolicy, Subword, TokenBatch, tokenize
 from bertfeat.errors import BertfeatError
-from bertfeat.extraction.compute import compute_features
-from bertfeat.recipe import Pooling, parse_recipes
-from bertfeat.tokens import LongTextPolicy, Subword, TokenBatch, tokenize
 from tests.support.slow_features import SlowText, slow_text, slow_words
 from tests.support.tiny_models import CPU, LONG_TEXT, PAIRS, TEXTS, Tiny, documents, given
 
@@ -320,7 +320,7 @@ def test_results_that_land_after_the_next_batch_are_the_same(
     tokenized = tokenize(documents([*TEXTS, LONG_TEXT] * 3), bert.tokenizer, bert.settings(columns))
     model = Tight(bert, 130, OUT_OF_MEMORY[0]) if tight else bert.encoder
     at_once = compute_features(model, tokenized, columns, batch_tokens=200)
-    monkeypatch.setattr("bertfeat.extraction.compute.BATCHES_BEHIND", {"cpu": 1})
+    monkeypatch.setattr("bertfeat.core.extraction.compute.BATCHES_BEHIND", {"cpu": 1})
     behind = compute_features(model, tokenized, columns, batch_tokens=200)
     assert (at_once.split_batches > 0) is tight
     for column in columns:

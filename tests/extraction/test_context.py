@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor, Progress, verify_features
+from bertfeat.core.features import FeatureSet, FeatureSettings
+from bertfeat.core.words import split_words
 from bertfeat.errors import SettingsDifferError, UsageError
-from bertfeat.extraction import Extractor, Progress, verify_features
-from bertfeat.features import FeatureSet, FeatureSettings
-from bertfeat.words import split_words
 from tests.support.runs import accounted, jsonl_file, lines, text_file
 from tests.support.tiny_models import POSITIONS, SENTENCES, TEXTS, Tiny, reference_states, reference_tokenizer
 

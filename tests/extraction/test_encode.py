@@ -8,11 +8,11 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from bertfeat.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.extraction.sentence_transformers import extractor as module
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.extraction.sentence_transformers import extractor as module
-from bertfeat.features import FeatureSet
 from tests.support.runs import extractor
 from tests.support.tiny_models import LONG_TEXT, PAIRS, TEXTS, Tiny, text_states
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertfeat.corpus import open_corpus
-from bertfeat.distributed import Join, Shard, merge_features
+from bertfeat.core.corpus import open_corpus
+from bertfeat.core.extraction import Sharing
+from bertfeat.core.features import FeatureSet, list_parts
+from bertfeat.core.io import ResultKind, claim_folder, result_kind, write_json
 from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, RowFailedError, StorageError, UsageError
-from bertfeat.extraction import Sharing
-from bertfeat.features import FeatureSet, list_parts
-from bertfeat.io import ResultKind, claim_folder, result_kind, write_json
+from bertfeat.scale import Join, Shard, merge_features
 from tests.support.runs import contents, everything, extractor, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from bertfeat.core.features import check_part, list_parts
 from bertfeat.errors import StorageError
-from bertfeat.features import check_part, list_parts
 from tests.support.runs import contents, extractor, lines, text_file
 from tests.support.tiny_models import Tiny
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertfeat import korean
-from bertfeat.corpus import CorpusSettings, memory_corpus
+from bertfeat.core import korean
+from bertfeat.core.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.extraction import Extractor, verify_features
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import FeatureSetError, MissingLibraryError, SettingsDifferError, UsageError
-from bertfeat.extraction import Extractor, verify_features
-from bertfeat.features import FeatureSet
 from bertfeat.usages import find_collocates, find_usages
 from tests.support.tiny_models import Tiny, reference_states, reference_tokenizer
 
@@ -112,7 +112,7 @@ def test_collocates_are_words_without_particles(bert: Tiny, tmp_path: Path) -> N
 def test_sets_without_words_need_no_kiwi(bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are only split where their usages are looked up."""
     extractor(bert, pooling="mean").extract(memory_corpus(TEXTS), tmp_path)
-    monkeypatch.setattr("bertfeat.words.kiwi_version", lambda: "kiwipiepy-0.1.2 model-3")
+    monkeypatch.setattr("bertfeat.core.words.kiwi_version", lambda: "kiwipiepy-0.1.2 model-3")
     assert verify_features(tmp_path, sample=5, model=bert.folder).sampled == 5
 
 
@@ -120,8 +120,8 @@ def test_another_version_splits_stored_texts_anew(bert: Tiny, tmp_path: Path, mo
     extractor(bert, pooling="token").extract(memory_corpus(TEXTS), tmp_path)
     features = FeatureSet(tmp_path)
     assert find_usages(features, "은행").found == 3
-    monkeypatch.setattr("bertfeat.words.kiwi_version", lambda: "kiwipiepy-0.1.2 model-3")
-    monkeypatch.setattr("bertfeat.words.find_particle_borders", lambda text: [])
+    monkeypatch.setattr("bertfeat.core.words.kiwi_version", lambda: "kiwipiepy-0.1.2 model-3")
+    monkeypatch.setattr("bertfeat.core.words.find_particle_borders", lambda text: [])
     assert find_usages(features, "은행").found == 1
 
 
@@ -152,7 +152,7 @@ def test_the_rule_and_its_version_are_recorded(bert: Tiny, tmp_path: Path, monke
     assert verify_features(tmp_path, sample=5, model=bert.folder).sampled == 5
     with pytest.raises(SettingsDifferError, match="words"):
         extractor(bert, words="spaces").extract(memory_corpus(TEXTS), tmp_path)
-    monkeypatch.setattr("bertfeat.words.kiwi_version", lambda: "kiwipiepy-0.1.2 model-3")
+    monkeypatch.setattr("bertfeat.core.words.kiwi_version", lambda: "kiwipiepy-0.1.2 model-3")
     with pytest.raises(SettingsDifferError, match=r"kiwipiepy-0\.1\.2"):
         made.extract(memory_corpus(TEXTS), tmp_path)
     with pytest.raises(FeatureSetError, match=r"here is 'korean kiwipiepy-0\.1\.2 model-3'.*install that version"):

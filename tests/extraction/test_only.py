@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.extraction import Extractor, Progress, verify_features
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.words import split_words
 from bertfeat.errors import BertfeatError, NotDerivableError, SettingsDifferError, UsageError
-from bertfeat.extraction import Extractor, Progress, verify_features
-from bertfeat.features import FeatureSet
 from bertfeat.learning import GridPoint, Tagger, train_head
-from bertfeat.probes import probe_layers
 from bertfeat.search import Index, MaxSim, build_index
-from bertfeat.study import ChangeSettings, measure_change
+from bertfeat.study import ChangeSettings, measure_change, probe_layers
 from bertfeat.usages import find_senses, find_usages
-from bertfeat.words import split_words
 from tests.support.runs import contents, jsonl_file, text_file
 from tests.support.tiny_models import SENTENCES, TEXTS, Tiny, reference_states, reference_tokenizer
 

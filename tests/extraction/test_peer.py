@@ -12,10 +12,10 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSettings
+from bertfeat.core.recipe import Pooling
 from bertfeat.errors import UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSettings
-from bertfeat.recipe import Pooling
 from tests.support.sentence_models import MAX_TOKENS, oracle, peer, sentence_folder
 from tests.support.tiny_models import ALL, LONG_TEXT, TEXTS, Tiny
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, Row, memory_corpus, open_corpus
+from bertfeat.core.corpus import BlankLine, CorpusSettings, Document, Failure, Row, memory_corpus, open_corpus
+from bertfeat.core.extraction.plan import PART_BYTES, PART_CHARACTERS, PartLimits, PlannedPart, plan_parts, read_part
 from bertfeat.errors import CorpusError, UsageError
-from bertfeat.extraction.plan import PART_BYTES, PART_CHARACTERS, PartLimits, PlannedPart, plan_parts, read_part
 from tests.support.corpus_writers import COMPRESS, write_csv, write_jsonl, write_parquet, write_text
 from tests.support.runs import lines
 

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
-from bertfeat.extraction.pooling import POOLING_METHODS, segment_extreme, segment_sum, select_rows
-from bertfeat.recipe import Pooling
+from bertfeat.core.extraction.pooling import POOLING_METHODS, segment_extreme, segment_sum, select_rows
+from bertfeat.core.recipe import Pooling
 from tests.support.runs import extractor
 from tests.support.tiny_models import Tiny
 
@@ -82,7 +82,7 @@ def test_a_long_text_is_pooled_over_all_of_its_tokens(
     """
     if gathers:
         monkeypatch.setattr(
-            "bertfeat.extraction.compute.POOLING_METHODS",
+            "bertfeat.core.extraction.compute.POOLING_METHODS",
             {**POOLING_METHODS, pooling: replace(POOLING_METHODS[pooling], merge=None)},
         )
     texts = ["He went to the bank. " * times for times in (1, 3, 15, 40, 0, 7)]

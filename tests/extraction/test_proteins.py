@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from bertfeat.corpus import Document, open_corpus
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
+from bertfeat.core.corpus import Document, open_corpus
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
 
 RESIDUES = "L A G V S E R T I D P K Q N F Y M H W C X B U Z O . -"
 VOCABULARY = f"<cls> <pad> <eos> <unk> {RESIDUES} <null_1> <mask>".split()

@@ -13,8 +13,8 @@ from tests.support.steps import Ended, Stop, preload, start, steps
 from tests.support.tiny_models import Tiny
 from tests.support.ways import options
 
-preload("bertfeat.extraction", "bertfeat.distributed", "bertfeat.features", "bertfeat.cli.extract")
-preload("bertfeat.encoder.packed")
+preload("bertfeat.core.extraction", "bertfeat.scale", "bertfeat.core.features", "bertfeat.cli.extract")
+preload("bertfeat.core.encoder.packed")
 
 ROWS = 6  # of a part
 WHOLE = lines(29)

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from bertfeat.corpus import CorpusSettings, memory_corpus
-from bertfeat.distributed import Join, Processes
+from bertfeat.core.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.extraction import Extractor, Sharing
+from bertfeat.core.features import FeatureSet, list_parts, write_part as write
+from bertfeat.core.io import folder_lock
 from bertfeat.errors import (
     AnotherCorpusError,
     BertfeatError,
@@ -24,9 +26,7 @@ from bertfeat.errors import (
     SettingsDifferError,
     UsageError,
 )
-from bertfeat.extraction import Extractor, Sharing
-from bertfeat.features import FeatureSet, list_parts, write_part as write
-from bertfeat.io import folder_lock
+from bertfeat.scale import Join, Processes
 from tests.support.runs import contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny, build
 
@@ -289,7 +289,7 @@ def test_copies_and_links_are_kept(bert: Tiny, corpus: Path, done: Path, tmp_pat
 
 
 def test_a_corpus_that_changes_between_two_looks(bert: Tiny, corpus: Path, done: Path) -> None:
-    from bertfeat.corpus import open_corpus
+    from bertfeat.core.corpus import open_corpus
 
     opened = open_corpus([corpus], CorpusSettings())
     readings, looks = opened.readings, 0
@@ -313,7 +313,7 @@ def test_a_long_comparison_with_finished_parts_is_told_once(
 ) -> None:
     run(bert, corpus, done)
     assert "finished parts" not in caplog.text
-    monkeypatch.setattr("bertfeat.extraction.run._SILENT_SECONDS", 0.0)
+    monkeypatch.setattr("bertfeat.core.extraction.run._SILENT_SECONDS", 0.0)
     run(bert, corpus, done)
     assert caplog.text.count(f"reading the corpus once to compare it with the finished parts of {done}") == 1
 
@@ -588,7 +588,7 @@ def test_an_error_of_the_writing_thread_arrives_as_it_is(
             raise FeatureSetError("the disk is full")
         return write(folder, header, content, **options)
 
-    monkeypatch.setattr("bertfeat.extraction.worker.write_part", write_part)
+    monkeypatch.setattr("bertfeat.core.extraction.worker.write_part", write_part)
     with pytest.raises(FeatureSetError, match="the disk is full"):
         run(bert, corpus, tmp_path / "out")
     monkeypatch.undo()

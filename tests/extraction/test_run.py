@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from bertfeat.corpus import BlankLine, CorpusSettings, Document, Failure, KeptColumn, Row, memory_corpus
+from bertfeat.core.corpus import BlankLine, CorpusSettings, Document, Failure, KeptColumn, Row, memory_corpus
+from bertfeat.core.extraction import Progress, verify_features
+from bertfeat.core.extraction.cores import held_to_threads, merging_threads, writer_count
+from bertfeat.core.extraction.worker import PartWorker
+from bertfeat.core.features import FeatureSet, PartContent, PartHeader, check_part, list_parts, read_header, write_part
+from bertfeat.core.recipe import Pooling
 from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailedError, UsageError, WrongColumnsError
-from bertfeat.extraction import Progress, verify_features
-from bertfeat.extraction.cores import held_to_threads, merging_threads, writer_count
-from bertfeat.extraction.worker import PartWorker
-from bertfeat.features import FeatureSet, PartContent, PartHeader, check_part, list_parts, read_header, write_part
-from bertfeat.recipe import Pooling
 from tests.support.runs import accounted, contents, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.slow_features import slow_text
 from tests.support.tiny_models import LONG_TEXT, SENTENCES, Tiny, build, rewrite, text_states
@@ -326,11 +326,11 @@ def test_freed_memory_is_given_back_now_and_then_and_at_the_end(
     bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[None] = []
-    monkeypatch.setattr("bertfeat.extraction.worker.give_back_memory", lambda: given.append(None))
+    monkeypatch.setattr("bertfeat.core.extraction.worker.give_back_memory", lambda: given.append(None))
     corpus = text_file(tmp_path / "c.txt", lines(40))
     extractor(bert, pooling="mean").extract(corpus, tmp_path / "few", part_rows=4)
     assert len(given) == 1
-    monkeypatch.setattr("bertfeat.extraction.worker._TOKENS_BETWEEN", 1)
+    monkeypatch.setattr("bertfeat.core.extraction.worker._TOKENS_BETWEEN", 1)
     extractor(bert, pooling="mean").extract(corpus, tmp_path / "many", part_rows=4)
     assert len(given) == 1 + 10 + 1
 
@@ -342,7 +342,7 @@ def test_several_parts_are_written_at_once_where_a_gpu_computes(
     assert [writer_count(torch.device(name)) for name in ("cpu", "cuda")] == [1, 4]
     corpus = text_file(tmp_path / "c.txt", lines(40))
     extractor(bert, pooling="mean,token").extract(corpus, tmp_path / "one", part_rows=4)
-    monkeypatch.setattr("bertfeat.extraction.worker.writer_count", lambda _: 3)
+    monkeypatch.setattr("bertfeat.core.extraction.worker.writer_count", lambda _: 3)
     together = threading.Barrier(3, timeout=10)  # broken, unless three writers meet
 
     def slow(*arguments: Any, **options: Any) -> Any:
@@ -350,7 +350,7 @@ def test_several_parts_are_written_at_once_where_a_gpu_computes(
             together.wait()
         return write_part(*arguments, **options)
 
-    monkeypatch.setattr("bertfeat.extraction.worker.write_part", slow)
+    monkeypatch.setattr("bertfeat.core.extraction.worker.write_part", slow)
     extractor(bert, pooling="mean,token").extract(corpus, tmp_path / "three", part_rows=4)
     assert contents(tmp_path / "three") == contents(tmp_path / "one")
 
@@ -363,8 +363,8 @@ def test_a_writer_that_fails_ends_the_run_and_leaves_the_other_parts(
             raise FeatureSetError("no space left")
         return write_part(folder, header, content, **options)
 
-    monkeypatch.setattr("bertfeat.extraction.worker.writer_count", lambda _: 3)
-    monkeypatch.setattr("bertfeat.extraction.worker.write_part", broken)
+    monkeypatch.setattr("bertfeat.core.extraction.worker.writer_count", lambda _: 3)
+    monkeypatch.setattr("bertfeat.core.extraction.worker.write_part", broken)
     with pytest.raises(FeatureSetError, match="no space left"):
         extractor(bert).extract(text_file(tmp_path / "c.txt", lines(40)), tmp_path / "f", part_rows=4)
     names = {path.name for path in list_parts(tmp_path / "f")}

@@ -13,10 +13,10 @@ import pytest
 import torch
 from datasets import Dataset
 
-from bertfeat.corpus import Document
+from bertfeat.core.corpus import Document
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.extraction.sentence_transformers import extractor as module
 from bertfeat.errors import UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.extraction.sentence_transformers import extractor as module
 from tests.support.runs import extractor
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny
 

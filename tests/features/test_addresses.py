@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertfeat.errors import BertfeatError, DamagedError, FeatureSetError, StorageError, UsageError
-from bertfeat.features import (
+from bertfeat.core.features import (
     EXPORT_FORMATS,
     FeatureSet,
     export_features,
@@ -25,7 +24,7 @@ from bertfeat.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.io import (
+from bertfeat.core.io import (
     Address,
     ResultKind,
     claim_folder,
@@ -39,6 +38,7 @@ from bertfeat.io import (
     result_kind,
     write_json,
 )
+from bertfeat.errors import BertfeatError, DamagedError, FeatureSetError, StorageError, UsageError
 from tests.support.features_toy import Toy, toy_part, toy_set
 from tests.support.s3_server import Faults, S3Server
 

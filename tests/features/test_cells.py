@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
+from bertfeat.core.features import INT8_COSINE, FeatureSet, vector_bytes
+from bertfeat.core.features.cells import decode_vectors, encode_vectors
+from bertfeat.core.recipe import FeatureColumn, Pooling, feature_columns
 from bertfeat.errors import DamagedError
-from bertfeat.features import INT8_COSINE, FeatureSet, vector_bytes
-from bertfeat.features.cells import decode_vectors, encode_vectors
-from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
 from tests.hostile.forge import forge_part
 from tests.support.features_toy import H, toy_part, toy_parts, toy_set
 

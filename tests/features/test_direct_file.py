@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xxhash
 
-from bertfeat.features.sealed_file import DirectFile
+from bertfeat.core.features.sealed_file import DirectFile
 
 MIB = 1 << 20
 SIZES = [0, 1, 5000, 4 * MIB, 3 * MIB + 7, 9 * MIB + 1, 12]  # of single writes; a block is 4 MiB

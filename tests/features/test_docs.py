@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from bertfeat.corpus import RESERVED_COLUMNS
-from bertfeat.features.part import PartHeader
+from bertfeat.core.corpus import RESERVED_COLUMNS
+from bertfeat.core.features.part import PartHeader
 
 TEXT = (Path(__file__).parents[2] / "docs" / "storage-format.md").read_text(encoding="utf-8")
 

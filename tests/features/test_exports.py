@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bertfeat.core.features import export_features, exports as exports_module
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError
-from bertfeat.features import export_features, exports as exports_module
 from tests.support.features_toy import KEPT, H, Toy, ToyDocument, toy_part, toy_parts, toy_set
 
 

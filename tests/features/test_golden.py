@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertfeat.features import FORMAT_VERSION, FeatureSet
+from bertfeat.core.features import FORMAT_VERSION, FeatureSet
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

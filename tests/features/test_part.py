@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import xxhash
 
-from bertfeat.errors import DamagedError, FeatureSetError, StorageError, UsageError
-from bertfeat.features import (
+from bertfeat.core.features import (
     FeatureSettings,
     check_part,
     part as part_module,
@@ -23,8 +22,9 @@ from bertfeat.features import (
     sealed_file as seal_module,
     write_part,
 )
-from bertfeat.features.part import decode_header, encode_header
-from bertfeat.features.sealed_file import SEAL_KEY, write_seal
+from bertfeat.core.features.part import decode_header, encode_header
+from bertfeat.core.features.sealed_file import SEAL_KEY, write_seal
+from bertfeat.errors import DamagedError, FeatureSetError, StorageError, UsageError
 from tests.support.features_toy import KEPT, Toy, toy_part
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -185,7 +185,7 @@ def test_what_is_no_format_is_refused(tmp_path: Path, version: Any) -> None:
 
 
 def test_the_seal_of_many_row_groups_is_that_of_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertfeat.features.part.ROW_GROUP_BYTES", 64)
+    monkeypatch.setattr("bertfeat.core.features.part.ROW_GROUP_BYTES", 64)
     path = _write(tmp_path, *_written(toy_part()))
     assert pq.read_metadata(path).num_row_groups > 2
     raw = path.read_bytes()
@@ -250,7 +250,7 @@ _FULL = """
 import resource, signal, sys
 from pathlib import Path
 from bertfeat.errors import StorageError
-from bertfeat.features import write_part
+from bertfeat.core.features import write_part
 from tests.support.features_toy import toy_part
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import FeatureSetError
-from bertfeat.features import FeatureSet
 from tests.hostile.forge import forge_part
 from tests.hostile.wrong_tables import SHAPES, VALUES
 from tests.support.runs import extractor, jsonl_file

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.errors import DamagedError, FeatureSetError
-from bertfeat.features import (
+from bertfeat.core.features import (
     FORMAT_VERSION,
     FeatureSet,
     list_parts,
@@ -17,7 +16,8 @@ from bertfeat.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.io import write_json
+from bertfeat.core.io import write_json
+from bertfeat.errors import DamagedError, FeatureSetError
 from tests.support.features_toy import KEPT, toy_part, toy_parts, toy_set
 
 

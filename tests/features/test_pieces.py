@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertfeat.features import list_offsets, position_columns, read_positions
+from bertfeat.core.features import list_offsets, position_columns, read_positions
 
 DOCUMENTS = [[(0, 3, True), (4, 4, True), (4, 9, False)], [], [(1, 2, True)], [(0, 5, True), (6, 7, True)]]
 

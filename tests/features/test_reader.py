@@ -18,11 +18,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
+from bertfeat.core.features import FeatureSet, Pieces, content_documents, find_column, part as part_module
+from bertfeat.core.features.open_parts import PartReader
+from bertfeat.core.io import write_json
+from bertfeat.core.recipe import Operation, Pooling, feature_columns, parse_recipes
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError
-from bertfeat.features import FeatureSet, Pieces, content_documents, find_column, part as part_module
-from bertfeat.features.open_parts import PartReader
-from bertfeat.io import write_json
-from bertfeat.recipe import Operation, Pooling, feature_columns, parse_recipes
 from bertfeat.usages import find_usages
 from tests.support.features_toy import KEPT, H, L, Toy, ToyDocument, toy_part, toy_parts, toy_set
 
@@ -471,7 +471,7 @@ def test_a_pooling_is_shown_by_its_name(folder: Path) -> None:
 
 def test_reading_loads_no_model_libraries(folder: Path) -> None:
     code = (
-        "import sys; from bertfeat.features import FeatureSet, export_features\n"
+        "import sys; from bertfeat.core.features import FeatureSet, export_features\n"
         "features = FeatureSet(sys.argv[1]); features.matrix('last_mean'); features[0].tokens; list(features.check())\n"
         "print(*{'torch', 'transformers', 'faiss', 'tokenizers', 'click'}.intersection(sys.modules))"
     )

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.features import part as part_module, write_part
-from bertfeat.features.open_parts import PartReader
-from bertfeat.features.part import read_footer
+from bertfeat.core.features import part as part_module, write_part
+from bertfeat.core.features.open_parts import PartReader
+from bertfeat.core.features.part import read_footer
 from tests.support.features_toy import toy_part
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from bertfeat.core.features import FORMAT_VERSION, FeatureSet, FeatureSettings
+from bertfeat.core.features.part import PartHeader, decode_header, encode_header
+from bertfeat.core.io import JsonError, canonical_json, decode_json, from_plain
+from bertfeat.core.recipe import Pooling
 from bertfeat.errors import DamagedError
-from bertfeat.features import FORMAT_VERSION, FeatureSet, FeatureSettings
-from bertfeat.features.part import PartHeader, decode_header, encode_header
-from bertfeat.io import JsonError, canonical_json, decode_json, from_plain
-from bertfeat.recipe import Pooling
 from tests.support.features_toy import toy_part
 
 GOLDEN = Path(__file__).parents[1] / "golden" / f"v{FORMAT_VERSION}"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from bertfeat import CorpusSettings, Extractor, FeatureSet
+from bertfeat.core.features import SpanBatch
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError
-from bertfeat.features import SpanBatch
 from tests.support.slow_features import slow_text
 from tests.support.tiny_models import Tiny
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertfeat import CorpusSettings, Extractor, memory_corpus
+from bertfeat.core.features import FeatureSet, NpyWriter, part as part_module
 from bertfeat.errors import DamagedError, FeatureSetError, MissingLibraryError, NotDerivableError, UsageError
-from bertfeat.features import FeatureSet, NpyWriter, part as part_module
 from tests.support.features_toy import H, Toy, ToyDocument, toy_part, toy_parts, toy_set
 from tests.support.tiny_models import Tiny
 
@@ -160,7 +160,7 @@ def test_a_column_without_vectors_is_told(features: FeatureSet, column: str) -> 
 
 
 def test_a_column_larger_than_the_memory_is_refused(features: FeatureSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertfeat.features.reader.physical_memory", lambda: 100)
+    monkeypatch.setattr("bertfeat.core.features.reader.physical_memory", lambda: 100)
     with pytest.raises(FeatureSetError, match=r"last_word take .* more than this machine's memory; .*batches"):
         features["last_word"]
 

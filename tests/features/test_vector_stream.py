@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from scipy.stats import chi2
 
+from bertfeat.core.features import FeatureSet, StreamBatch, StreamSettings, VectorStream, part as part_module
+from bertfeat.core.features.open_parts import PartReader
+from bertfeat.core.features.vector_blocks import BlockReader
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError
-from bertfeat.features import FeatureSet, StreamBatch, StreamSettings, VectorStream, part as part_module
-from bertfeat.features.open_parts import PartReader
-from bertfeat.features.vector_blocks import BlockReader
 from tests.support.features_toy import H, Toy, toy_part, toy_parts, toy_set
 
 WIDE = 4 * H * 2  # bytes of a vector of concat4 in float16

@@ -8,7 +8,7 @@ old one: the folder ``v1`` is what sets of that version look like, and every lat
 import json
 from pathlib import Path
 
-from bertfeat.features import FORMAT_VERSION
+from bertfeat.core.features import FORMAT_VERSION
 from tests.support.features_toy import ToyDocument, toy_parts, toy_set
 
 HERE = Path(__file__).parent

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bertfeat.corpus import KeptColumn
+from bertfeat.core.corpus import KeptColumn
 from bertfeat.search import BuildOptions, VectorIndex, append_features, as_whitening, build_index, remove_documents
 from bertfeat.search.settings import FORMAT_VERSION, read_index_settings, write_index_settings
 from tests.support.features_toy import toy_part, toy_set

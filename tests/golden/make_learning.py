@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from bertfeat.features import FeatureSet
+from bertfeat.core.features import FeatureSet
 from bertfeat.learning import Head, HeadPrediction, HeadSettings, Tagger, train_head, train_head_table7
 from bertfeat.learning.head_files import FORMAT_VERSION
 from bertfeat.learning.table7 import results

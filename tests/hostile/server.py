@@ -25,14 +25,14 @@ from tests.support.steps import Stop, install, lazy_modules
 CLOSED, BROKEN = "closed", "broken"
 IDLE = 25.0  # seconds in which a process that waits for nothing that comes does nothing
 _IMPORTED = (
-    *("bertfeat.cli.learning", "bertfeat.cli.plot", "bertfeat.extraction", "bertfeat.learning"),
+    *("bertfeat.cli.learning", "bertfeat.cli.plot", "bertfeat.core.extraction", "bertfeat.learning"),
     "bertfeat.search.index",
     *("bertfeat.search.building.build", "bertfeat.search.building.update"),
     *("bertfeat.search.verify", "bertfeat.search.evaluation.recall"),
     *("bertfeat.usages.search", "bertfeat.usages.senses"),
     *(
         "bertfeat.usages",
-        "bertfeat.probes",
+        "bertfeat.study",
         "bertfeat.plots",
         "bertfeat.search.evaluation.beir",
         "bertfeat.search",

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.corpus import CorpusSettings
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
 from tests.support.heads_toy import FP32, pairs, questions, topics, write_questions, write_records
 from tests.support.tiny_models import Tiny
 

@@ -10,9 +10,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
-from bertfeat.corpus import CorpusSettings
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
 from bertfeat.learning import HeadSettings, estimate_head_table7
 from tests.support.heads_toy import FP32, topics, write_records
 from tests.support.tagging_toy import sentences, write_conll

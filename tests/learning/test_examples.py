@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertfeat.corpus import CorpusSettings, Document, memory_corpus
+from bertfeat.core.corpus import CorpusSettings, Document, memory_corpus
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.recipe import Pooling
 from bertfeat.errors import HeadError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
 from bertfeat.learning import HeadSettings, Task, parse_input
 from bertfeat.learning.examples import HeadExamples, open_examples
 from bertfeat.learning.inputs import extraction_of
 from bertfeat.learning.kinds import PairForm
 from bertfeat.learning.record import HeadInput
 from bertfeat.learning.tasks import TASKS, task_of
-from bertfeat.recipe import Pooling
 from tests.support.heads_toy import FP32, choices, pairs, questions, topics
 
 Extract = Callable[..., FeatureSet]

@@ -15,7 +15,8 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
-from bertfeat.encoder import has_native_bf16
+from bertfeat.core.encoder import has_native_bf16
+from bertfeat.core.models import Model
 from bertfeat.errors import BertfeatError, HeadError, ModelError, UsageError
 from bertfeat.learning import Example, GridPoint, Guess, HeadSettings, Task, make_collator, trainer
 from bertfeat.learning.fine_tuning import TunedHead, fine_tuned_head, load_tuned_head
@@ -23,7 +24,6 @@ from bertfeat.learning.tables import GoldAnswer
 from bertfeat.learning.task import HeadTexts
 from bertfeat.learning.tasks.answers import NEVER
 from bertfeat.learning.trainer import FineTuned
-from bertfeat.models import Model
 from bertfeat.progress import StepProgress
 from tests.support.head_texts import (
     CASES,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.features import FeatureSet
+from bertfeat.core.features import FeatureSet
 from bertfeat.learning import Head, HeadPrediction, TableRun, train_head_table7, verify_head, verify_head_table7
 from bertfeat.learning.head_files import FORMAT_VERSION
 from bertfeat.learning.table7 import results

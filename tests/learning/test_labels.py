@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from bertfeat.cli import main
-from bertfeat.corpus import CorpusSettings, open_corpus
+from bertfeat.core.corpus import CorpusSettings, open_corpus
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import HeadError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
 from bertfeat.learning import (
     ClassScores,
     GridPoint,

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import UsageError
-from bertfeat.features import FeatureSet
 from bertfeat.learning import Head, HeadSettings, verify_head
 from tests.support.heads_toy import FP32, QUICK, choices, numbers, plain_rows, topics, train, write_records
 

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from bertfeat.cli import main
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import HeadError, UsageError
-from bertfeat.features import FeatureSet
 from bertfeat.learning import (
     GridPoint,
     Head,

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from sklearn.linear_model import PoissonRegressor
 
 from bertfeat.cli import main
-from bertfeat.features import FeatureSet
+from bertfeat.core.features import FeatureSet
 from bertfeat.learning.tasks import all_tasks
 from tests.support.heads_toy import numbers, write_records
 from tests.support.packages import Packages

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import transformers
 
+from bertfeat.core.models import Model
 from bertfeat.learning.sequences import Sequencer
 from bertfeat.learning.tables import Gold, GoldAnswer
 from bertfeat.learning.tasks import TASKS
-from bertfeat.models import Model
 from tests.support.head_texts import asked, head_texts, words
 from tests.support.run_squad import most_context
 from tests.support.tiny_models import POSITIONS, Tiny, build

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.io import write_json
 from bertfeat.errors import HeadError, TrainingError, UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
-from bertfeat.io import write_json
 from bertfeat.learning import (
     GridPoint,
     HeadSettings,

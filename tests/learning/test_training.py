@@ -15,10 +15,11 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.models import DEFAULT_MODEL
 from bertfeat.errors import HeadError, TrainingError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
 from bertfeat.learning import (
     AnswerTokens,
     Epoch,
@@ -33,7 +34,6 @@ from bertfeat.learning import (
     write_predictions,
 )
 from bertfeat.learning.loop import HeadLoop
-from bertfeat.models import DEFAULT_MODEL
 from tests.support.heads_toy import (
     FP32,
     QUICK,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import UsageError
-from bertfeat.features import FeatureSet
 from bertfeat.learning import (
     Head,
     HeadSettings,

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.features import FeatureSet
-from bertfeat.io import folder_lock
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.io import folder_lock
 from tests.support.heads_toy import choices, numbers, questions, topics, write_questions, write_records
 
 Extract = Callable[..., FeatureSet]

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from bertfeat.cli import main
-from bertfeat.models import find_model
+from bertfeat.core.models import find_model
 from tests.support.tiny_models import Tiny, build
 
 COMMAND = """
@@ -77,5 +77,5 @@ def test_search_needs_no_transformers(results: Path) -> None:
 
 
 def test_a_tokenizer_needs_no_torch() -> None:
-    code = "from bertfeat.models import find_model\nfrom bertfeat.tokens import Tokenizer\nTokenizer(find_model())"
+    code = "from bertfeat.core import Tokenizer, find_model\nTokenizer(find_model())"
     assert loaded_by(code) == set()

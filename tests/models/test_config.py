@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from transformers import CONFIG_MAPPING
 
+from bertfeat.core.models import PACKED_FAMILIES, Model, ModelConfig, find_model
 from bertfeat.errors import ModelError
-from bertfeat.models import PACKED_FAMILIES, Model, ModelConfig, find_model
 from tests.support.tiny_models import PACKED, build
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bertfeat.models import fingerprint
-from bertfeat.models.fingerprint import file_digest
+from bertfeat.core.models import fingerprint
+from bertfeat.core.models.fingerprint import file_digest
 
 OLD = time.time_ns() - 3_600_000_000_000
 

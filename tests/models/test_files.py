@@ -9,14 +9,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bertfeat.encoder import Precision, load_encoder
-from bertfeat.encoder.packed import PackedEncoder
-from bertfeat.encoder.padded import TransformersEncoder
+from bertfeat.core.encoder import Precision, load_encoder
+from bertfeat.core.encoder.packed import PackedEncoder
+from bertfeat.core.encoder.padded import TransformersEncoder
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.models import Model, find_model
+from bertfeat.core.recipe import Pooling
+from bertfeat.core.tokens import Tokenizer
 from bertfeat.errors import ModelError
-from bertfeat.extraction import Extractor
-from bertfeat.models import Model, find_model
-from bertfeat.recipe import Pooling
-from bertfeat.tokens import Tokenizer
 from tests.support.tiny_models import CPU, LONG_TEXT, PAIRS, TEXTS, Tiny, build, documents, rewrite, text_states
 
 

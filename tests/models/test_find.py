@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bertfeat import models
 from bertfeat.cli import main
+from bertfeat.core import models
+from bertfeat.core.models import DEFAULT_MODEL, Model, find, find_model, fingerprint
+from bertfeat.core.recipe import Pooling
 from bertfeat.errors import ModelError
-from bertfeat.models import DEFAULT_MODEL, Model, find, find_model, fingerprint
-from bertfeat.recipe import Pooling
 from tests.support.tiny_models import rewrite
 
 
@@ -44,7 +44,7 @@ def test_weights_that_are_not_the_published_ones(tmp_path: Path, monkeypatch: py
 
 def test_no_network_fails_quickly_with_a_remedy() -> None:
     script = (
-        "from bertfeat.models import find_model\nfrom bertfeat.errors import ModelError\n"
+        "from bertfeat.core.models import find_model\nfrom bertfeat.errors import ModelError\n"
         "try: find_model('nobody/nothing-of-that-name')\nexcept ModelError as error: print(error)"
     )
     begin = time.monotonic()

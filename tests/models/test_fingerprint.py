@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from bertfeat import Extractor
+from bertfeat.core.models import Model
 from bertfeat.errors import BertfeatError
-from bertfeat.models import Model
 from tests.support.tiny_models import Tiny
 
 TEXTS = (

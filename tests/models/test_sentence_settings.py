@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from bertfeat import Extractor
 from bertfeat.cli import main
-from bertfeat.models import Model, find_model
+from bertfeat.core.models import Model, find_model
 from tests.support.sentence_models import oracle, peer, sentence_folder, with_encoder_apart
 from tests.support.tiny_models import Tiny
 

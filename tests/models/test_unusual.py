@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from bertfeat.extraction import Extractor
+from bertfeat.core.extraction import Extractor
 from tests.support.crafted import Change, config, put, tensors, tokenizer_config, write
 from tests.support.tiny_models import TEXTS, build
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import UsageError
-from bertfeat.features import FeatureSet
 from bertfeat.plots import (
     draw_change,
     draw_comparison,

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from bertfeat.cli import main
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import BertfeatError, StorageError, UsageError
-from bertfeat.features import FeatureSet
 from bertfeat.plots import draw_map, write_map_page
 from tests.support.index_toy import clustered, vector_set
 from tests.support.plots_toy import Page, plotted, svg_texts

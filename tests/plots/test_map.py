@@ -10,9 +10,9 @@ import pytest
 from sklearn.decomposition import PCA
 
 from bertfeat import CorpusSettings, Extractor
-from bertfeat.corpus import KeptColumn
+from bertfeat.core.corpus import KeptColumn
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError
-from bertfeat.features import FeatureSet
 from bertfeat.plots import draw_map, lay_out_vectors, map_documents, write_map_page
 from bertfeat.plots.palette import NAMED, NO_VALUE, OTHERS, SCALE
 from tests.support.features_toy import toy_part, toy_set

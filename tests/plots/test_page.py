@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertfeat.corpus import KeptColumn
-from bertfeat.features import FeatureSet
+from bertfeat.core.corpus import KeptColumn
+from bertfeat.core.features import FeatureSet
 from bertfeat.plots import write_map_page
 from bertfeat.plots.palette import NAMED, NAMED_ON_DARK
 from tests.support.index_toy import clustered, vector_set

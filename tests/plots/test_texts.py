@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import UsageError
-from bertfeat.features import FeatureSet
 from bertfeat.plots import draw_curves, draw_layers, draw_map, draw_table7
 from bertfeat.plots.palette import NAMED
 from bertfeat.plots.texts import choose_fonts, number_labels, one_line

@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
+from bertfeat.core.models import Model
+from bertfeat.core.recipe import Pooling
 from bertfeat.errors import ModelError, UsageError
-from bertfeat.models import Model
 from bertfeat.pretraining.corpus import CorpusSplit, CorpusText, TokenStore, split_corpus, write_tokens
 from bertfeat.pretraining.examples import UNPREDICTED, Collator, SequenceExamples
 from bertfeat.pretraining.losses import Anchor, batch_loss, pool, score_examples, unigram_logs
 from bertfeat.pretraining.networks import continued_network, start_from_frequencies
 from bertfeat.pretraining.settings import Objective, PretrainingSettings
 from bertfeat.pretraining.vocabulary import PretrainingTokenizer, open_tokenizer
-from bertfeat.recipe import Pooling
 from tests.support.tiny_models import Tiny
 from tests.support.tiny_tokenizers import SENTENCES
 

@@ -14,6 +14,9 @@ from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForPreTraining, AutoTokenizer
 
 from bertfeat import PretrainingSettings, estimate_pretraining, pretrain_model
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.io import ResultKind, folder_lock, result_kind
+from bertfeat.core.models import find_model
 from bertfeat.errors import (
     BertfeatError,
     CorpusError,
@@ -23,9 +26,6 @@ from bertfeat.errors import (
     StorageError,
     UsageError,
 )
-from bertfeat.extraction import Extractor
-from bertfeat.io import ResultKind, folder_lock, result_kind
-from bertfeat.models import find_model
 from bertfeat.pretraining import Objective, PretrainingProgress, PretrainingReport, verify_pretrained
 from bertfeat.pretraining.corpus import TokenStore
 from bertfeat.pretraining.losses import BatchLoss, batch_loss

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer as FastTokenizer
 
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core.corpus import CorpusSettings
 from bertfeat.errors import CorpusError, UsageError
 from bertfeat.pretraining.corpus import CorpusText, CorpusTexts, SentenceCutter, TokenStore, write_tokens
 from tests.support.tiny_tokenizers import BERT_NAMES, ROBERTA_NAMES, SENTENCES, byte_level, word_piece

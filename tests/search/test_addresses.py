@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertfeat.corpus import KeptColumn
+from bertfeat.core.corpus import KeptColumn
+from bertfeat.core.features import unit_vectors
+from bertfeat.core.io import Address, Location, Place, list_files, put_file, read_file, remove_stored
 from bertfeat.errors import FolderLockedError, IndexFolderError, StorageError
-from bertfeat.features import unit_vectors
-from bertfeat.io import Address, Location, Place, list_files, put_file, read_file, remove_stored
 from bertfeat.progress import StepProgress
 from bertfeat.search import (
     BuildOptions,

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bertfeat.corpus import KeptColumn, Value
+from bertfeat.core.corpus import KeptColumn, Value
 from bertfeat.errors import IndexFolderError
 from bertfeat.search import VectorIndex, append_features, build_index, verify_index
 from tests.search.test_verify import rewritten

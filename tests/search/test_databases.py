@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import BertfeatError, NotDerivableError, UsageError
-from bertfeat.features import FeatureSet
 from bertfeat.search import export_to_lance, export_to_qdrant
 from bertfeat.search.databases.database_rows import DatabaseRows
 from bertfeat.search.databases.export import ExactRows, judge_database, sample_queries

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.corpus import KeptColumn
+from bertfeat.core.corpus import KeptColumn
+from bertfeat.core.features import DocumentFeatures, FeatureSet, ModelIdentity
+from bertfeat.core.recipe import Operation, Recipe, parse_recipes
 from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
-from bertfeat.recipe import Operation, Recipe, parse_recipes
 from bertfeat.search import BuildOptions, Index, Metric, SearchScope, build_index, remove_documents
 from tests.support.features_toy import MODEL, toy_part, toy_set
 from tests.support.index_toy import LAYERS, clustered, neighbors, vector_set

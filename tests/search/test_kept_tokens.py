@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.distributed import Processes
+from bertfeat.core.io import to_plain
 from bertfeat.errors import IndexFolderError, NotDerivableError
-from bertfeat.io import to_plain
+from bertfeat.scale import Processes
 from bertfeat.search import (
     BuildOptions,
     Index,

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import bootstrap
 
 from bertfeat.cli import main
+from bertfeat.core.features import DocumentFeatures, FeatureSet, ModelIdentity
 from bertfeat.errors import BertfeatError, CorpusError, IndexFolderError, NotDerivableError, UsageError
-from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
 from bertfeat.progress import StepProgress
 from bertfeat.search import BuildOptions, LayerTable, build_index, evaluate_beir, evaluate_layers
 from bertfeat.search.evaluation.layer_table import QueryResamples

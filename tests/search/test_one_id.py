@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertfeat.corpus import CorpusSettings, memory_corpus
-from bertfeat.distributed import Processes
-from bertfeat.extraction import Extractor
+from bertfeat.core.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.extraction import Extractor
+from bertfeat.scale import Processes
 from bertfeat.search import BuildOptions, Index, VectorIndex, append_features, build_index
 from tests.support.tiny_models import Tiny
 

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
-from bertfeat.corpus import KeptColumn
+from bertfeat.core.corpus import KeptColumn
 from bertfeat.errors import DatabaseError, UsageError
 from bertfeat.progress import StepProgress
 from bertfeat.search import export_to_qdrant

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bertfeat.core.features import DocumentFeatures, FeatureSet, ModelIdentity
 from bertfeat.errors import IndexFolderError, NotDerivableError, UsageError, shell_spelling, spell_parameters
-from bertfeat.features import DocumentFeatures, FeatureSet, ModelIdentity
 from bertfeat.search import (
     BuildOptions,
     Index,

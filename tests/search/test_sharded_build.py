@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertfeat.corpus import KeptColumn
-from bertfeat.distributed import Processes, RayCluster
-from bertfeat.engine import Agenda, Job, ResultT, TaskT
+from bertfeat.core.corpus import KeptColumn
+from bertfeat.core.engine import Agenda, Job, ResultT, TaskT
+from bertfeat.core.io import Address, list_files
 from bertfeat.errors import BertfeatError, IndexFolderError, StorageError, UsageError
-from bertfeat.io import Address, list_files
+from bertfeat.scale import Processes, RayCluster
 from bertfeat.search import (
     BuildOptions,
     IndexSettings,
@@ -274,7 +274,7 @@ def test_the_shard_of_a_killed_worker_is_filled_again(sets: list[Path], tmp_path
 
 BUILD = """
 import sys
-from bertfeat.distributed import Processes
+from bertfeat.scale import Processes
 from bertfeat.search import build_index
 from bertfeat.search.building import feature_source
 feature_source.LEAST_BYTES = 200 * 16 * 4

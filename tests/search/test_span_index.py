@@ -14,10 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from bertfeat import Extractor, FeatureSet
-from bertfeat.distributed import Processes
+from bertfeat.core.features import export_features
+from bertfeat.core.io import json_content
+from bertfeat.core.spans import SpanRule
 from bertfeat.errors import FeatureSetError, IndexFolderError, NotDerivableError, UsageError
-from bertfeat.features import export_features
-from bertfeat.io import json_content
+from bertfeat.scale import Processes
 from bertfeat.search import (
     BuildOptions,
     Index,
@@ -32,7 +33,6 @@ from bertfeat.search import (
 )
 from bertfeat.search.building import feature_source
 from bertfeat.search.building.feature_source import FeatureSource
-from bertfeat.spans import SpanRule
 from bertfeat.usages import find_usages_in_index
 from tests.support.slow_features import SlowText, slow_text
 from tests.support.tiny_models import Tiny

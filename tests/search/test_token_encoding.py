@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from bertfeat import Extractor, FeatureSet, StoredEncoder
-from bertfeat.distributed import Processes
+from bertfeat.core.io import json_content
+from bertfeat.core.spans import SpanRule
 from bertfeat.errors import IndexFolderError, NotDerivableError, UsageError
-from bertfeat.io import json_content
+from bertfeat.scale import Processes
 from bertfeat.search import (
     BuildOptions,
     Index,
@@ -29,7 +30,6 @@ from bertfeat.search.building import feature_source
 from bertfeat.search.options import ENCODED_WIDTH
 from bertfeat.search.settings import ENCODING_NAME, SETTINGS_NAME
 from bertfeat.search.vectors import token_encoding
-from bertfeat.spans import SpanRule
 from bertfeat.usages import find_usages_in_index
 from tests.support.tiny_models import Tiny
 from tests.support.token_sets import QUERIES, TEXTS, Make, make_token_set

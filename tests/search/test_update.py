@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.corpus import KeptColumn, Value
+from bertfeat.core.corpus import KeptColumn, Value
 from bertfeat.errors import IndexFolderError
 from bertfeat.search import (
     BuildOptions,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertfeat.corpus import KeptColumn, Value
+from bertfeat.core.corpus import KeptColumn, Value
 from bertfeat.errors import UsageError
 from bertfeat.search import BuildOptions, VectorIndex, append_features, build_index, remove_documents
 from tests.support.index_toy import clustered, vector_set

@@ -13,11 +13,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from bertfeat import Extractor
-from bertfeat.corpus import Document
+from bertfeat.core.corpus import Document
+from bertfeat.core.tokens import LongTextPolicy
 from bertfeat.server import ServerSettings, create_app, open_service
 from bertfeat.server.batching import Batcher, ClosedError, EncoderError, QueueFullError, TextRequest
 from bertfeat.server.wanted import ServedModel
-from bertfeat.tokens import LongTextPolicy
 from tests.support.live_server import hold_encoder
 from tests.support.tiny_models import Tiny, build
 

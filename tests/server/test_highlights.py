@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from bertfeat import Extractor, build_index
-from bertfeat.features import unit_vectors
+from bertfeat.core.features import unit_vectors
 from bertfeat.server import ServerSettings, create_app, open_service
 from tests.support.tiny_models import Tiny
 

@@ -13,7 +13,7 @@ from sklearn.manifold import trustworthiness
 from starlette.testclient import TestClient
 
 from bertfeat import CorpusSettings, Extractor, Index, build_index
-from bertfeat.features import FeatureSet, find_principal_components
+from bertfeat.core.features import FeatureSet, find_principal_components
 from bertfeat.search import BuildOptions
 from bertfeat.server import ServerSettings, open_service
 from bertfeat.server.app import create_app

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from bertfeat.features import PiecePositions
+from bertfeat.core.features import PiecePositions
 from bertfeat.study.matched_items import match_characters, without_blanks
 
 TEXTS = ("Hello world  two", "  a\u3000b\n", "", "🙂 x", "\0 y")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 from scipy.stats import spearmanr
 
+from bertfeat.core.features import FeatureSet, Pieces
 from bertfeat.errors import BertfeatError, DamagedError, FeatureSetError, NotDerivableError, RecipeError, UsageError
-from bertfeat.features import FeatureSet, Pieces
 from bertfeat.progress import StepProgress
 from bertfeat.study import ComparisonReport, ComparisonSettings, LayerPair, compare_features
 from tests.support.features_toy import L, Toy, ToyDocument, toy_part, toy_set

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.encoder import BatchForm
+from bertfeat.core.encoder import BatchForm
+from bertfeat.core.tokens import TokenBatch, cut_batches, tokenize
 from bertfeat.errors import BertfeatError
-from bertfeat.tokens import TokenBatch, cut_batches, tokenize
 from tests.support.runs import contents, extractor, text_file
 from tests.support.tiny_architectures import Architecture
 from tests.support.tiny_models import LONG_TEXT, PAIRS, TEXTS, Tiny, documents, reference_states

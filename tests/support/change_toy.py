@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertfeat.corpus import KeptColumn, Value
-from bertfeat.features import Counts, FeatureSet, PartContent, Pieces, write_manifest, write_part
+from bertfeat.core.corpus import KeptColumn, Value
+from bertfeat.core.features import Counts, FeatureSet, PartContent, Pieces, write_manifest, write_part
 from tests.support.features_toy import toy_part
 
 WIDTH = 32  # of concat4_word, four layers of 8

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from bertfeat.corpus import CorpusSettings, Document, Failure, Row, open_corpus
+from bertfeat.core.corpus import CorpusSettings, Document, Failure, Row, open_corpus
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,

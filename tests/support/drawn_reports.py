@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from bertfeat.probes import LayerProbe, ProbeReport, ProbeScores
+from bertfeat.core.where import Slice
 from bertfeat.search import Interval, LayerScores, LayerTable, OwnIds, RetrievalMetric
 from bertfeat.study import (
     ChangeMeasure,
@@ -13,11 +13,13 @@ from bertfeat.study import (
     ComparedSet,
     ComparisonReport,
     LayerPair,
+    LayerProbe,
+    ProbeReport,
+    ProbeScores,
     SliceDistance,
     WordChange,
 )
 from bertfeat.usages import Sense, Senses, SlicedUsages, SliceUsages, Usage
-from bertfeat.where import Slice
 from tests.support.plots_toy import LONG
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 
-from bertfeat.encoder import kernels
-from bertfeat.encoder.kernels import Kernels, find_kernels
+from bertfeat.core.encoder import kernels
+from bertfeat.core.encoder.kernels import Kernels, find_kernels
 
 _ALL = 0xFF
 

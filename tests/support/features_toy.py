@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.corpus import Failure, KeptColumn, Value
-from bertfeat.features import (
+from bertfeat.core.corpus import Failure, KeptColumn, Value
+from bertfeat.core.features import (
     FORMAT_VERSION,
     Canary,
     Counts,
@@ -22,8 +22,8 @@ from bertfeat.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.io import Place, from_plain
-from bertfeat.recipe import FeatureColumn, Operation, Pooling, feature_columns
+from bertfeat.core.io import Place, from_plain
+from bertfeat.core.recipe import FeatureColumn, Operation, Pooling, feature_columns
 
 L, H = 4, 8  # layers and their width
 CANARY = Canary.of("fp32", np.arange(5 * H, dtype=np.float32).reshape(5, H), {"torch": "2.13.0", "kernels": "avx2"})

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from bertfeat.corpus import KeptColumn, Value
-from bertfeat.features import (
+from bertfeat.core.corpus import KeptColumn, Value
+from bertfeat.core.features import (
     FORMAT_VERSION,
     Counts,
     FeatureSettings,
@@ -19,8 +19,8 @@ from bertfeat.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.io import Location, Place
-from bertfeat.recipe import Pooling, feature_columns
+from bertfeat.core.io import Location, Place
+from bertfeat.core.recipe import Pooling, feature_columns
 from bertfeat.search import VectorIndex, read_index_settings
 
 LAYERS = 4

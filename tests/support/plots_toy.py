@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bertfeat.corpus import KeptColumn, Value
-from bertfeat.features import FeatureSet
+from bertfeat.core.corpus import KeptColumn, Value
+from bertfeat.core.features import FeatureSet
 from tests.support.index_toy import clustered, vector_set
 
 COUNT = 120

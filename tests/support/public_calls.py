@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 import bertfeat
-from bertfeat.corpus import FORMATS
-from bertfeat.distributed import Shard
-from bertfeat.estimator import FeatureTransformer
-from bertfeat.features import StreamBatch
-from bertfeat.io import encode_json
+from bertfeat.adapters.scikit_learn import FeatureTransformer
+from bertfeat.core.corpus import FORMATS
+from bertfeat.core.features import StreamBatch
+from bertfeat.core.io import encode_json
 from bertfeat.learning import HeadSettings
+from bertfeat.scale import Shard
 from bertfeat.search import BuildOptions
 from bertfeat.server import ServerSettings, Service
 from tests.support.heads_toy import FP32, MONEY, WATER, topics, write_records
@@ -46,7 +46,7 @@ def checked_names() -> dict[str, str]:
     bases: set[str] = set()
     for path in PACKAGE.rglob("*.py"):
         room, *inner = path.relative_to(PACKAGE).with_suffix("").parts
-        module = f"bertfeat.{room}" + (f".{inner[-1]}" if room == "adapters" else "")
+        module = ".".join(("bertfeat", room, *(inner[:1] if room in ("adapters", "core") else ())))
         text = path.read_text("utf-8")
         for node in ast.parse(text).body if "@checked" in text else ():
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and _is_checked(node):

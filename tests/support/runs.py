@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertfeat.extraction import ExtractionReport, Extractor
+from bertfeat.core.extraction import ExtractionReport, Extractor
 from tests.support.tiny_models import SENTENCES, Tiny
 
 

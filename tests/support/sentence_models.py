@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertfeat.extraction import Extractor
+from bertfeat.core.extraction import Extractor
 
 MAX_TOKENS = 40
 _MODULES = "sentence_transformers.models"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.recipe import Operation, Recipe
-from bertfeat.tokens.windows import cut_windows
+from bertfeat.core.recipe import Operation, Recipe
+from bertfeat.core.tokens.windows import cut_windows
 from tests.support.tiny_models import Tiny, reference_states, reference_tokenizer
 
 Spans = list[tuple[int, int]]

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
 from bertfeat.learning import HeadEvaluation, HeadReport, TaggedText, Tagger, TagScores, evaluate_head, train_head
 
 PERSONS = ("bank", "river", "water", "mill", "money")

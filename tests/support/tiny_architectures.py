@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import CONFIG_MAPPING, AutoModel
 
-from bertfeat.encoder import BatchForm
+from bertfeat.core.encoder import BatchForm
 from tests.support.tiny_families import SIZES, Family, roughen, save_tokenizer
 from tests.support.tiny_tokenizers import BERT_NAMES, ROBERTA_NAMES, XLMR_NAMES, byte_level, unigram, word_piece
 

@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding, AutoTokenizer
 
-from bertfeat.corpus import Document
-from bertfeat.encoder import Encoder, Precision, load_encoder
-from bertfeat.extraction.compute import FeatureMatrices, compute_features
-from bertfeat.models import ENCODER_HALVES, Model
-from bertfeat.recipe import FeatureColumn, Pooling, feature_columns
-from bertfeat.tokens import LongTextPolicy, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
+from bertfeat.core.corpus import Document
+from bertfeat.core.encoder import Encoder, Precision, load_encoder
+from bertfeat.core.extraction.compute import FeatureMatrices, compute_features
+from bertfeat.core.models import ENCODER_HALVES, Model
+from bertfeat.core.recipe import FeatureColumn, Pooling, feature_columns
+from bertfeat.core.tokens import LongTextPolicy, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
 from tests.support.tiny_families import (
     ALL as ALL,
     FAMILIES as FAMILIES,

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-PRELOADED = ("torch", "transformers.models.bert", "sentence_transformers", "bertfeat.cli", "bertfeat.extraction")
+PRELOADED = ("torch", "transformers.models.bert", "sentence_transformers", "bertfeat.cli", "bertfeat.core.extraction")
 
 Work = Callable[[], Any]
 
@@ -78,8 +78,8 @@ def run_toy(folder: str, script: str, constants: Mapping[str, object], arguments
 
 def _do_little() -> None:
     """Measure once and not for some time, train for an epoch, and wait for no disk."""
-    rate = _module("bertfeat.encoder").product_rate
-    _module("bertfeat.encoder").product_rate = lambda *shape, rows: rate(*shape, rows=min(rows, 64), repeats=1)
+    rate = _module("bertfeat.core.encoder").product_rate
+    _module("bertfeat.core.encoder").product_rate = lambda *shape, rows: rate(*shape, rows=min(rows, 64), repeats=1)
     _module("bertfeat.search.evaluation.recall").SECONDS_TIMED = 0.0
     _module("bertfeat.pretraining.calls").SECONDS_MEASURED = 0.0
     _module("bertfeat.learning.loop").is_over = lambda history, _settings: bool(history)

@@ -1,4 +1,4 @@
-"""The ways to work through a plan, over corpora of every kind, for the tests of ``bertfeat.distributed``.
+"""The ways to work through a plan, over corpora of every kind, for the tests of ``bertfeat.scale``.
 
 A run is a call of the command with arguments. :func:`local_workers` lets ``--workers`` fork its processes instead of
 starting Python anew, which takes seconds each; :func:`start_run` starts a run in a process of its own.
@@ -22,16 +22,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.distributed import processes
-from bertfeat.extraction import ExtractionJob
+from bertfeat.core.extraction import ExtractionJob
+from bertfeat.scale import processes
 from tests.support.runs import contents, jsonl_file, lines, text_file
 from tests.support.steps import Running, preload, start
 from tests.support.tiny_models import Tiny
 
 ROWS = 7  # of a part
 _USED = (
-    *("bertfeat.extraction", "bertfeat.distributed", "bertfeat.features", "bertfeat.installation", "pandas"),
-    *("bertfeat.cli.extract", "bertfeat.encoder.packed", "bertfeat.corpus.jsonl", "tests.support.ways"),
+    *("bertfeat.core.extraction", "bertfeat.scale", "bertfeat.core.features", "bertfeat.core.environment", "pandas"),
+    *("bertfeat.cli.extract", "bertfeat.core.encoder.packed", "bertfeat.core.corpus.jsonl", "tests.support.ways"),
 )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from bertfeat.tokens import Layout, TokenBatch, TokenGroups, cut_batches, groups_in_batch
+from bertfeat.core.tokens import Layout, TokenBatch, TokenGroups, cut_batches, groups_in_batch
 
 
 def layout_of(lengths: list[int], targets: list[int] | None = None) -> Layout:

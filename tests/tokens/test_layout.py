@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from bertfeat.corpus import Document
-from bertfeat.recipe import Pooling
-from bertfeat.tokens import LongTextPolicy, TokenizedDocuments, tokenize
+from bertfeat.core.corpus import Document
+from bertfeat.core.recipe import Pooling
+from bertfeat.core.tokens import LongTextPolicy, TokenizedDocuments, tokenize
 from tests.support.slow_features import slow_text, slow_words
 from tests.support.tiny_models import (
     LONG_TEXT,

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from bertfeat.corpus import Document
-from bertfeat.models import find_model
-from bertfeat.tokens import TokenSettings, tokenize
-from bertfeat.tokens.long_texts import SECTION, split_texts
-from bertfeat.tokens.tokenizer import TextPieces, Tokenizer
+from bertfeat.core.corpus import Document
+from bertfeat.core.models import find_model
+from bertfeat.core.tokens import TokenSettings, tokenize
+from bertfeat.core.tokens.long_texts import SECTION, split_texts
+from bertfeat.core.tokens.tokenizer import TextPieces, Tokenizer
 from tests.support.tiny_models import Tiny
 
 WORDS = (

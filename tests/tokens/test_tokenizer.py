@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from bertfeat.core.models import Model
+from bertfeat.core.tokens import Tokenizer
 from bertfeat.errors import ModelError
-from bertfeat.models import Model
-from bertfeat.tokens import Tokenizer
 from tests.support.crafted import added_token, changed, template
 
 

@@ -10,8 +10,8 @@ import pytest
 from tokenizers import Tokenizer as FastTokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import AutoTokenizer
 
-from bertfeat.models import Model, find_model
-from bertfeat.tokens.tokenizer_file import read_tokenizer_file
+from bertfeat.core.models import Model, find_model
+from bertfeat.core.tokens.tokenizer_file import read_tokenizer_file
 from tests.support.crafted import changed
 from tests.support.tiny_models import PACKED, PAIRS, TEXTS, build
 from tests.support.tiny_tokenizers import SENTENCES

@@ -5,7 +5,7 @@ from itertools import accumulate, pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from bertfeat.tokens.windows import TextWindow, cut_left_windows, cut_windows, fit_context
+from bertfeat.core.tokens.windows import TextWindow, cut_left_windows, cut_windows, fit_context
 
 
 def context(piece: int, window: TextWindow) -> int:

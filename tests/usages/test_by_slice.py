@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertfeat.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
 from bertfeat.usages import Usage, find_senses, find_usages, find_usages_by
 from tests.support.change_toy import WIDTH, DatedText, dated, dated_set
 from tests.support.tiny_models import Tiny

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from scipy.stats import chi2_contingency
 
-from bertfeat.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.words import is_word, split_words
 from bertfeat.errors import FeatureSetError, UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
 from bertfeat.usages import Collocates, find_collocates
-from bertfeat.words import is_word, split_words
 from tests.support.tiny_models import Tiny
 
 VOCABULARY = ("bank", "Bank", "river", "the", "of", "money", "old", "mill", ",", ".", "of course")

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from bertfeat.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.words import split_words
 from bertfeat.errors import UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
 from bertfeat.search import build_index
 from bertfeat.usages import Usage, find_usages, find_usages_by, find_usages_in_index
-from bertfeat.words import split_words
 from tests.support.tiny_models import Tiny
 
 DOCUMENTS: list[dict[str, Any]] = [

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from bertfeat.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.words import is_word, split_words
 from bertfeat.errors import UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
 from bertfeat.usages import find_collocates, find_senses, find_usages, find_usages_by
-from bertfeat.words import is_word, split_words
 from tests.support.tiny_models import Tiny
 
 VOCABULARY = ("bank", "Banks", "river", "rivers", "the", "of", "old", ",", ".", "of course", "!")

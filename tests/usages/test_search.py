@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.words import WordQuery, fold_case, is_word, split_words
 from bertfeat.errors import FeatureSetError, IndexFolderError, NotDerivableError, UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
 from bertfeat.search import build_index
 from bertfeat.usages import Usage, find_senses, find_usages, find_usages_in_index
-from bertfeat.words import WordQuery, fold_case, is_word, split_words
 from tests.support.tiny_models import Tiny
 
 TEXTS = (
@@ -83,7 +83,7 @@ def words(usages: Sequence[Usage]) -> list[str]:
 @pytest.fixture
 def extract(tiny: Callable[[str], Tiny], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FeatureSet]:
     """Extract texts with the tiny BERT into small parts of small row groups."""
-    monkeypatch.setattr("bertfeat.features.part.ROW_GROUP_BYTES", 2000)
+    monkeypatch.setattr("bertfeat.core.features.part.ROW_GROUP_BYTES", 2000)
 
     def made(
         texts: Sequence[Any] = TEXTS,
@@ -94,7 +94,7 @@ def extract(tiny: Callable[[str], Tiny], tmp_path: Path, monkeypatch: pytest.Mon
         keep_text: bool = True,
         **settings: Any,
     ) -> FeatureSet:
-        from bertfeat.corpus import memory_corpus
+        from bertfeat.core.corpus import memory_corpus
 
         extractor = Extractor(
             tiny("bert").folder, layers=layers, pooling=pooling, precision="fp32", device="cpu", **settings

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import NotDerivableError, UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
 from bertfeat.search import BuildOptions, Index, build_index, remove_documents
 from bertfeat.usages import Usage, find_senses, find_usages, find_usages_in_index
 from tests.support.tiny_models import Tiny
@@ -37,9 +37,9 @@ CONDITIONS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 @pytest.fixture
 def features(tiny: Callable[[str], Tiny], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FeatureSet:
-    from bertfeat.corpus import memory_corpus
+    from bertfeat.core.corpus import memory_corpus
 
-    monkeypatch.setattr("bertfeat.features.part.ROW_GROUP_BYTES", 2000)
+    monkeypatch.setattr("bertfeat.core.features.part.ROW_GROUP_BYTES", 2000)
     extractor = Extractor(tiny("bert").folder, layers="concat4", pooling="word", precision="fp32", device="cpu")
     corpus = memory_corpus(RECORDS, CorpusSettings(keep=KEPT))
     extractor.extract(corpus, tmp_path / "words.features", part_rows=3)

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from bertfeat.collation import dictionary_key
-from bertfeat.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.collation import dictionary_key
+from bertfeat.core.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.spans import SpanRule
+from bertfeat.core.words import is_word, split_words
 from bertfeat.errors import FeatureSetError, UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
-from bertfeat.spans import SpanRule
 from bertfeat.usages import Usage, find_collocates, find_senses, find_usages, find_usages_by
-from bertfeat.words import is_word, split_words
 from tests.support.tiny_models import Tiny
 
 VOCABULARY = ("bank", "Bank.", "river", "rivers.", "the", "of", "of course", "!", ",", "old\n\n")

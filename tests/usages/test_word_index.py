@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 import xxhash
 
-from bertfeat.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.corpus import CorpusSettings, memory_corpus
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.words import Match, WordQuery, fold_case, is_word, split_words
 from bertfeat.errors import DamagedError, StorageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
 from bertfeat.usages import Usage, find_usages, open_word_index
 from bertfeat.usages.word_index import _identity
 from bertfeat.usages.word_index_file import write_word_index
-from bertfeat.words import Match, WordQuery, fold_case, is_word, split_words
 from tests.support.tiny_models import Tiny
 
 LETTERS = "aAbß-'. \n은행e\u0301éK\u212a"

@@ -9,9 +9,8 @@ from typing import Unpack
 import torch
 
 from bertfeat.arguments import checked
+from bertfeat.core import estimate_extraction, resolve_device, synchronize
 from bertfeat.display import displayed
-from bertfeat.encoder import resolve_device, synchronize
-from bertfeat.extraction import estimate_extraction
 from bertfeat.learning.datasets import (
     ALL_LAYERS,
     HeadOptions,

@@ -10,10 +10,9 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from bertfeat.arguments import checked
-from bertfeat.display import displayed, format_duration
-from bertfeat.errors import HeadError, parameter
-from bertfeat.io import (
+from bertfeat.core import (
     JsonFormat,
+    Pooling,
     atomic,
     canonical_json,
     read_regular,
@@ -23,12 +22,13 @@ from bertfeat.io import (
     to_plain,
     write_json,
 )
+from bertfeat.display import displayed, format_duration
+from bertfeat.errors import HeadError, parameter
 from bertfeat.learning.inputs import Extraction, FeaturesState, features_state, parse_input
 from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.settings import GridPoint, HeadSettings, Schedule
 from bertfeat.learning.tasks import task_of
 from bertfeat.progress import Milestone
-from bertfeat.recipe import Pooling
 
 # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────
 

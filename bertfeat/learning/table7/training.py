@@ -12,10 +12,18 @@ from typing import Literal, Unpack
 import numpy as np
 
 from bertfeat.arguments import checked
+from bertfeat.core import (
+    FeatureSet,
+    Model,
+    Pooling,
+    ResultKind,
+    Tokenizer,
+    find_model,
+    hold_result_folder,
+    storage_errors,
+)
 from bertfeat.display import displayed
 from bertfeat.errors import TrainingError, UsageError, errors_within
-from bertfeat.features import FeatureSet
-from bertfeat.io import ResultKind, hold_result_folder, storage_errors
 from bertfeat.learning.datasets import (
     ALL_LAYERS,
     HeadOptions,
@@ -55,11 +63,8 @@ from bertfeat.learning.table7.results import (
 from bertfeat.learning.task import Guess, HeadScores, HeadTexts, Task
 from bertfeat.learning.tasks.labels import merged_labels_warnings
 from bertfeat.learning.trainer import check_tuning, find_tuned_model
-from bertfeat.models import Model, find_model
 from bertfeat.plots import draw_if_possible, draw_table7
 from bertfeat.progress import AnyProgress, ProgressOption, telling
-from bertfeat.recipe import Pooling
-from bertfeat.tokens import Tokenizer
 
 # ── capitals ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
+from bertfeat.core import Pooling, shorten
 from bertfeat.errors import HeadError
-from bertfeat.io import shorten
 from bertfeat.learning.example_store import ExampleBatch, ExampleRows
 from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.networks import HeadNetwork
@@ -37,7 +37,6 @@ from bertfeat.learning.task import (
     Threshold,
 )
 from bertfeat.learning.trainer import Example
-from bertfeat.recipe import Pooling
 
 if TYPE_CHECKING:
     from transformers.utils.generic import ModelOutput

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from bertfeat.core import quote_names
 from bertfeat.errors import HeadError, parameter
-from bertfeat.io import quote_names
 from bertfeat.learning.example_store import ExampleBatch, ExampleRows
 from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.networks import HeadNetwork

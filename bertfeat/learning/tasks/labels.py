@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bertfeat.corpus import format_of, parse_cell
+from bertfeat.core import FeatureSet, format_of, parse_cell
 from bertfeat.errors import HeadError, parameter
-from bertfeat.features import FeatureSet
 from bertfeat.learning.record import Outputs
 from bertfeat.learning.scores import ClassScores, score_classes
 from bertfeat.learning.settings import HeadSettings

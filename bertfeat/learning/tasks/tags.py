@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from bertfeat.core import Pooling, list_offsets
 from bertfeat.errors import CorpusError, HeadError
-from bertfeat.features import list_offsets
 from bertfeat.learning.crf import allowed_transitions
 from bertfeat.learning.example_store import ExampleBatch, ExampleRows
 from bertfeat.learning.kinds import HeadKind
@@ -38,7 +38,6 @@ from bertfeat.learning.task import (
     Threshold,
 )
 from bertfeat.learning.trainer import Example
-from bertfeat.recipe import Pooling
 
 if TYPE_CHECKING:
     from bertfeat.learning.sequences import HeadSequences, Sequencer

@@ -14,12 +14,19 @@ import pyarrow as pa
 
 import bertfeat
 from bertfeat.arguments import checked
-from bertfeat.engine import Engine
+from bertfeat.core import (
+    Address,
+    Engine,
+    FeatureColumn,
+    FeatureSet,
+    FeatureSets,
+    Location,
+    as_location,
+    describe_vectors,
+    open_feature_sets,
+)
 from bertfeat.errors import IndexFolderError, UsageError, parameter, pluralize
-from bertfeat.features import FeatureSet, FeatureSets, open_feature_sets
-from bertfeat.io import Address, Location, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
-from bertfeat.recipe import FeatureColumn
 from bertfeat.search.building.feature_source import FeatureSource, describe_source_set, find_encoded_column
 from bertfeat.search.building.filling import Filling, Keep, check_complete, fill_here, refuse_indivisible
 from bertfeat.search.building.sharded_build import Workers, fill_by_workers
@@ -73,7 +80,6 @@ from bertfeat.search.vectors.vector_blocks import (
     sample_vectors,
 )
 from bertfeat.search.versions import hold_index_folder
-from bertfeat.spans import describe_vectors
 
 _log = logging.getLogger(__name__)
 _SHOWN_SETS = 5  # that a message names

@@ -17,25 +17,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.errors import IndexFolderError, UsageError, parameter
-from bertfeat.features import (
+from bertfeat.core import (
     KEPT_TYPES,
     FeatureSet,
     PiecePositions,
     ReadableColumn,
     SpanPositions,
     SpanReader,
+    SpanRule,
     find_incomparability,
     find_pieces,
     position_columns,
     read_positions,
     stored_matrices,
 )
+from bertfeat.errors import IndexFolderError, UsageError, parameter
 from bertfeat.search.document_store import SOURCE, document_schema
 from bertfeat.search.settings import SourceSet
 from bertfeat.search.vectors.token_encoding import TokenEncoding
 from bertfeat.search.vectors.vector_blocks import BLOCK_BYTES, BlockBuilder, PieceColumns, VectorBlock, block_rows
-from bertfeat.spans import SpanRule
 
 _READ_ROWS = 8192
 _ID_ROWS = 65_536

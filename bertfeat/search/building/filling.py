@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.core import give_back_memory, prefetched
 from bertfeat.errors import IndexFolderError, StorageError, UsageError, parameter
-from bertfeat.io import give_back_memory, prefetched
 from bertfeat.search.building.feature_source import FeatureSource
 from bertfeat.search.evaluation.recall import ExactSearch
 from bertfeat.search.options import BuildOptions

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from bertfeat.engine import Engine
-from bertfeat.errors import BertfeatError, IndexFolderError, StorageError, UsageError, parameter
-from bertfeat.features import FeatureSet
-from bertfeat.io import (
+from bertfeat.core import (
     Address,
     ContextPool,
+    Engine,
+    FeatureSet,
     Location,
+    SpanRule,
     create_file,
     open_file,
     prefetched,
@@ -32,6 +32,7 @@ from bertfeat.io import (
     remove_stored_folder,
     storage_errors,
 )
+from bertfeat.errors import BertfeatError, IndexFolderError, StorageError, UsageError, parameter
 from bertfeat.search.building.feature_source import FeatureSource, PlannedShard, describe_source_set
 from bertfeat.search.building.filling import Filling, ShardBuilder, check_complete, fill_index, merge_shards
 from bertfeat.search.evaluation.recall import ExactSearch, RecallQueries
@@ -41,7 +42,6 @@ from bertfeat.search.vectors.faiss_index import copy_to_cpu, copy_to_gpu, count_
 from bertfeat.search.vectors.faiss_transforms import judged_transform
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.vectors.token_encoding import TokenEncoding
-from bertfeat.spans import SpanRule
 
 _log = logging.getLogger("bertfeat")
 _FETCHED = 16 << 20  # bytes of a file that are fetched at once

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertfeat.core import FeatureColumn, FeatureSet, FeatureSettings, ModelIdentity, NpyWriter, find_incomparability
 from bertfeat.errors import IndexFolderError, UsageError, parameter
-from bertfeat.features import FeatureSet, FeatureSettings, ModelIdentity, NpyWriter, find_incomparability
-from bertfeat.recipe import FeatureColumn
 from bertfeat.search.building.feature_source import FeatureSource
 from bertfeat.search.document_store import ArrowStoreWriter
 from bertfeat.search.reranking.kept_tokens import (

@@ -12,14 +12,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertfeat.core import FeatureSet, SpanRule, describe_vectors, prefetched, unit_vectors
 from bertfeat.errors import UsageError, errors_within, parameter
-from bertfeat.features import FeatureSet, unit_vectors
-from bertfeat.io import prefetched
 from bertfeat.search.building.feature_source import FeatureSource, describe_source_set
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.vectors.vector_blocks import VectorBlock, prepare_vectors
-from bertfeat.spans import SpanRule, describe_vectors
 
 _PIECE_FIELDS = {
     "number": pa.int64(),

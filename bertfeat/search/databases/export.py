@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import SECRET, checked
+from bertfeat.core import Address, FeatureSet, as_location, as_span_rule, open_feature_sets, unit_vectors
 from bertfeat.display import displayed
 from bertfeat.errors import DatabaseError, UsageError, needed_library, parameter
-from bertfeat.features import FeatureSet, open_feature_sets, unit_vectors
-from bertfeat.io import Address, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
 from bertfeat.search.evaluation.recall import (
@@ -35,7 +34,6 @@ from bertfeat.search.vectors.faiss_import import Scored
 from bertfeat.search.vectors.faiss_search import EMPTY, merge_neighbors
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.vectors.vector_blocks import sample_numbers
-from bertfeat.spans import as_span_rule
 
 _NEAREST = 10  # recall is measured at this many nearest
 _ENOUGH = 0.9  # a lower recall is warned about

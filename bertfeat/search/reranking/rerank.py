@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.core import DocumentFeatures, FeatureColumn
 from bertfeat.errors import IndexFolderError, UsageError
-from bertfeat.features import DocumentFeatures
-from bertfeat.recipe import FeatureColumn
 from bertfeat.search.options import RERANK_DEPTH, MaxSim
 from bertfeat.search.queries import QueryEncoder, encoder_of_columns, read_query_vectors, token_vectors
 from bertfeat.search.reranking.kept_tokens import StoredDocumentTokens

@@ -13,12 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.errors import BertfeatError, IndexFolderError, NotDerivableError, parameter
-from bertfeat.features import (
+from bertfeat.core import (
     FeatureSet,
     OpenParts,
     PiecePositions,
+    Pooling,
     ReadableColumn,
+    Recipe,
+    as_location,
     column_names,
     find_column,
     find_incomparability,
@@ -27,8 +29,7 @@ from bertfeat.features import (
     stored_matrices,
     unit_vectors,
 )
-from bertfeat.io import as_location
-from bertfeat.recipe import Pooling, Recipe
+from bertfeat.errors import BertfeatError, IndexFolderError, NotDerivableError, parameter
 from bertfeat.search.building.feature_source import describe_source_set, leave_out_rows
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.reranking.kept_tokens import TokenCounts, distinct_tokens, no_strings_error

@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.core import unit_vectors
 from bertfeat.errors import needed_library
-from bertfeat.features import unit_vectors
 
 LONGEST_RUN = 1024
 """Most tokens that are clustered together, since time and memory grow with their square; of a longer text, each run."""

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.core import shorten
 from bertfeat.errors import IndexFolderError, StorageError, UsageError, parameter
-from bertfeat.io import shorten
 from bertfeat.search.settings import REBUILD, IndexSettings, SearchParameterName
 from bertfeat.search.vectors.faiss_import import (
     FaissIndex,

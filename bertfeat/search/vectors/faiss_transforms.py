@@ -17,8 +17,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.core import RunningMean
 from bertfeat.errors import UsageError
-from bertfeat.features import RunningMean
 from bertfeat.search.vectors.faiss_import import FaissIndex, faiss
 from bertfeat.search.vectors.metric import Metric, Whitening
 

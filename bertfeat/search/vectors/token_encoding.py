@@ -20,8 +20,8 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from bertfeat.core import PieceRanges, unit_vectors
 from bertfeat.errors import IndexFolderError, UsageError, parameter
-from bertfeat.features import PieceRanges, unit_vectors
 from bertfeat.search.vectors.faiss_import import faiss, faiss_errors
 
 MOST_VALUES = 128

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.extraction import Extractor
+from bertfeat.core.extraction import Extractor
 from bertfeat.learning import Tagger
 from tests.support.tagging_toy import sentences, write_conll
 from tests.support.tiny_models import Tiny

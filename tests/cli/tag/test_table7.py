@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
 from bertfeat.learning import verify_head_table7
 from tests.support.tagging_toy import sentences, write_conll
 from tests.support.tiny_models import Tiny

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.io import Address, list_files, put_file, read_file
 from bertfeat.errors import UsageError
-from bertfeat.features import FeatureSet
-from bertfeat.io import Address, list_files, put_file, read_file
 from bertfeat.learning import HeadSettings, Tagger, verify_head
 from bertfeat.learning.datasets import open_sets
 from bertfeat.learning.inputs import find_place, record_place

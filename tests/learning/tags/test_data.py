@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.recipe import Pooling
 from bertfeat.errors import BertfeatError, NotDerivableError, TrainingError, UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
 from bertfeat.learning import HeadSettings, parse_input
 from bertfeat.learning.inputs import choose_input, derive_input
-from bertfeat.recipe import Pooling
 from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny
 

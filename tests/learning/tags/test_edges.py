@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from bertfeat.corpus import CorpusSettings
+from bertfeat.core.corpus import CorpusSettings
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import CorpusError, TrainingError, UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
 from bertfeat.learning import HeadSettings, LabelSet, Scheme, Tagger, read_spans, verify_head
 from bertfeat.learning.crf import allowed_transitions
 from bertfeat.learning.networks import refuse_large_crf

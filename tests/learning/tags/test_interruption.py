@@ -21,7 +21,7 @@ from tests.support.tagging_toy import sentences, write_conll
 from tests.support.timeless import timeless_table
 from tests.support.tiny_models import Tiny
 
-preload("bertfeat.cli.learning", "bertfeat.extraction", "bertfeat.plots", "bertfeat.learning.table7.training")
+preload("bertfeat.cli.learning", "bertfeat.core.extraction", "bertfeat.plots", "bertfeat.learning.table7.training")
 preload("matplotlib.backends.backend_agg", "matplotlib.figure", "torch._dynamo", "transformers.models.auto")
 
 pytestmark = pytest.mark.slow

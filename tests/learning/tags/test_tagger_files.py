@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import HeadError
-from bertfeat.features import FeatureSet
 from bertfeat.learning import Tagger, verify_head
 from bertfeat.learning.head_files import FORMAT_VERSION, read_head_record
 from tests.support.tagging_golden import GOLDEN, JSON, WEIGHTS, put, rewritten

@@ -10,9 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.recipe import Pooling
 from bertfeat.errors import StorageError, UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
 from bertfeat.learning import HeadSettings, Tagger, parse_input
 from bertfeat.learning.example_store import batches_by_length, pack_examples, shuffled_batches
 from bertfeat.learning.examples import HeadExamples, open_examples
@@ -21,7 +22,6 @@ from bertfeat.learning.loop import HeadLoop
 from bertfeat.learning.networks import feature_scale
 from bertfeat.learning.record import HeadInput
 from bertfeat.learning.tasks import TASKS
-from bertfeat.recipe import Pooling
 from tests.support.killed_training import Killed, killing_after
 from tests.support.tagging_toy import feature_set, scored, tag_scores, train, write_conll
 from tests.support.tiny_models import Tiny

@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
+from bertfeat.core.tokens import Tokenizer
 from bertfeat.errors import BertfeatError, HeadError, ModelError, UsageError
 from bertfeat.learning import (
     PAPER_GRID,
@@ -23,7 +24,6 @@ from bertfeat.learning import (
 )
 from bertfeat.learning.sequences import cut_into_windows
 from bertfeat.progress import AnyProgress
-from bertfeat.tokens import Tokenizer
 from tests.support.tagging_toy import tag_scores, tagged, write_conll
 from tests.support.tiny_models import Tiny, rewrite
 

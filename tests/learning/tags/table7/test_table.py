@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from bertfeat.core.extraction import Extractor
+from bertfeat.core.features import FeatureSet
+from bertfeat.core.io import ResultKind, result_kind
 from bertfeat.errors import TrainingError, UsageError
-from bertfeat.extraction import Extractor
-from bertfeat.features import FeatureSet
-from bertfeat.io import ResultKind, result_kind
 from bertfeat.learning import HeadRun, TableRow, format_head_table, verify_head_table7
 from bertfeat.learning.head_files import FORMAT_VERSION
 from tests.support.killed_training import Killed, killing_after

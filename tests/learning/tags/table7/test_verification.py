@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from bertfeat.core.features import FeatureSet
 from bertfeat.errors import BertfeatError, HeadError
-from bertfeat.features import FeatureSet
 from bertfeat.learning import verify_head_table7
 from tests.support.tagging_tables import QUICK, ROWS, RUN, Sets, edited, made_table
 from tests.support.tiny_models import Tiny

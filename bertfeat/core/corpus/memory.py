@@ -1,0 +1,148 @@
+"""A corpus of Python objects, for the Python API."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from bertfeat.arguments import checked
+from bertfeat.core.corpus.columns import SAMPLE, ColumnSample, find_kept_columns, sample_columns, select_kept_names
+from bertfeat.core.corpus.document import Document, Failure, KeptColumn, Row, size_problem
+from bertfeat.core.corpus.input_file import Columns
+from bertfeat.core.corpus.records import RecordShape, is_storable
+from bertfeat.core.corpus.settings import CorpusSettings
+from bertfeat.core.io import shorten
+from bertfeat.errors import UsageError, WrongTypeError, parameter
+
+CorpusItem = str | tuple[str, str] | Sequence[str] | Mapping[str, object] | Document
+"""An item of a corpus in memory."""
+
+_DEFAULT_SETTINGS = CorpusSettings()
+_ACCEPTED = "texts, pairs as tuples (a, b), mappings, Documents or, with pretokenized, lists of words"
+
+
+class MemoryCorpus:
+    """Documents made of Python objects; an empty string is an empty document, not a blank line."""
+
+    sources: tuple[str, ...] = ()
+
+    def __init__(self, items: Sequence[CorpusItem], settings: CorpusSettings) -> None:
+        self._items = items
+        self._given_words = settings.pretokenized
+        self._read = 0
+        documents = [item for item in items if isinstance(item, Document)]
+        sample = sample_columns((item for item in items if isinstance(item, Mapping)), SAMPLE)
+        self.columns = sample.columns
+        self.kept = _kept_columns_of(documents, sample, settings)
+        tuples = not settings.pretokenized and any(isinstance(item, tuple) for item in items)
+        self.has_pairs = settings.has_pairs or tuples or any(document.pair is not None for document in documents)
+        self.has_words = settings.pretokenized or any(document.words is not None for document in documents)
+        self.has_tags = settings.tag_column is not None or any(document.tags is not None for document in documents)
+        self._shape = RecordShape.of(settings, self.columns, self.kept)
+        for number, item in enumerate(items, 1):
+            problem = self._problem(item)
+            if problem:
+                raise UsageError(f"item {number} is {problem}; a corpus is made of {_ACCEPTED}")
+
+    @property
+    def fraction(self) -> float:
+        """The share of the items that the newest ``rows()`` has given, 0 to 1."""
+        return self._read / len(self._items) if self._items else 1.0
+
+    def rows(self) -> Iterator[Row]:
+        """Yield all rows from the start."""
+        self._read = 0
+        for row, item in enumerate(self._items):
+            self._read = row + 1
+            yield self._row(row, item)
+
+    def _row(self, row: int, item: CorpusItem) -> Row:
+        result = self._read_item(row, item)
+        if not isinstance(result, Document):
+            return result
+        problem = size_problem(result.text) or size_problem(result.pair or "")
+        if not _is_storable_document(result):
+            problem = "half of a surrogate pair (such as '\\ud83d' alone) in a string; it cannot be stored"
+        if problem:
+            return Failure(row, shorten(result.id), f"item {row + 1}: {problem}", shorten(result.text))
+        return result
+
+    def _read_item(self, row: int, item: CorpusItem) -> Document | Failure:
+        number = str(row + 1)
+        if isinstance(item, str):
+            return Document(row, number, item)
+        if isinstance(item, Document):
+            return replace(item, row=row)
+        if isinstance(item, Mapping):
+            result = self._shape.read(row, item, number)
+            return replace(result, reason=f"item {number}: {result.reason}") if isinstance(result, Failure) else result
+        if self._given_words:
+            return Document(row, number, " ".join(item), words=tuple(item))
+        return Document(row, number, item[0], item[1])
+
+    def _problem(self, item: object) -> str:
+        """Describe the problem of an item: its type, or how it differs from other items; empty if there is none."""
+        if isinstance(item, str):
+            if self.has_words:
+                return "a string, where a list of words is needed"
+            return "a single text among pairs" if self.has_pairs else ""
+        if isinstance(item, Mapping):
+            alike = self.has_pairs == (self._shape.pair is not None) and self.has_words == self._given_words
+            return "" if alike else "a mapping that gives no pair or no words, unlike other items"
+        if isinstance(item, Document):
+            return self._document_problem(item)
+        if self._given_words:
+            has_words = isinstance(item, list | tuple) and all(isinstance(word, str) and word for word in item)
+            return "" if has_words else f"{type(item).__name__}, not a list of words that are strings and not empty"
+        if isinstance(item, tuple) and len(item) == 2 and all(isinstance(text, str) for text in item):
+            return "" if not self.has_words else "a pair, where a list of words is needed"
+        return f"of type {type(item).__name__}" + (", not two strings" if isinstance(item, tuple) else "")
+
+    def _document_problem(self, document: Document) -> str:
+        for what, has, others_have in (
+            ("pair", document.pair is not None, self.has_pairs),
+            ("words", document.words is not None, self.has_words),
+            ("tags", document.tags is not None, self.has_tags),
+        ):
+            if has != others_have:
+                return f"a Document {'with' if has else 'without'} {what}, unlike other items"
+        if document.tags is not None and len(document.tags) != len(document.words or ()):
+            return f"a Document of {len(document.words or ())} words with {len(document.tags)} tags"
+        if len(document.kept) != len(self.kept):
+            return f"a Document with {len(document.kept)} kept values, where {parameter('keep')} names {len(self.kept)}"
+        return ""
+
+
+@checked
+def memory_corpus(items: Iterable[CorpusItem], settings: CorpusSettings = _DEFAULT_SETTINGS) -> MemoryCorpus:
+    """Make a corpus of texts, pairs ``(a, b)``, mappings (read like JSONL), Documents, or lists of words.
+
+    Items without an id get their 1-based number as one; rows are the items' places, from 0.
+
+    Raises:
+        UsageError: an item of another type (named by its 1-based number), or unlike the others.
+    """
+    if settings.metadata is not None:
+        raise UsageError("a list is not made of files, which this table describes", where=parameter("metadata"))
+    if len(getattr(items, "shape", ())) > 1:  # a table, whose iterator gives the names of its columns
+        raise WrongTypeError(
+            f"a corpus is a list of {_ACCEPTED}, not a table ({type(items).__name__})",
+            remedy="give one of its columns, or its rows as mappings, as to_dict('records') and to_pylist() make them",
+        )
+    if isinstance(items, str | bytes | Mapping | Document) or not isinstance(items, Iterable):
+        raise WrongTypeError(f"a corpus is a list of {_ACCEPTED}, not one {type(items).__name__}")
+    return MemoryCorpus(items if isinstance(items, list | tuple) else list(items), settings)
+
+
+def _kept_columns_of(
+    documents: Sequence[Document], sample: ColumnSample, settings: CorpusSettings
+) -> tuple[KeptColumn, ...]:
+    if sample.count or not documents:
+        return find_kept_columns((Columns("the list", sample.columns, sample.types),), settings)
+    names = select_kept_names(settings.keep, (), ())
+    values = sample_columns((dict(zip(names, document.kept, strict=False)) for document in documents), SAMPLE)
+    return tuple(KeptColumn(name, kind or values.types.get(name, "string")) for name, kind in names.items())
+
+
+def _is_storable_document(document: Document) -> bool:
+    if document.pair is None and document.words is None and not document.kept and document.id.isascii():
+        return document.text.isascii() or is_storable(document.text)
+    return is_storable([document.id, document.text, document.pair, document.words, document.tags, document.kept])

@@ -1,0 +1,231 @@
+"""One forward pass of a transformers module over a batch, padded or packed: the chosen layers, without the padding."""
+
+import inspect
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from bertfeat.core.encoder.linear import PrepackedLinears
+from bertfeat.core.encoder.precision import Precision
+from bertfeat.core.encoder.text_attention import (
+    REGISTERED,
+    NotPackable,
+    make_biases_by_distance,
+    register,
+    texts_side_by_side,
+)
+from bertfeat.core.encoder.transfer import move_to_device, usual_size
+from bertfeat.core.io import stage
+from bertfeat.core.models import Model, one_line_message, silence_transformers
+from bertfeat.core.tokens import TokenBatch, ranges
+from bertfeat.errors import ModelError, parameter
+
+_READS_TYPES = frozenset({"xlnet"})  # model types that read segments without an embedding table for them
+
+
+class TransformersForward:
+    """A module and the form in which it is called. Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width."""
+
+    def __init__(self, model: Model, module: nn.Module, precision: Precision, device: torch.device) -> None:
+        self._precision = precision
+        self.device, self.num_layers, self.hidden_size = device, model.num_layers, model.hidden_size
+        self.stops_early = False  # whether layers are taken between the blocks, and computing stops at the deepest
+        self._name = model.name
+        self._pad = max(0, model.sizes.pad_token_id or 0)
+        self._has_types = (model.sizes.type_vocab_size or 0) > 1 or model.config.model_type in _READS_TYPES
+        rotary = getattr(model.library_config, "position_embedding_type", None) == "rotary"
+        self._first_position = 0 if rotary else model.first_position  # ESM's count places, whatever token is there
+        self._module = module.to(device).eval()
+        self._blocks = _block_list(self._module, self.num_layers)
+        self._takes_positions = "position_ids" in inspect.signature(self._module.forward).parameters
+        self._usual_attention = getattr(module.config, "_attn_implementation", None)
+        self.alone = token_that_changes_others(model)
+        """The token whose sequences must run by themselves."""
+        self._prepacked: PrepackedLinears | None = None
+        self.packed = False  # whether texts stand side by side in one sequence
+        if self.could_pack:
+            register()
+            make_biases_by_distance(self._module)
+
+    @property
+    def could_stop_early(self) -> bool:
+        """Whether the transformer blocks were found, so that layers can be caught between them."""
+        return self._blocks is not None
+
+    @property
+    def could_pack(self) -> bool:
+        """Whether the attention function can be replaced, and positions can be made to begin again with each text."""
+        relative = any(hasattr(part, "relative_attention_bias") for part in self._module.modules())
+        takes_function = getattr(self._module, "_can_set_attn_implementation", lambda: False)()
+        return bool(takes_function) and (self._takes_positions or relative)
+
+    def use_packed(self) -> None:
+        """Put texts side by side in one sequence, without padding; oneDNN computes the products that it supports."""
+        self._use_attention(REGISTERED)
+        self._prepacked = PrepackedLinears(self._module)
+
+    def settle(self) -> None:
+        """Keep the form as it is, and free what would be needed to undo it."""
+        self._prepacked = None
+
+    def use_eager(self) -> None:
+        """Pad texts, and use the family's own attention, in plain products: the reference for all other forms."""
+        self._use_attention("eager")
+
+    def use_padded(self) -> None:
+        """Pad texts, and use the attention that the library chooses for this family."""
+        if self._prepacked is not None:
+            self._prepacked.undo()
+            self._prepacked = None
+        if self._usual_attention != self._module.config._attn_implementation:  # type: ignore[union-attr]
+            self._use_attention(self._usual_attention)
+        self.packed = False
+
+    def _use_attention(self, name: str | None) -> None:
+        with silence_transformers():
+            self._module.set_attn_implementation(name)  # type: ignore[operator]
+        self.packed = name == REGISTERED
+
+    def __call__(self, batch: TokenBatch, layers: Collection[int]) -> dict[int, Tensor]:
+        """Compute the chosen layers of a batch, padded to its longest sequence or packed. Shape: ``[T, H]`` each."""
+        inputs, places = self._packed_inputs(batch) if self.packed else self._padded_inputs(batch)
+        longest = inputs["input_ids"].shape[1]
+        run = self._caught if self.stops_early else self._listed
+        side_by_side: AbstractContextManager[None] = nullcontext()
+        if self.packed:
+            side_by_side = texts_side_by_side(batch.lengths, longest, self.device)
+        try:
+            with stage("forward"), side_by_side:
+                return {layer: self._rows(values, longest, places) for layer, values in run(inputs, layers).items()}
+        except (ModelError, torch.OutOfMemoryError):
+            raise
+        except NotPackable as error:
+            raise ModelError(str(error), where=self._name) from error
+        except Exception as error:
+            if isinstance(error, RuntimeError) and is_out_of_memory(error):
+                raise
+            raise ModelError(
+                f"transformers cannot run this model in {self._precision}: {one_line_message(error)}",
+                where=self._name,
+                remedy="" if self._precision is Precision.FP32 else f"{parameter('precision', 'fp32')} may help",
+            ) from error
+
+    def _listed(self, inputs: dict[str, Tensor], layers: Collection[int]) -> dict[int, Tensor]:
+        """All layers as the library lists them."""
+        output = self._module(**inputs, output_hidden_states=True, return_dict=True)
+        states = getattr(output, "hidden_states", None)
+        if states is None or len(states) != self.num_layers + 1:
+            number = "none" if states is None else str(len(states))
+            problem = f"transformers gives {number} of its {self.num_layers + 1} layers, so it cannot be read"
+            raise ModelError(problem, where=self._name)
+        return {layer: states[layer] for layer in layers}
+
+    def _caught(self, inputs: dict[str, Tensor], layers: Collection[int]) -> dict[int, Tensor]:
+        """The chosen layers as they go into the blocks; the last is the module's result."""
+        assert self._blocks is not None
+        with _caught_inputs(self._blocks, layers) as caught:
+            try:
+                output = self._module(**inputs, return_dict=True)
+            except _DeepestReached:
+                return caught
+        caught[self.num_layers] = output.last_hidden_state
+        if not set(layers) <= set(caught):
+            raise ModelError("its blocks do not run one after the other", where=self._name)
+        return {layer: caught[layer] for layer in layers}
+
+    def _rows(self, values: Tensor, longest: int, places: Tensor) -> Tensor:
+        # between its blocks a model may pad further, as Longformer does
+        if values.dim() != 3 or values.shape[1] < longest or values.shape[2] != self.hidden_size:
+            raise ModelError(
+                f"a layer of it has the shape {list(values.shape)} for {longest} tokens, not a vector of "
+                f"{self.hidden_size} values for each, so it cannot be read",
+                where=self._name,
+            )
+        return values[:, :longest].flatten(0, 1).index_select(0, places)
+
+    def _packed_inputs(self, batch: TokenBatch) -> tuple[dict[str, Tensor], Tensor]:
+        """The module's inputs, ``[1, rows]`` each, and the place of each token among their rows, ``[T]``.
+
+        On CPUs, rows are added after the tokens up to a usual size, unless a token changes others (``alone``).
+        """
+        tokens = len(batch.ids)
+        rows = usual_size(tokens) if self.device.type == "cpu" and self.alone is None else tokens
+
+        def in_one(values: NDArray[np.integer]) -> Tensor:
+            filled = np.full(rows, values[0], np.int64)
+            filled[:tokens] = values
+            return move_to_device(filled[None], self.device)
+
+        inputs = {"input_ids": in_one(batch.ids)}
+        if self._takes_positions:
+            inputs["position_ids"] = in_one(batch.positions(self._first_position))
+        if self._has_types:
+            inputs["token_type_ids"] = in_one(batch.types)
+        return inputs, move_to_device(np.arange(tokens), self.device)
+
+    def _padded_inputs(self, batch: TokenBatch) -> tuple[dict[str, Tensor], Tensor]:
+        """The module's inputs, ``[S, longest]`` each, and the place of each token among their rows, ``[T]``."""
+        shape = len(batch.lengths), int(batch.lengths.max())
+        places = ranges(np.arange(shape[0]) * shape[1], batch.lengths)
+
+        def padded(values: NDArray[np.integer] | int, padding: int) -> Tensor:
+            filled = np.full(shape[0] * shape[1], padding, np.int64)
+            filled[places] = values
+            return move_to_device(filled.reshape(shape), self.device)
+
+        inputs = {"input_ids": padded(batch.ids, self._pad), "attention_mask": padded(1, 0)}
+        if self._has_types:
+            inputs["token_type_ids"] = padded(batch.types, 0)
+        return inputs, move_to_device(places, self.device)
+
+
+def token_that_changes_others(model: Model) -> int | None:
+    """The token by whose number a module scales all embeddings of a sequence: ESM's mask, with ``token_dropout``."""
+    config = model.library_config
+    return config.mask_token_id if getattr(config, "token_dropout", False) else None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception of torch says that memory ran out."""
+    message = str(error)
+    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in message or "can't allocate" in message
+
+
+class _DeepestReached(Exception):
+    """The deepest chosen layer has been caught; nothing after it need be computed."""
+
+
+@contextmanager
+def _caught_inputs(blocks: nn.ModuleList, layers: Collection[int]) -> Iterator[dict[int, Tensor]]:
+    """Catch the inputs of blocks: what goes into block k (from 0) is layer k."""
+    caught: dict[int, Tensor] = {}
+    deepest = max(layers)
+
+    def catch(layer: int, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> None:
+        if layer in layers:
+            caught[layer] = args[0] if args else kwargs["hidden_states"]
+        if layer == deepest:
+            raise _DeepestReached
+
+    hooks = [
+        block.register_forward_pre_hook(
+            lambda _m, args, kwargs, layer=layer: catch(layer, args, kwargs), with_kwargs=True
+        )
+        for layer, block in enumerate(blocks)
+    ]
+    try:
+        yield caught
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _block_list(module: nn.Module, number: int) -> nn.ModuleList | None:
+    """The list of transformer blocks, where there is exactly one list of that length."""
+    lists = [part for part in module.modules() if isinstance(part, nn.ModuleList) and len(part) == number]
+    uniform = [blocks for blocks in lists if all(type(block) is type(blocks[0]) for block in blocks)]
+    return uniform[0] if len(uniform) == 1 and number > 1 else None

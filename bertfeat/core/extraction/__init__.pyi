@@ -1,0 +1,61 @@
+from .agenda import (
+    MadePart as MadePart,
+    OnDone as OnDone,
+    Result as Result,
+    ScannedFiles as ScannedFiles,
+    ScanNumbering as ScanNumbering,
+    ScanTask as ScanTask,
+    Task as Task,
+    scan_tasks as scan_tasks,
+)
+from .cores import threads_in_use as threads_in_use, use_threads as use_threads
+from .embedder import Embedder as Embedder, PartResult as PartResult, TokenizedRows as TokenizedRows
+from .encode_arguments import EncodeResult as EncodeResult, TextInput as TextInput, take_texts as take_texts
+from .estimate import Estimate as Estimate, estimate_extraction as estimate_extraction
+from .plan import (
+    SKETCH_SIZE as SKETCH_SIZE,
+    PartLimits as PartLimits,
+    PartNumbering as PartNumbering,
+    PlannedPart as PlannedPart,
+    Span as Span,
+    plan_parts as plan_parts,
+    scan_file as scan_file,
+)
+from .progress import ExtractionReport as ExtractionReport, OnProgress as OnProgress, Progress as Progress
+from .records import (
+    bytes_per_character as bytes_per_character,
+    bytes_per_row as bytes_per_row,
+    finished_as as finished_as,
+)
+from .resume import ExistingParts as ExistingParts
+from .run_options import PART_ROWS as PART_ROWS, ExtractionOptions as ExtractionOptions
+from .sentence_transformers.extractor import Extractor as Extractor
+from .sentence_transformers.methods import SentenceEncoder as SentenceEncoder
+from .sentence_transformers.stored import StoredEncoder as StoredEncoder
+from .sharing import (
+    CLAIMS as CLAIMS,
+    PRESENCE as PRESENCE,
+    RUN_RECORD as RUN_RECORD,
+    SCANS as SCANS,
+    PlanSize as PlanSize,
+    RunFacts as RunFacts,
+    SharedRun as SharedRun,
+    Sharing as Sharing,
+    clear_joined as clear_joined,
+    joined_at_work as joined_at_work,
+)
+from .source import CorpusSource as CorpusSource, open_run_source as open_run_source, spool_stdin as spool_stdin
+from .speed import (
+    PrecisionComparison as PrecisionComparison,
+    Speed as Speed,
+    compare_precisions as compare_precisions,
+    measure_speed as measure_speed,
+)
+from .verify import (
+    FAR_COSINE as FAR_COSINE,
+    Deviation as Deviation,
+    VerifyReport as VerifyReport,
+    compare_embedders as compare_embedders,
+    verify_features as verify_features,
+)
+from .worker import ExtractionJob as ExtractionJob

@@ -1,0 +1,203 @@
+"""Rows of a part → its different documents, computed once each → the part's content in row order."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertfeat.core.corpus import BlankLine, Document, Failure, KeptColumn, Row
+from bertfeat.core.extraction.compute import FeatureMatrices
+from bertfeat.core.features import CELL_LIMIT, Counts, PartContent, Pieces, vector_bytes
+from bertfeat.core.recipe import FeatureColumn, Unit
+from bertfeat.core.tokens import TokenizedDocuments, TokenSpans, ranges
+from bertfeat.errors import shell_spelling
+
+
+@dataclass(frozen=True, slots=True)
+class PartRows:
+    """The rows of a part: all documents, the different ones among them, failures and blank lines."""
+
+    documents: tuple[Document, ...]
+    unique: tuple[Document, ...]  # one of each group of documents with equal texts
+    unique_numbers: NDArray[np.int64]  # [documents] number of the equal document in unique
+    failures: tuple[Failure, ...]
+    blank: int
+
+
+def partition_rows(rows: Sequence[Row]) -> PartRows:
+    """Separate documents from failures and blank lines, and find equal texts, which are computed once."""
+    documents = tuple(row for row in rows if isinstance(row, Document))
+    numbers: dict[tuple[object, ...], int] = {}
+    unique: list[Document] = []
+    unique_numbers = np.empty(len(documents), np.int64)
+    for at, document in enumerate(documents):
+        key = (document.text, document.pair, document.words, document.before, document.after)
+        unique_numbers[at] = numbers.setdefault(key, len(unique))
+        if unique_numbers[at] == len(unique):
+            unique.append(document)
+    failures = tuple(row for row in rows if isinstance(row, Failure))
+    blank = sum(isinstance(row, BlankLine) for row in rows)
+    return PartRows(documents, tuple(unique), unique_numbers, failures, blank)
+
+
+def find_oversized(tokenized: TokenizedDocuments, columns: Sequence[FeatureColumn]) -> Mapping[int, str]:
+    """The documents whose token or word matrix would exceed the size that one cell can hold, each with a reason."""
+    reasons: dict[int, str] = {}
+    for column in columns:
+        spans = _spans_of(tokenized, column.pooling.unit)
+        if spans is None:
+            continue
+        sizes = np.diff(spans.offsets) * vector_bytes(column)
+        for at in np.flatnonzero(sizes > CELL_LIMIT).tolist():
+            reasons[at] = (
+                f"its {column.name} features would take {sizes[at] / 2**30:.1f} GiB and one cell holds 2 GiB; "
+                f"split the text, or choose fewer layers"
+            )
+    return reasons
+
+
+def find_overflows(
+    computed: FeatureMatrices, tokenized: TokenizedDocuments, columns: Sequence[FeatureColumn]
+) -> Mapping[int, str]:
+    """The documents whose features overflowed and must not be stored, each with a reason."""
+    reasons: dict[int, str] = {}
+    for column in columns:
+        matrix = _held_values(computed.matrices[column.name], column)
+        if not matrix.size or torch.stack(torch.aminmax(torch.from_numpy(matrix))).isfinite().all():
+            continue  # the usual case; with a NaN, both the least and the greatest value are NaN
+        spans = _spans_of(tokenized, column.pooling.unit)
+        at = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+        documents = at if spans is None else np.searchsorted(spans.offsets, at, side="right") - 1
+        undefined = set(documents[np.isnan(matrix[at]).any(axis=1)].tolist())
+        # stored with the part, so it has the shell's spelling, whoever calls
+        held, option = (
+            ("float16", ("dtype", "float32")) if column.dtype == "float16" else ("float32", ("precision", "fp32"))
+        )
+        remedy = f"use {shell_spelling(*option)}"
+        for document in np.unique(documents).tolist():
+            what = "are no numbers (NaN)" if document in undefined else f"are beyond what {held} holds"
+            reasons[document] = f"its {column.name} features {what}; {remedy}"
+    return reasons
+
+
+def _held_values(matrix: NDArray[np.floating], column: FeatureColumn) -> NDArray[np.floating]:
+    """Values that are finite where what is stored is; a coordinate may be as great as the length of its vector."""
+    if column.basis is None or column.dtype != "float16":
+        return matrix
+    with np.errstate(over="ignore"):
+        lengths: NDArray[np.float16] = np.linalg.norm(matrix.astype(np.float32), axis=1, keepdims=True).astype("<f2")
+    return lengths
+
+
+def assemble_part(
+    rows: PartRows,
+    rejected: Mapping[int, str],
+    tokenized: TokenizedDocuments,
+    computed: FeatureMatrices,
+    columns: Sequence[FeatureColumn],
+    *,
+    kept: Sequence[KeptColumn],
+    keep_text: bool,
+    tags: bool,
+    pairs: bool,
+) -> PartContent:
+    """Assemble the content of a part: one row for each document that was not rejected, in the order of the corpus."""
+    stay = ~np.isin(rows.unique_numbers, np.fromiter(rejected, np.int64, len(rejected)))
+    documents = [document for document, stays in zip(rows.documents, stay.tolist(), strict=True) if stays]
+    numbers = rows.unique_numbers[stay]
+    by_unit: dict[Unit, dict[str, NDArray[np.floating]]] = {unit: {} for unit in Unit}
+    for column in columns:
+        by_unit[column.pooling.unit][column.name] = computed.matrices[column.name]
+    return PartContent(
+        rows=np.array([document.row for document in documents], np.int64),
+        ids=[document.id for document in documents],
+        texts=[document.text for document in documents] if keep_text else None,
+        pairs=[document.pair or "" for document in documents] if keep_text and pairs else None,
+        kept={column: [document.kept[at] for document in documents] for at, column in enumerate(kept)},
+        n_tokens=tokenized.n_tokens[numbers],
+        n_unk=tokenized.n_unknown[numbers],
+        n_truncated=tokenized.n_truncated[numbers],
+        vectors={name: _take_rows(matrix, numbers) for name, matrix in by_unit[Unit.DOCUMENT].items()},
+        tokens=_take_pieces(tokenized.tokens, numbers, by_unit[Unit.TOKEN], keep_text=keep_text, pairs=pairs),
+        words=_take_pieces(tokenized.words, numbers, by_unit[Unit.WORD], keep_text=keep_text, pairs=pairs),
+        tags=_take_tags(documents, numbers, tokenized.words) if tags else None,
+    )
+
+
+def list_failures(rows: PartRows, rejected: Mapping[int, str]) -> tuple[Failure, ...]:
+    """The failures of the corpus and the documents that were rejected, in row order."""
+    failures = [
+        Failure(document.row, document.id, f"row {document.row} (id {document.id}): {rejected[number]}")
+        for document, number in zip(rows.documents, rows.unique_numbers.tolist(), strict=True)
+        if number in rejected
+    ]
+    return tuple(sorted([*rows.failures, *failures], key=lambda failure: failure.row))
+
+
+def count_part(content: PartContent, documents: Sequence[Document]) -> Counts:
+    """Count the embedded documents of a part, and their tokens and words."""
+    aligned = None if content.words is None else content.words.aligned
+    stored = set(content.rows.tolist())
+    empty = sum(not (d.text.strip() or (d.pair or "").strip()) for d in documents if d.row in stored)
+    return Counts(
+        documents=len(content.rows),
+        tokens=int(content.n_tokens.sum()),
+        unknown_tokens=int(content.n_unk.sum()),
+        truncated_tokens=int(content.n_truncated.sum()),
+        truncated_documents=int((content.n_truncated > 0).sum()),
+        empty_texts=empty,
+        words=0 if aligned is None else len(aligned),
+        unaligned_words=0 if aligned is None else int((~aligned).sum()),
+    )
+
+
+def _spans_of(tokenized: TokenizedDocuments, unit: Unit) -> TokenSpans | None:
+    return {Unit.TOKEN: tokenized.tokens, Unit.WORD: tokenized.words}.get(unit)
+
+
+def _take_tags(
+    documents: Sequence[Document], numbers: NDArray[np.int64], words: TokenSpans | None
+) -> list[Sequence[str]]:
+    """The tags of each document; where only some of its words are stored, the tags of these."""
+    if words is None or words.places is None:
+        return [document.tags or () for document in documents]
+    places = words.places.tolist()
+    bounds = zip(words.offsets[numbers].tolist(), words.offsets[numbers + 1].tolist(), strict=True)
+    return [
+        [document.tags[place] for place in places[begin:end]] if document.tags else ()
+        for document, (begin, end) in zip(documents, bounds, strict=True)
+    ]
+
+
+def _take_pieces(
+    spans: TokenSpans | None,
+    documents: NDArray[np.int64],
+    matrices: Mapping[str, NDArray[np.floating]],
+    *,
+    keep_text: bool,
+    pairs: bool,
+) -> Pieces | None:
+    if spans is None:
+        return None
+    lengths = np.diff(spans.offsets)[documents]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    at = ranges(spans.offsets[documents], lengths)
+    return Pieces(
+        offsets=offsets,
+        strings=[spans.strings[number] for number in at.tolist()] if keep_text else None,
+        start=spans.start[at],
+        end=spans.end[at],
+        segment=spans.segment[at] if pairs else None,
+        aligned=None if spans.aligned is None else spans.aligned[at],
+        matrices={name: _take_rows(matrix, at) for name, matrix in matrices.items()},
+    )
+
+
+def _take_rows(matrix: NDArray[np.floating], at: NDArray[np.int64]) -> NDArray[np.floating]:
+    """Take rows of a matrix; without a copy where all are taken in order, as they mostly are."""
+    if len(at) == len(matrix) and np.array_equal(at, np.arange(len(at))):
+        return matrix
+    taken: NDArray[np.floating] = torch.from_numpy(matrix).index_select(0, torch.from_numpy(at)).numpy()
+    return taken

@@ -1,0 +1,378 @@
+"""One extraction of a corpus, from the lock to the manifest: the module that puts all steps together.
+
+A plan cuts the corpus into parts (``plan``), an agenda hands them out (``agenda``), workers make them (``worker``):
+in this process, or wherever the engine of :mod:`bertfeat.scale` has them. Every part is computed from its own
+rows alone, so a run that was interrupted, or shared out, gives byte for byte what an undisturbed one gives.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
+
+from bertfeat.core.corpus import Corpus, CorpusSettings, Failure, FileCorpus, check_readable
+from bertfeat.core.engine import Agenda, Engine
+from bertfeat.core.extraction.agenda import MadePart, PlannedAgenda, Result, ScanningAgenda, Task, tasks_of
+from bertfeat.core.extraction.bases import check_width, learn_bases, recorded_bases, take_bases
+from bertfeat.core.extraction.embedder import Embedder
+from bertfeat.core.extraction.plan import PartLimits, PlannedPart, begins_with, plan_parts, read_part
+from bertfeat.core.extraction.progress import ExtractionReport, OnProgress, RunProgress
+from bertfeat.core.extraction.records import (
+    bytes_per_character,
+    bytes_per_row,
+    finished_as,
+    is_finished,
+    recorded_header,
+    refuse_changed_files,
+    run_facts,
+    run_identity,
+    write_run_manifest,
+)
+from bertfeat.core.extraction.resume import ChangedFolder, ExistingParts
+from bertfeat.core.extraction.run_options import PART_ROWS, ExtractionOptions
+from bertfeat.core.extraction.sharing import PlanSize, RunFacts, SharedRun, Sharing
+from bertfeat.core.extraction.source import CorpusSource, is_of_files, open_run_source
+from bertfeat.core.extraction.worker import ExtractionJob, PartWorker
+from bertfeat.core.features import (
+    FAILURES_NAME,
+    OTHER_MACHINE,
+    CanaryGroups,
+    FeatureSet,
+    FeatureSettings,
+    Manifest,
+    PartHeader,
+    check_kept,
+    refuse_foreign_parts,
+    remove_leftovers,
+)
+from bertfeat.core.io import (
+    Address,
+    FolderLock,
+    Location,
+    ResultKind,
+    as_location,
+    refuse_other_kind,
+    releasing_if_failed,
+)
+from bertfeat.core.words import WordRule
+from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailedError, UsageError, parameter
+
+_SILENT_SECONDS = 5.0  # of reading the corpus, before a message says so
+_log = logging.getLogger("bertfeat")
+
+
+class FailureLimits:
+    """The limits of one run on failed rows, and the number of them so far."""
+
+    def __init__(self, folder: Location, *, strict: bool, most: int | None) -> None:
+        """Set the limits: with ``strict`` no row may fail, with ``most`` no more than this number."""
+        self._folder, self._strict, self._most = folder, strict, most
+        self._failed = 0
+
+    def check(self, failures: Sequence[Failure], *, final: bool) -> None:
+        """Stop if a part's failures, together with those of the parts before it, are too many."""
+        if failures and self._strict:
+            raise RowFailedError(failures[0].reason, where=parameter("strict", True))
+        if self._most is not None and failures and self._failed + len(failures) > self._most:
+            raise BertfeatError(
+                f"more than {self._most} rows failed ({parameter('max_failures')}), the last: {failures[-1].reason}",
+                remedy=f"the finished parts stay in {self._folder}",
+            )
+        self._failed += len(failures) if final else 0
+
+    def check_finished(self, manifest: Manifest) -> None:
+        """Stop if the failures of a whole set, of which others have made parts, are too many."""
+        remedy = f"{self._folder / FAILURES_NAME} lists them"
+        if manifest.failed and self._strict:
+            raise RowFailedError(f"{manifest.failed} rows failed", where=parameter("strict", True), remedy=remedy)
+        if self._most is not None and manifest.failed > self._most:
+            raise BertfeatError(f"more than {self._most} rows failed ({parameter('max_failures')})", remedy=remedy)
+
+
+class ExtractionRun:
+    """One run. Without an ``engine`` this process does the work."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        source: CorpusSource,
+        folder: Location,
+        corpus_settings: CorpusSettings,
+        options: ExtractionOptions,
+        on_progress: OnProgress,
+        engine: Engine | None = None,
+        sharing: Sharing | None = None,
+    ) -> None:
+        self._embedder, self._source, self._folder = embedder, source, folder
+        self._corpus_settings, self._options = corpus_settings, options
+        self._progress = RunProgress(on_progress)
+        self._engine, self._sharing = engine, sharing or Sharing()
+        self._changes = ChangedFolder(folder, overwrite=options.overwrite)
+        self._existing = ExistingParts(folder)
+        self._lock: FolderLock | None = None
+        self._limits = FailureLimits(folder, strict=options.strict, most=options.max_failures)
+        self._planned_parts = self._planned_rows = 0
+        self._checked: frozenset[str] | None = None  # digests of the plan that finished parts were checked against
+        self._plan_digest = sha256()
+        self._vectors = CanaryGroups()  # of the parts that were added
+
+    def execute(self) -> ExtractionReport:
+        """Compute the missing parts, and account for every row."""
+        with releasing_if_failed(self._folder), self._sharing.hold(self._folder) as self._lock:
+            self._execute_locked()
+        return self._progress.report(self._folder)
+
+    def _execute_locked(self) -> None:
+        self._check_source()
+        refuse_other_kind(self._folder, ResultKind.FEATURES)
+        refuse_foreign_parts(self._folder)
+        if not self._sharing.several_writers:
+            remove_leftovers(self._folder)
+        with open_run_source(self._source, self._folder, self._corpus_settings) as corpus:
+            self._check_corpus(corpus)
+            recorded = recorded_header(self._folder) if not self._options.overwrite else None
+            self._choose_bases(corpus, recorded)
+            settings = self._settle(corpus, recorded.settings if recorded else FeatureSettings())
+            identity = run_identity(settings, corpus, self._corpus_settings)
+            # local parts are read against their checksums; object storage keeps what was written
+            trusts_listing = isinstance(self._folder, Address) and not self._sharing.several_writers
+            if trusts_listing and not self._options.overwrite and (finished := finished_as(self._folder, identity)):
+                self._add_finished(finished)
+                return
+            self._extract(corpus, self._job(corpus, settings, recorded), identity)
+
+    def _extract(self, corpus: Corpus, job: ExtractionJob, identity: str) -> None:
+        if not self._sharing.several_writers:
+            self._look_through(job.settings)
+        self._work(corpus, job, identity)
+        size = PlanSize(self._planned_parts, self._planned_rows)
+        self._sharing.finish(self._folder, size, lambda: self._finish(corpus, identity))
+        if self._sharing.several_writers and (manifest := finished_as(self._folder, identity)):
+            self._add_finished(manifest)
+        for problem in dict.fromkeys(self._existing.damaged):
+            _log.warning("done again: %s", problem)
+
+    # ── before ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _check_source(self) -> None:
+        """Refuse input that workers cannot read, before standard input is read."""
+        shares = self._engine is not None or self._sharing.several_writers
+        if shares and not is_of_files(self._source):
+            raise UsageError(
+                "texts in memory and standard input are read by one process",
+                remedy="write them to a file, and name that",
+            )
+
+    def _check_corpus(self, corpus: Corpus) -> None:
+        """Refuse wrong columns and contradictions before anything is touched."""
+        next(check_readable(corpus.rows(), corpus), None)
+        check_kept(corpus.kept, self._embedder.columns)
+        tokens, neighbors = self._embedder.token_settings, self._corpus_settings.document_context
+        if corpus.has_words and tokens.words is not WordRule.SPACES:
+            raise UsageError(
+                f"{', '.join(corpus.sources)} brings its own words, and {parameter('words', str(tokens.words))} splits "
+                "running text",
+                remedy=f"leave {parameter('words')} out",
+            )
+        if neighbors and (tokens.prompt or tokens.left_words is not None):
+            other = "a prompt" if tokens.prompt else parameter("context")
+            raise UsageError(
+                f"{other} and {parameter('document_context')} both stand before a text", remedy="give one of them"
+            )
+
+    def _choose_bases(self, corpus: Corpus, recorded: PartHeader | None) -> None:
+        """Fix the bases of the columns: of another set, of earlier runs, or learned from a sample."""
+        embedder, width, basis = self._embedder, self._options.width, self._options.basis
+        if basis is not None:
+            columns = take_bases(embedder, FeatureSet(as_location(basis)), width)
+        elif width is None:
+            return
+        else:
+            check_width(embedder.columns, width)
+            if not self._sharing.is_alone:
+                raise UsageError(
+                    "runs that share a corpus do not learn components, which might differ",
+                    where=parameter("width", width),
+                    remedy=f"extract a part of the corpus first, and name that set with {parameter('basis')}",
+                )
+            if (known := recorded_bases(embedder.columns, recorded, width)) is not None:
+                columns = known
+            else:
+                columns = learn_bases(embedder, corpus, width)
+        self._embedder = embedder.with_bases(columns)
+
+    def _settle(self, corpus: Corpus, recorded: FeatureSettings) -> FeatureSettings:
+        """Fix the settings: those that are not given are taken from earlier runs."""
+        embedder = self._embedder
+        return replace(
+            embedder.feature_settings,
+            document_context=self._corpus_settings.document_context,
+            keep=tuple(f"{column.name}:{column.type}" for column in corpus.kept),
+            text=self._options.keep_text,
+            batch_tokens=embedder.given_batch_tokens or recorded.batch_tokens or embedder.batch_tokens,
+            part_rows=self._options.part_rows or recorded.part_rows or PART_ROWS,
+        )
+
+    def _look_through(self, settings: FeatureSettings) -> bool:
+        """Look at what earlier runs left; refuse other settings before anything is touched."""
+        if not self._options.overwrite:
+            self._existing = ExistingParts.read(self._folder)
+            self._existing.check_settings(settings)
+        return bool(self._existing.headers or self._existing.damaged)
+
+    def _check_plan(self, job: ExtractionJob, plan: Sequence[PlannedPart]) -> None:
+        """Refuse a plan that would remove finished parts, before anything is touched; with ``prune``, remove them.
+
+        Every way to work through a plan calls this once, wherever there are parts of earlier runs.
+        """
+        self._existing.check_corpus(plan)
+
+        def has_grown(header: PartHeader) -> bool:
+            covering = (part for part in plan if header.first_row <= part.first_row < header.last_row)
+            parts = ((part, read_part(job.files, part) if part.rows is None else part.rows) for part in covering)
+            return begins_with(parts, header)
+
+        outside = self._existing.outside(plan, has_grown)
+        if not self._options.prune:
+            remedy = f"{parameter('prune', True)} removes what is outside of it and keeps the rest"
+            self._existing.refuse_removal(outside, plan, f"{remedy}, {parameter('overwrite', True)} starts anew")
+        elif outside:
+            self._changes.begin()
+            self._existing.drop(outside, plan)
+            _log.warning("removed %d parts that are outside of the corpus", len(outside))
+        self._checked = frozenset(part.digest for part in plan)
+
+    def _plan_to_check(self, corpus: Corpus, job: ExtractionJob) -> Iterator[PlannedPart]:
+        """The plan, with rows only for the parts that overlap the last earlier part, which may have grown."""
+        last, begin, warned = self._existing.last_rows, time.monotonic(), False
+        for part in plan_parts(corpus, job.limits):
+            if not warned and time.monotonic() - begin > _SILENT_SECONDS:
+                warned = True
+                _log.warning("reading the corpus once to compare it with the finished parts of %s", self._folder)
+            yield part if part.first_row < last.stop and part.last_row > last.start else part.task
+            del part
+
+    def _job(self, corpus: Corpus, settings: FeatureSettings, recorded: PartHeader | None) -> ExtractionJob:
+        embedder, model = self._embedder, self._embedder.identity
+        if recorded is not None and recorded.model.fingerprint == model.fingerprint:
+            model = replace(model, canary=recorded.model.canary)
+        assert settings.batch_tokens is not None
+        assert settings.part_rows is not None
+        limits = PartLimits(
+            settings.part_rows,
+            bytes_per_row(embedder.columns, special_tokens=settings.special_tokens),
+            bytes_per_character(embedder.columns),
+        )
+        return ExtractionJob(
+            model=model,
+            model_location=str(embedder.location),
+            columns=embedder.columns,
+            settings=settings,
+            batch_tokens=settings.batch_tokens,
+            limits=limits,
+            files=corpus.files if isinstance(corpus, FileCorpus) else (),
+            sources=tuple(corpus.sources),
+            kept=tuple(corpus.kept),
+            has_tags=corpus.has_tags,
+            has_pairs=corpus.has_pairs,
+            folder=self._folder,
+            strict=self._options.strict,
+            several_writers=self._engine is not None or self._sharing.several_writers,
+        )
+
+    # ── the parts ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _work(self, corpus: Corpus, job: ExtractionJob, identity: str) -> None:
+        def keep_only(plan: Sequence[PlannedPart]) -> None:
+            self._check_plan(job, plan)
+            self._changes.begin()
+            self._existing.keep_only(plan)
+
+        shared = SharedRun(
+            job=job,
+            identity=identity,
+            select=self._select,
+            on_part=self._add_part,
+            on_part_of_others=self._progress.skip,
+            look_through=lambda: self._look_through(job.settings),
+            begin=self._changes.begin,
+            keep_only=keep_only,
+            overwrite=self._options.overwrite,
+            facts=self._facts,
+        )
+        agenda: Agenda[Task, Result] | None = self._sharing.agenda(shared)
+        if self._engine is not None:
+            check = (lambda plan: self._check_plan(job, plan)) if self._existing.files else None
+            agenda = agenda or ScanningAgenda(job.files, job.limits, self._select, self._add_part, check)
+            try:
+                self._engine.run(job.with_absolute_paths(), agenda)
+            finally:
+                if not self._sharing.several_writers:  # else others may be writing
+                    remove_leftovers(self._folder)
+            return
+        if agenda is None:
+            if self._existing.files:
+                self._check_plan(job, list(self._plan_to_check(corpus, job)))
+            agenda = PlannedAgenda(plan_parts(corpus, job.limits), self._select, self._add_part)
+        # with several writers the first one has begun, and a manifest is there only if the others have finished
+        begin = (lambda: None) if self._sharing.several_writers else self._changes.begin
+        worker = PartWorker(job, self._embedder, self._progress, begin, self._limits.check)
+        worker.work(tasks_of(agenda, worker.raise_failed_writes), agenda.finish)
+
+    def _select(self, part: PlannedPart) -> PlannedPart | None:
+        """Look at a part of the plan before it is handed out."""
+        self._planned_parts, self._planned_rows = part.number + 1, part.last_row
+        self._plan_digest.update(part.digest.encode())
+        if not self._sharing.takes(part):
+            return None
+        if self._existing.has(part):
+            return replace(part, exists=True)
+        if self._checked is not None and part.number in self._existing.headers and part.digest not in self._checked:
+            raise CorpusError(
+                "the corpus has changed since the run began",
+                where=f"part {part.number}",
+                remedy="run the same command again",
+            )
+        if self._engine is not None and not self._sharing.several_writers:
+            self._changes.begin()
+            self._existing.remove(part.number)
+        return part
+
+    def _add_part(self, part: PlannedPart, made: MadePart) -> None:
+        """Count a part that is finished."""
+        if made.damage:
+            self._existing.damaged.append(made.damage)
+        if self._engine is not None:
+            self._changes.changed |= not made.kept
+            self._limits.check(made.header.failures, final=True)
+        self._progress.add_part(part, made, elsewhere=self._engine is not None)
+        self._vectors.add(part.number, made.header.model.canary)
+        if not made.kept and (problem := self._vectors.problem()):  # of those that are, the manifest's writer tells
+            raise FeatureSetError(problem, where=self._folder, remedy=OTHER_MACHINE)
+        if made.warnings and not self._progress.warnings:  # once per run: those of all parts would be much the same
+            self._progress.warnings = made.warnings
+            for warning in made.warnings:
+                _log.warning(warning)
+
+    def _add_finished(self, manifest: Manifest) -> None:
+        """Count a whole set, of which others made all or some parts."""
+        self._progress.add_finished(manifest)
+        self._limits.check_finished(manifest)
+
+    # ── after ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _finish(self, corpus: Corpus, identity: str) -> None:
+        if self._lock is not None:
+            self._lock.check()
+        if not self._planned_parts:
+            raise CorpusError("the corpus has no rows, so there is nothing to extract", where=", ".join(corpus.sources))
+        if self._sharing.several_writers:
+            refuse_changed_files(corpus)
+        elif not self._changes.changed and is_finished(self._folder, corpus.sources):
+            return
+        plan = self._plan_digest.hexdigest()
+        write_run_manifest(self._folder, self._facts(), corpus, identity, plan)
+
+    def _facts(self) -> RunFacts:
+        return run_facts(self._embedder, self._progress.seconds)

@@ -1,0 +1,161 @@
+"""The base class of the ways to share one extraction among several runs, and the check for other runs on a folder.
+
+:class:`Sharing` itself shares nothing: one run locks its folder and makes all parts. Shards and joined runs, in
+``bertfeat.scale``, override it.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from bertfeat.core.engine import Agenda
+from bertfeat.core.extraction.agenda import OnPart, Result, Selection, Task
+from bertfeat.core.extraction.plan import PlannedPart
+from bertfeat.core.extraction.worker import ExtractionJob
+from bertfeat.core.io import (
+    STATE_FOLDER,
+    Address,
+    Claim,
+    FolderLock,
+    LeaseWatch,
+    Location,
+    folder_lock,
+    lease_seconds,
+    list_files,
+    read_claim,
+    remove_stored,
+    remove_stored_folder,
+)
+from bertfeat.errors import FolderLockedError, parameter
+
+CLAIMS = f"{STATE_FOLDER}/claims"
+"""The subfolder of claims, in a folder that several runs have joined on: which of them works on what."""
+
+PRESENCE = "run-"
+"""The prefix of the names of claims that say only that a run is at work."""
+
+SCANS = f"{STATE_FOLDER}/plan"
+"""The subfolder of the scans of the corpus, in such a folder."""
+
+RUN_RECORD = f"{STATE_FOLDER}/run.json"
+"""The record of the run that others can join, in such a folder."""
+
+_OF_JOINED = {place.rpartition("/")[2] for place in (CLAIMS, SCANS, RUN_RECORD)}  # names in the state folder
+
+_log = logging.getLogger("bertfeat")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """The facts that are known only while a run is at work."""
+
+    times: Mapping[str, object]  # when it ended, how long it took, on which device
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRun:
+    """The facts and callbacks of a run that a :class:`Sharing` needs."""
+
+    job: ExtractionJob
+    identity: str  # equal for runs of the same settings over the same corpus
+    select: Selection  # to be asked about every part of the plan
+    on_part: OnPart  # is called with every part that this process has made
+    on_part_of_others: Callable[[PlannedPart], None]  # and with every part that others have made
+    look_through: Callable[[], bool]  # reads the headers of the parts in the folder; tells whether there are any
+    begin: Callable[[], None]  # marks the set as unfinished
+    keep_only: Callable[[Sequence[PlannedPart]], None]  # removes the parts in the folder that are not of this plan
+    overwrite: bool  # whether parts of earlier runs are ignored
+    facts: Callable[[], RunFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSize:
+    """The size of a whole plan."""
+
+    parts: int
+    rows: int
+
+
+class Sharing:
+    """The way in which a run shares its work: here not at all; subclasses share it."""
+
+    several_writers = False  # whether other processes write parts into the same folder
+    is_alone = True  # whether no other run makes parts of the same set
+
+    def hold(self, folder: Location) -> AbstractContextManager[FolderLock | None]:
+        """Lock the folder against other runs.
+
+        Raises:
+            FolderLockedError: another run is at work on it.
+        """
+        return _lock_unless_joined(folder)
+
+    def takes(self, part: PlannedPart) -> bool:
+        """Whether this process makes the part."""
+        del part
+        return True
+
+    def agenda(self, run: SharedRun) -> Agenda[Task, Result] | None:
+        """The tasks of this process; None for all tasks that the run itself plans."""
+        del run
+        return None
+
+    def finish(self, folder: Location, size: PlanSize, finish: Callable[[], None]) -> None:
+        """Finish the set, once all of its parts are there."""
+        del folder, size
+        finish()
+
+
+def joined_at_work(folder: Location, lease: float, *, but: str | None = None) -> bool:
+    """Whether joined runs are at work on a folder; if there are claims, wait for a lease to see which ones are renewed.
+
+    Runs whose claims have names that begin with ``but`` do not count.
+    """
+    watch = LeaseWatch(max([lease, *(claim.seconds for claim in _presence_claims(folder, but).values())]))
+    if not _is_at_work(watch, folder, but):
+        return False
+    seconds = watch.seconds * 1.1  # a little more, so that claims that were not renewed have run out
+    _log.warning("%s: watching for %.0f s whether runs that joined on it are still at work", folder, seconds)
+    time.sleep(seconds)
+    return _is_at_work(watch, folder, but)
+
+
+def clear_joined(folder: Location) -> None:
+    """Remove what joined runs leave in a folder besides its parts."""
+    remove_stored(folder / RUN_RECORD)  # first: it says that the rest may be relied on
+    for place in (CLAIMS, SCANS):
+        remove_stored_folder(folder / place)
+
+
+@contextmanager
+def _lock_unless_joined(folder: Location) -> Iterator[FolderLock]:
+    """Lock a folder, unless joined runs are at work on it; remove what dead ones left."""
+    with folder_lock(folder) as lock:
+        left = {file.name.partition("/")[0] for file in list_files(folder / STATE_FOLDER)}
+        if "claims" in left and joined_at_work(folder, lease_seconds()):
+            raise FolderLockedError(
+                "runs that joined are at work on it",
+                where=folder,
+                remedy=f"join them with {parameter('join', True)}, or wait until they have ended",
+            )
+        if left & _OF_JOINED or not isinstance(folder, Address):
+            clear_joined(folder)
+        yield lock
+
+
+def _is_at_work(watch: LeaseWatch, folder: Location, but: str | None) -> bool:
+    """Whether somebody is at work, as far as is known by now."""
+    held = watch.look(folder / CLAIMS)
+    return not held.isdisjoint(_presence_claims(folder, but))
+
+
+def _presence_claims(folder: Location, but: str | None) -> dict[str, Claim]:
+    """The claims of runs that may be at work: neither released, nor of a process of this machine that has ended."""
+    names = [
+        file.name for file in list_files(folder / CLAIMS, PRESENCE) if but is None or not file.name.startswith(but)
+    ]
+    claims = {name: found[0] for name in names if (found := read_claim(folder / CLAIMS / name)) and found[0]}
+    return {name: claim for name, claim in claims.items() if not claim.released and not claim.owner.is_surely_gone}

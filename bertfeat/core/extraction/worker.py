@@ -1,0 +1,336 @@
+"""The worker of an extraction: scans files and makes parts with one encoder, while threads tokenize ahead and write.
+
+Every part is computed from its own rows alone, so that every worker that makes it writes the same bytes.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import torch
+
+from bertfeat.core.corpus import CorpusFile, Failure, KeptColumn
+from bertfeat.core.engine import Worker
+from bertfeat.core.extraction.agenda import MadePart, OnDone, Result, ScannedFiles, ScanTask, Task
+from bertfeat.core.extraction.cores import threads_in_use, use_threads, writer_count
+from bertfeat.core.extraction.embedder import Embedder, PartResult, TokenizedRows
+from bertfeat.core.extraction.language_check import corpus_warnings
+from bertfeat.core.extraction.part_content import count_part
+from bertfeat.core.extraction.plan import PartLimits, PlannedPart, read_part, scan_file
+from bertfeat.core.extraction.progress import RunProgress
+from bertfeat.core.features import (
+    FORMAT_VERSION,
+    FeatureSettings,
+    ModelIdentity,
+    PartContent,
+    PartHeader,
+    check_part,
+    part_path,
+    read_header,
+    write_part,
+)
+from bertfeat.core.io import (
+    Address,
+    ContextPool,
+    Location,
+    file_stamp,
+    give_back_memory,
+    prefetched,
+    remove_stored,
+    stage,
+)
+from bertfeat.core.recipe import FeatureColumn
+from bertfeat.errors import BertfeatError, DamagedError, RowFailedError, StorageError, parameter
+
+_TOKENS_BETWEEN = 200_000  # tokens of the parts that are written before freed memory is given back again
+
+
+class _CheckFailures(Protocol):
+    """Raises an error if a part has too many failures for the run to go on."""
+
+    def __call__(self, failures: Sequence[Failure], *, final: bool) -> None:
+        """``final``: all failures of the part are known, not only those that were found when it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TokenizedPart:
+    """A part that waits for the encoder."""
+
+    planned: PlannedPart
+    tokenized: TokenizedRows
+    warnings: tuple[str, ...]  # of its language
+    damage: str
+
+
+class PartWorker:
+    """Scans files and makes parts, one after the other.
+
+    In the process of the run, ``progress`` records batches and waiting times, ``begin`` is called before each part is
+    written, and ``check_failures`` is called twice for each part: after it is read, and before it is written.
+    """
+
+    def __init__(
+        self,
+        job: "ExtractionJob",
+        embedder: Embedder,
+        progress: RunProgress | None = None,
+        begin: Callable[[], None] = lambda: None,
+        check_failures: _CheckFailures | None = None,
+    ) -> None:
+        self._job, self._embedder = job, embedder
+        self._progress = progress or RunProgress()
+        self._check_failures = check_failures or self._stop_if_strict
+        wait = self._progress.wait_for_write
+        self._writer = _PartWriter(
+            job.folder, embedder.device, several_writers=job.several_writers, begin=begin, wait=wait
+        )
+
+    def work(self, tasks: Iterator[Task], done: OnDone) -> None:
+        """Do the tasks; ``done`` gets the result of each, on any thread, once it is on the disk."""
+        with self._writer:
+            for task, prepared in self._progress.time_waiting(prefetched(self._prepare_ahead(tasks))):
+                if isinstance(prepared, _TokenizedPart):
+                    self._make_part(prepared, done)
+                else:
+                    if isinstance(prepared, MadePart):
+                        self._check_failures(prepared.header.failures, final=True)
+                    done(task, prepared)
+                del task, prepared  # the next part needs its memory
+
+    def raise_failed_writes(self) -> None:
+        """Raise the error of a write that has failed, on a thread that waits for tasks."""
+        self._writer.raise_failed()
+
+    def _prepare_ahead(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Result | _TokenizedPart]]:
+        """Do all steps before the encoder, for each task; on a thread of its own, one task ahead."""
+        for task in tasks:
+            yield task.task if isinstance(task, PlannedPart) else task, self._prepare(task)
+            del task
+
+    def _prepare(self, task: Task) -> Result | _TokenizedPart:
+        if isinstance(task, ScanTask):
+            return ScannedFiles(tuple(scan_file(self._job.files[n], n, self._job.limits) for n in task.files))
+        header, damage = self._find_existing(task) if task.exists else (None, "")
+        if header is not None:
+            return MadePart(header, kept=True)
+        rows = task.rows if task.rows is not None else read_part(self._job.files, task)
+        tokenized = self._embedder.tokenize_rows(rows)
+        warnings = () if self._progress.warnings else tuple(corpus_warnings(tokenized.rows.unique, tokenized.tokens))
+        return _TokenizedPart(task.task, tokenized, warnings, damage)
+
+    def _find_existing(self, planned: PlannedPart) -> tuple[PartHeader | None, str]:
+        """The header of an earlier run's part, if it is whole and from the same rows; else what is wrong with it.
+
+        Object storage keeps what was written or reports an error, so only the footers of parts there are read.
+        """
+        path, damage = part_path(self._job.folder, planned.number), ""
+        if file_stamp(path) is None:  # a worker died before it wrote it
+            return None, ""
+        try:
+            header = read_header(path) if isinstance(path, Address) else check_part(path)
+            if (header.digest, header.fingerprint) == (planned.digest, self._job.settings.fingerprint):
+                return header, ""
+        except DamagedError as error:
+            damage = str(error)
+        if self._job.several_writers:  # writing does not replace an existing part then
+            remove_stored(path)
+        return None, damage
+
+    def _make_part(self, part: _TokenizedPart, done: OnDone) -> None:
+        self._check_failures(part.tokenized.rows.failures, final=False)  # failures of reading, known before computing
+        begin = time.monotonic()
+        _ = self._embedder.encoder, self._embedder.canary  # made for the first part, and not part of the run's time
+        self._embedder.check_against(self._job.model, self._job.folder)
+        self._progress.exclude(time.monotonic() - begin)
+        result = self._compute(part)
+        header = self._part_header(part, result)
+        self._check_failures(header.failures, final=True)
+        made = MadePart(header, False, result.computed_tokens, result.padded_tokens, part.warnings, part.damage)
+        planned = part.planned
+        self._writer.write(header, result.content, lambda: done(planned, made))
+
+    def _compute(self, part: _TokenizedPart) -> PartResult:
+        documents, total, computed = len(part.tokenized.rows.documents), max(1, part.tokenized.token_count), 0
+
+        def on_batch(tokens: int) -> None:
+            nonlocal computed
+            computed += tokens
+            self._progress.add_batch(tokens, documents, part.planned, computed / total)
+
+        return self._embedder.compute_rows(
+            part.tokenized,
+            batch_tokens=self._job.batch_tokens,
+            kept=self._job.kept,
+            keep_text=self._job.settings.text,
+            tags=self._job.has_tags,
+            pairs=self._job.has_pairs,
+            on_batch=on_batch,
+        )
+
+    def _part_header(self, part: _TokenizedPart, result: PartResult) -> PartHeader:
+        planned, rows, settings = part.planned, part.tokenized.rows, self._job.settings
+        return PartHeader(
+            format_version=FORMAT_VERSION,
+            settings=settings,
+            fingerprint=settings.fingerprint,
+            number=planned.number,
+            first_row=planned.first_row,
+            last_row=planned.last_row,
+            digest=planned.digest,
+            sketch=planned.sketch,
+            blank=rows.blank,
+            failures=result.failures,
+            model=replace(self._job.model, canary=self._embedder.canary),
+            columns=self._job.columns,
+            sources=self._job.sources,
+            counts=count_part(result.content, rows.documents),
+            split_batches=result.split_batches,
+        )
+
+    def _stop_if_strict(self, failures: Sequence[Failure], *, final: bool) -> None:
+        del final
+        if failures and self._job.strict:
+            raise RowFailedError(failures[0].reason, where=parameter("strict", True))
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionJob:
+    """The facts about a run that every worker needs in order to write the same bytes. It can be pickled."""
+
+    model: ModelIdentity
+    model_location: str  # where to find it
+    columns: tuple[FeatureColumn, ...]
+    settings: FeatureSettings
+    batch_tokens: int
+    limits: PartLimits
+    files: tuple[CorpusFile, ...]  # none of a corpus in memory
+    sources: tuple[str, ...]
+    kept: tuple[KeptColumn, ...]
+    has_tags: bool
+    has_pairs: bool
+    folder: Location
+    strict: bool
+    several_writers: bool  # whether other processes may write the same parts; the first one written stays
+
+    def open_worker(self, *, device: str | None, threads: int | None) -> Worker[Task, Result]:
+        """A worker in another process than the run's.
+
+        Raises:
+            ModelError: this machine does not have the model.
+            FeatureSetError: the model on this machine differs from the recorded one.
+        """
+        if threads is not None:
+            use_threads(threads)
+        # None: the model is found by its recorded name, together with its revision
+        location = None if self.model_location == self.model.name else self.model_location
+        self.settings.check_words(where=self.folder)
+        embedder = Embedder.from_record(
+            self.model,
+            self.settings,
+            self.columns,
+            name=location,
+            device=device,
+            only=self.settings.only,
+            where=self.folder,
+        )
+        return PartWorker(self, embedder)
+
+    def threads_in_use(self) -> int:
+        """The number of threads that this process computes with."""
+        return threads_in_use()
+
+    def with_absolute_paths(self) -> "ExtractionJob":
+        """The job for workers that run in another folder."""
+        files = (replace(file, source=replace(file.source, path=file.source.path.absolute())) for file in self.files)
+        return replace(self, files=tuple(files), folder=self.folder.absolute())
+
+    def repeat(self, task: Task) -> Task:
+        """The task for another worker, as the part may have been written just before."""
+        return replace(task, exists=True) if isinstance(task, PlannedPart) else task
+
+    def error_of_deaths(self, task: Task, problem: str) -> BertfeatError:
+        """The error for a task that one worker after another died on."""
+        return BertfeatError(
+            problem,
+            where=f"part {task.number}" if isinstance(task, PlannedPart) else self.files[task.files[0]].source.name,
+            remedy=f"if memory ran out, use fewer workers, a smaller {parameter('batch_tokens')} or a smaller "
+            f"{parameter('part_rows')}",
+        )
+
+
+# ── writing behind the encoder ──────────────────────────────────────────────────────────────────────────────
+
+
+class _PartWriter:
+    """Writes the parts of one run; leaving it waits for the last ones.
+
+    ``begin`` is called before each part, ``wait`` waits for a write and raises its error. With
+    ``several_writers`` other processes write into the folder too: a part that is there stays.
+    """
+
+    def __init__(
+        self,
+        folder: Location,
+        device: torch.device,
+        *,
+        several_writers: bool,
+        begin: Callable[[], None],
+        wait: Callable[[Future[None]], None],
+    ) -> None:
+        self._folder, self._begin, self._wait = folder, begin, wait
+        self._if_absent = several_writers
+        self._threads = writer_count(device)
+        self._pool = ContextPool(self._threads, "bertfeat-writer")
+        self._pending: deque[Future[None]] = deque()
+        self._unreturned_tokens = 0  # written since freed memory was given back
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._pool:
+            try:
+                for write in self._pending:
+                    self._wait(write)
+            finally:
+                self._pending.clear()
+                give_back_memory()
+
+    def write(self, header: PartHeader, content: PartContent, done: Callable[[], None]) -> None:
+        """Wait until a thread is free, and have it write a part; ``done`` is called once the part is written."""
+        while self._pending and (len(self._pending) == self._threads or self._pending[0].done()):
+            self._wait(self._pending.popleft())
+        self._begin()
+        self._pending.append(self._pool.submit(copy_context().run, self._write, header, content, done))
+
+    def raise_failed(self) -> None:
+        """Raise the error of a write that has failed."""
+        for write in tuple(self._pending):
+            if write.done():
+                write.result()
+
+    def _write(self, header: PartHeader, content: PartContent, done: Callable[[], None]) -> None:
+        with stage("write"):
+            try:
+                write_part(self._folder, header, content, if_absent=self._if_absent)
+            except StorageError:
+                # other writers took the part over, finished it and the set, and removed our half-written file
+                if not self._if_absent or not _is_written(self._folder, header):
+                    raise
+        done()
+        # not after every small part: the encoder would have to get its blocks from the system anew each time
+        self._unreturned_tokens += header.counts.tokens
+        if self._unreturned_tokens >= _TOKENS_BETWEEN:
+            self._unreturned_tokens = 0
+            give_back_memory()
+
+
+def _is_written(folder: Location, header: PartHeader) -> bool:
+    try:
+        return read_header(part_path(folder, header.number)).digest == header.digest
+    except (BertfeatError, OSError):
+        return False

@@ -1,0 +1,274 @@
+"""A stream of vectors to train on: epochs in an order that a seed decides, in bounded memory, from any batch on.
+
+Row groups are shuffled. A chunk of as many vectors as the memory holds is read at a time, and its vectors are shuffled.
+Shards, chunks and batches are ranges of that order, so that each can be found without reading what comes before it.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal, Self, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.arguments import checked
+from bertfeat.core.features.columns import ReadableColumn
+from bertfeat.core.features.open_parts import OpenParts
+from bertfeat.core.features.record_batches import derived_dtype
+from bertfeat.core.features.vector_blocks import READERS, BlockOrder, BlockReader, StreamBatch, VectorBlocks
+from bertfeat.core.io import ContextPool
+from bertfeat.core.recipe import FeatureColumn
+from bertfeat.display import Cells, displayed
+from bertfeat.errors import UsageError, parameter
+
+
+@checked
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StreamSettings:
+    """The settings for streaming the vectors of a column: the keywords of :meth:`FeatureSet.vectors`.
+
+    The order depends only on the set, the column, ``shuffle``, ``seed``, ``epoch``, ``shard``, ``memory``, and on the
+    settings ``dtype`` and ``unaligned``, which decide how many and which vectors a chunk has.
+
+    Raises:
+        UsageError: a number that cannot be right, or an unknown dtype.
+    """
+
+    batch: int = 65_536
+    """Vectors in a batch; the last batch may have fewer."""
+    shuffle: bool = True
+    """Whether the order is one that ``seed`` and ``epoch`` decide, or the stored one."""
+    seed: int = 0
+    epoch: int = 0
+    start: int = 0
+    """Number of the batch to begin with; what comes before it is not read."""
+    shard: tuple[int, int] = (0, 1)
+    """The number of the shard, and how many shards there are; together they give each vector once."""
+    drop_last: bool = False
+    """Whether a last batch that is not full is left out; then all shards have the same number of batches."""
+    dtype: Literal["float16", "float32"] | None = None
+    """Type of the values; None: as they are stored, and float32 where something is computed with them."""
+    memory: int = 1 << 30
+    """Bytes of vectors that are held: half of them are shuffled among each other while the other half is read."""
+    origins: bool = False
+    """Whether a batch records, for each vector, the row and the token or word that it belongs to."""
+    unaligned: bool = False
+    """Whether words without a vector of their own are given, as zeros, and not left out."""
+
+    def __post_init__(self) -> None:
+        for name, least in {"batch": 1, "seed": 0, "epoch": 0, "start": 0, "memory": 1}.items():
+            if getattr(self, name) < least:
+                raise UsageError(parameter(name, getattr(self, name)), remedy=f"give a whole number from {least} on")
+        index, count = self.shard
+        if not 0 <= index < count:
+            remedy = "give which one, counted from 0, and of how many: (0, 4) to (3, 4)"
+            raise UsageError(parameter("shard", self.shard), remedy=remedy)
+
+
+class StreamOptions(TypedDict, total=False):
+    """The fields of :class:`StreamSettings` as keywords."""
+
+    batch: int
+    shuffle: bool
+    seed: int
+    epoch: int
+    start: int
+    shard: tuple[int, int]
+    drop_last: bool
+    dtype: Literal["float16", "float32"] | None
+    memory: int
+    origins: bool
+    unaligned: bool
+
+
+_GATHERERS = 2  # threads that gather batches ahead of the one in use; each holds one batch in memory
+_BLOCKS, _VECTORS = 0, 1  # first numbers of the seeds: row groups and vectors are shuffled by different random numbers
+
+
+@checked
+@displayed
+@dataclass(frozen=True)
+class VectorStream:
+    """The vectors of one column, a batch at a time, as :meth:`FeatureSet.vectors` gives them.
+
+    It may be iterated any number of times, and gives the same batches each time. It can be pickled, for processes that
+    see the same feature set.
+
+    Raises:
+        UsageError: ``start`` is larger than the number of batches.
+    """
+
+    parts: OpenParts
+    column: ReadableColumn
+    stored: tuple[FeatureColumn, ...]  # the columns that it is derived from
+    blocks: VectorBlocks
+    settings: StreamSettings
+
+    def __post_init__(self) -> None:
+        if self.settings.start > self._batches_of_shard:
+            remedy = f"there are {self._batches_of_shard} batches"
+            raise UsageError(parameter("start", self.settings.start), remedy=remedy)
+
+    def cells(self) -> Cells:
+        """The facts that a line or a table shows of the stream."""
+        return {"column": self.column.name, "vectors": self.vectors, "batches": len(self)}
+
+    def __len__(self) -> int:
+        """Number of batches from ``start`` on; with ``drop_last`` the same in every shard."""
+        return self._batches_of_shard - self.settings.start
+
+    @property
+    def vectors(self) -> int:
+        """Number of vectors in all shards together."""
+        return len(self.blocks)
+
+    @property
+    def left_out(self) -> int:
+        """Number of words that are left out because they have no vector of their own."""
+        return self.blocks.left_out
+
+    @property
+    def width(self) -> int:
+        """Number of values in one vector."""
+        return self.column.width
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """The type of the values: the one that was asked for, else as they are stored."""
+        return np.dtype(self.settings.dtype or derived_dtype(self.column.derivation, self.stored))
+
+    @property
+    def capacity(self) -> int:
+        """The largest number of vectors in a chunk; those of a chunk are shuffled among each other.
+
+        One chunk is in use while the next is read, so each may take half of the memory, or that of the largest row
+        group if it is more.
+        """
+        fitting = self.settings.memory // (2 * self.width * self.dtype.itemsize)
+        return max(fitting, int(self.blocks.vectors.max(initial=1)))
+
+    def at_epoch(self, epoch: int, start: int = 0) -> Self:
+        """The same stream in another epoch."""
+        return replace(self, settings=replace(self.settings, epoch=epoch, start=start))
+
+    def divide(self, index: int, count: int, start: int = 0) -> Self:
+        """Shard ``index`` of ``count`` of this stream, which may be a shard itself."""
+        own_index, own_count = self.settings.shard
+        shard = (own_index * count + index, own_count * count)
+        return replace(self, settings=replace(self.settings, shard=shard, start=start))
+
+    def __iter__(self) -> Iterator[StreamBatch]:
+        readers, gatherers = (ContextPool(number, "bertfeat-vectors") for number in (READERS, _GATHERERS))
+        try:
+            yield from self._batches(readers, gatherers)
+        finally:
+            for pool in (readers, gatherers):
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    # ── ranges of the order ─────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _shard(self) -> tuple[int, int]:
+        """The range of places of this shard's vectors, as first and stop."""
+        index, count = self.settings.shard
+        return self.vectors * index // count, self.vectors * (index + 1) // count
+
+    @property
+    def _batches_of_shard(self) -> int:
+        if self.settings.drop_last:
+            return self.vectors // self.settings.shard[1] // self.settings.batch
+        first, stop = self._shard
+        return -(-(stop - first) // self.settings.batch)
+
+    @property
+    def _given(self) -> tuple[int, int]:
+        """The range of places whose vectors this stream yields: those of the shard, from the batch ``start`` on."""
+        (first, stop), size = self._shard, self.settings.batch
+        return first + self.settings.start * size, min(stop, first + self._batches_of_shard * size)
+
+    def _chunks(self) -> list[tuple[int, int]]:
+        """The ranges of places of the chunks, about equal in size, that hold vectors to yield."""
+        (first, stop), (begin, end) = self._shard, self._given
+        number = max(1, -(-(stop - first) // self.capacity))
+        bounds = [first + (stop - first) * chunk // number for chunk in range(number + 1)]
+        return [(at, to) for at, to in pairwise(bounds) if max(at, begin) < min(to, end)]
+
+    def _numbers(self, first: int, stop: int) -> NDArray[np.int64]:
+        """The numbers, within a chunk, of its vectors to yield, in the order in which they are yielded."""
+        begin, end = self._given
+        seed = self._seed(_VECTORS, first)
+        numbers = np.arange(stop - first) if seed is None else np.random.default_rng(seed).permutation(stop - first)
+        return numbers[max(begin - first, 0) : end - first]
+
+    def _seed(self, *purpose: int) -> list[int] | None:
+        return [*purpose, self.settings.seed, self.settings.epoch] if self.settings.shuffle else None
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _batches(self, readers: ContextPool, gatherers: ContextPool) -> Iterator[StreamBatch]:
+        order, size = BlockOrder(self.blocks, self._seed(_BLOCKS)), self.settings.batch
+        chunks = self._chunks()
+        largest = max((stop - first for first, stop in chunks), default=0)
+        rooms = [self._reader.make_room(largest) for _ in chunks[:2]]  # used alternately: the chunk in use and the next
+        ahead = [
+            self._start_chunk(readers, order, places, room) for places, room in zip(chunks[:1], rooms, strict=False)
+        ]
+        begun: list[StreamBatch] = []  # pieces of the next batch, which may come from several chunks
+        for number, places in enumerate(chunks):
+            chunk = ahead.pop().wait()
+            ahead = [
+                self._start_chunk(readers, order, following, rooms[(number + 1) % 2])
+                for following in chunks[number + 1 : number + 2]
+            ]
+            numbers = self._numbers(*places)
+            cuts = range(size - sum(map(len, begun)), len(numbers), size)
+            for piece in _gather(gatherers, chunk, np.split(numbers, cuts)):
+                begun.append(piece)
+                if sum(map(len, begun)) == size:
+                    yield StreamBatch.join(begun)
+                    begun = []
+        if begun:
+            yield StreamBatch.join(begun)
+
+    def _start_chunk(
+        self, pool: ContextPool, order: BlockOrder, places: tuple[int, int], room: StreamBatch
+    ) -> "_ReadAhead":
+        reads, at = [], 0
+        for cut in order.cuts(*places):
+            reads.append(pool.submit(self._reader.read, cut, room, at))
+            at += len(cut)
+        return _ReadAhead(room, reads)
+
+    @cached_property
+    def _reader(self) -> BlockReader:
+        settings = self.settings
+        return BlockReader(self.parts, self.column, self.stored, self.dtype, settings.origins, settings.unaligned)
+
+
+def _gather(pool: ContextPool, chunk: StreamBatch, batches: Iterable[NDArray[np.int64]]) -> Iterator[StreamBatch]:
+    """Yield the vectors of a chunk with the numbers of each batch; threads gather them ahead of the consumer."""
+    gathered: deque[Future[StreamBatch]] = deque()
+    for numbers in batches:
+        gathered.append(pool.submit(chunk.take, numbers))
+        if len(gathered) > _GATHERERS:
+            yield gathered.popleft().result()
+    while gathered:
+        yield gathered.popleft().result()
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadAhead:
+    """A chunk that is being read."""
+
+    content: StreamBatch
+    reads: list[Future[None]]
+
+    def wait(self) -> StreamBatch:
+        """The chunk, once it is full."""
+        for read in self.reads:
+            read.result()
+        return self.content

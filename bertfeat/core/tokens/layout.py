@@ -1,0 +1,423 @@
+"""The layout of documents as windows of token ids in one array, and the tokens that make up each vector.
+
+Shapes: ``D`` documents, ``W`` windows, ``M`` tokens of all documents (each once), ``N`` tokens of all windows
+(``N > M`` where windows overlap or repeat a pair's first text), ``P`` tokens in groups.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertfeat.core.corpus import Document
+from bertfeat.core.tokens.long_texts import split_texts
+from bertfeat.core.tokens.sequences import (
+    NO_TOKENS,
+    Subword,
+    TokenSequence,
+    TokenSettings,
+    build_sequences,
+    too_long_reason,
+)
+from bertfeat.core.tokens.tokenizer import Tokenizer
+from bertfeat.core.tokens.windows import LongTextPolicy, TextWindow, cut_windows
+from bertfeat.core.words import CharSpans, align_words, locate_words, split_words
+
+Int64s = NDArray[np.int64]
+_Int32s = NDArray[np.int32]  # positions of tokens: half the memory of int64, and a part has fewer than 2³¹
+_Masks = NDArray[np.bool_]
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenGroups:
+    """The tokens of the windows that go into each row of a result: one group of tokens per row."""
+
+    tokens: _Int32s  # [P] positions among the N tokens, ascending
+    targets: _Int32s  # [P] result row of each token, non-decreasing
+    size: int  # rows of the result
+
+    def counts(self) -> Int64s:
+        """Number of tokens of each result row. Shape: ``[size]``."""
+        return np.bincount(self.targets, minlength=self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The windows of many documents in one array; of each group below: row of the result ← its tokens."""
+
+    ids: NDArray[np.int32]  # [N]
+    types: NDArray[np.int8]  # [N] segment ids
+    window_offsets: Int64s  # [W+1]
+    first_tokens: TokenGroups  # document ← its first token
+    last_tokens: TokenGroups  # document ← its last token
+    pooled: TokenGroups  # document ← the tokens of its mean and max
+    tokens: TokenGroups | None  # stored token ← itself
+    words: TokenGroups | None  # word ← its subwords, or the first or last of them
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSpans:
+    """The tokens or words whose features are stored, document by document."""
+
+    offsets: Int64s  # [D+1]
+    strings: list[str]  # [n]
+    start: NDArray[np.int32]  # [n] character offsets in the text; zero-width for special tokens
+    end: NDArray[np.int32]  # [n]
+    segment: NDArray[np.int8]  # [n] 0 first text, 1 second
+    aligned: NDArray[np.bool_] | None = None  # [n] words: whether the word has pieces and all of them were read
+    places: NDArray[np.int32] | None = None  # [n] of chosen words: their numbers among all words of their text
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedDocuments:
+    """Documents as windows of tokens, with their counts."""
+
+    layout: Layout
+    n_tokens: NDArray[np.int32]  # [D] tokens of the document and the special ones, each once
+    n_unknown: NDArray[np.int32]  # [D] those of them that are the tokenizer's unknown token
+    n_truncated: NDArray[np.int32]  # [D] pieces cut off
+    rejected: Mapping[int, str]  # document → why it cannot be embedded; it has no windows
+    tokens: TokenSpans | None
+    words: TokenSpans | None
+
+
+def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: TokenSettings) -> TokenizedDocuments:
+    """Turn documents into windows of at most ``settings.max_length`` tokens.
+
+    With ``long="error"`` a longer document is rejected; with ``long="window"``, a pair whose first text leaves no room
+    for the second.
+    """
+    sequences: Sequence[TokenSequence] = ()
+    if _are_plain(documents, settings):
+        flat = _FlatTokens.of_plain_texts([document.text for document in documents], tokenizer, settings)
+    else:
+        sequences = build_sequences(documents, tokenizer, settings)
+        flat = _FlatTokens.of_sequences(sequences)
+    windows = _WindowLayout(flat)
+    eligible = ~flat.special | settings.special_tokens
+    pooled, stored = eligible & flat.counted, eligible & flat.own
+    words = _WordLayout(documents, sequences, flat, settings) if settings.with_words else None
+    embedded = np.flatnonzero(flat.lengths)  # the documents that are not rejected
+    ends = (
+        TokenGroups(windows.place(at[embedded]), embedded.astype(np.int32), len(documents))
+        for at in (flat.offsets[:-1], flat.offsets[1:] - 1)
+    )
+    first_tokens, last_tokens = ends
+    layout = Layout(
+        ids=flat.ids[windows.source],
+        types=flat.types[windows.source],
+        window_offsets=windows.offsets,
+        first_tokens=first_tokens,
+        last_tokens=last_tokens,
+        pooled=TokenGroups(windows.place(np.flatnonzero(pooled)), flat.document[pooled], len(documents)),
+        tokens=windows.one_group_each(stored) if settings.with_tokens else None,
+        words=TokenGroups(windows.place(words.tokens), words.targets, len(words.spans)) if words else None,
+    )
+    return TokenizedDocuments(
+        layout=layout,
+        n_tokens=_count(flat, flat.counted),
+        n_unknown=_count(flat, flat.own & (flat.ids == tokenizer.unknown_id) & ~flat.special),
+        n_truncated=flat.truncated,
+        rejected=flat.rejected,
+        tokens=_token_spans(flat, stored, tokenizer) if settings.with_tokens else None,
+        words=words.spans if words else None,
+    )
+
+
+def _are_plain(documents: Sequence[Document], settings: TokenSettings) -> bool:
+    """Whether all are single texts without a prompt or neighbors, and only document vectors are wanted."""
+    if settings.with_tokens or settings.with_words or settings.prompt or settings.left_words is not None:
+        return False
+    return not any(document.pair is not None or document.before or document.after for document in documents)
+
+
+# ── all documents' tokens, each once ────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowTable:
+    """The windows over the bodies of all documents, in order.
+
+    A document's tokens are its head (special tokens, a pair's first text), its body, and its tail (special tokens).
+    """
+
+    document: Int64s  # [W]
+    start: Int64s  # [W] first token of the body that is read
+    stop: Int64s  # [W]
+    take_start: Int64s  # [W] first token of the body whose features are taken from this window
+    take_stop: Int64s  # [W]
+
+    @classmethod
+    def of_sequences(cls, sequences: Sequence[TokenSequence]) -> Self:
+        """The windows of documents that were laid out one by one."""
+        return cls(*_window_rows(enumerate(sequence.windows for sequence in sequences)).T)
+
+    @classmethod
+    def over_bodies(cls, documents: Int64s, bodies: Int64s, capacity: int, *, causal: bool) -> Self:
+        """Cut the bodies of ``documents``, which have ``bodies`` tokens each, into windows of at most ``capacity``."""
+        long = bodies > capacity
+        zeros = np.zeros(len(bodies), np.int64)
+        one_each = np.stack([documents, zeros, bodies, zeros, bodies], axis=1)[~long]
+        numbered = zip(documents[long].tolist(), bodies[long].tolist(), strict=True)
+        several = _window_rows((document, cut_windows(body, capacity, causal=causal)) for document, body in numbered)
+        rows = np.concatenate([one_each, several])
+        return cls(*rows[np.argsort(rows[:, 0], kind="stable")].T)
+
+
+@dataclass(frozen=True, slots=True)
+class _FlatTokens:
+    """All documents' tokens, each once."""
+
+    ids: NDArray[np.int32]  # [M]
+    types: NDArray[np.int8]  # [M] segment ids
+    special: _Masks  # [M]
+    segment: NDArray[np.int8]  # [M] 0 first text, 1 second
+    own: _Masks  # [M] not a prompt's or a neighbor's
+    counted: _Masks  # [M] own, or the prompt's: the tokens of document vectors
+    spans: CharSpans | None  # [M] character offsets, where they are needed
+    lengths: Int64s  # [D]
+    heads: Int64s  # [D] tokens before the body, which windows run over
+    tails: Int64s  # [D] tokens after it
+    windows: _WindowTable
+    truncated: NDArray[np.int32]  # [D] pieces cut off
+    rejected: Mapping[int, str]  # document → why it cannot be embedded; it has neither tokens nor windows
+
+    @property
+    def offsets(self) -> Int64s:
+        """The first token of each document, and the number of all. Shape: ``[D+1]``."""
+        return np.concatenate([[0], np.cumsum(self.lengths)])
+
+    @property
+    def document(self) -> NDArray[np.int32]:
+        """The document of each token. Shape: ``[M]``."""
+        return np.repeat(np.arange(len(self.lengths), dtype=np.int32), self.lengths)
+
+    @classmethod
+    def of_sequences(cls, sequences: Sequence[TokenSequence]) -> Self:
+        """Concatenate the tokens of documents that were laid out one by one."""
+        chunks = [chunk for sequence in sequences for chunk in sequence.chunks]
+        sizes = np.array([len(chunk.ids) for chunk in chunks], np.int64)
+        return cls(
+            ids=_concatenate([chunk.ids for chunk in chunks], np.int32),
+            types=_concatenate([chunk.types for chunk in chunks], np.int8),
+            special=np.repeat(np.array([chunk.special for chunk in chunks], bool), sizes),
+            segment=np.repeat(np.array([chunk.segment for chunk in chunks], np.int8), sizes),
+            own=_concatenate_masks([chunk.own for chunk in chunks], sizes),
+            counted=_concatenate_masks([chunk.counted for chunk in chunks], sizes),
+            spans=_concatenate_spans([chunk.spans for chunk in chunks]),
+            lengths=np.array([sum(len(chunk.ids) for chunk in each.chunks) for each in sequences], np.int64),
+            heads=np.array([each.head for each in sequences], np.int64),
+            tails=np.array([len(each.chunks[-1].ids) if each.chunks else 0 for each in sequences], np.int64),
+            windows=_WindowTable.of_sequences(sequences),
+            truncated=np.array([sequence.truncated for sequence in sequences], np.int32),
+            rejected={at: sequence.rejected for at, sequence in enumerate(sequences) if sequence.rejected},
+        )
+
+    @classmethod
+    def of_plain_texts(cls, texts: Sequence[str], tokenizer: Tokenizer, settings: TokenSettings) -> Self:
+        """Lay out all single texts at once, without prompts, neighbors or offsets: for document vectors only."""
+        pieces, template = split_texts(tokenizer, texts, offsets=False), tokenizer.single
+        capacity = settings.max_length - template.size
+        sizes = np.fromiter((len(each.ids) for each in pieces), np.int64, len(pieces))
+        excess = np.maximum(0, sizes - capacity)
+        rejected = {} if template.size else dict.fromkeys(np.flatnonzero(sizes == 0).tolist(), NO_TOKENS)
+        if settings.long is LongTextPolicy.ERROR:
+            too_long = np.flatnonzero(excess).tolist()
+            rejected |= {at: too_long_reason(int(sizes[at]) + template.size, settings.max_length) for at in too_long}
+        cut = settings.long in (LongTextPolicy.TRUNCATE, LongTextPolicy.TRUNCATE_LEFT)
+        truncated = excess if cut else np.zeros_like(excess)
+        starts = np.cumsum(sizes) - sizes + (truncated if settings.long is LongTextPolicy.TRUNCATE_LEFT else 0)
+        read = np.ones(len(sizes), bool)
+        read[list(rejected)] = False
+        lengths = np.where(read, sizes - truncated + template.size, 0)
+        bodies, stops = lengths[read] - template.size, np.cumsum(lengths)[read]
+        head, tail = len(template.before), len(template.after)
+        text_places = ranges(stops - tail - bodies, bodies)  # where the texts' pieces go among all tokens
+        ids, special = np.empty(int(lengths.sum()), np.int32), np.ones(int(lengths.sum()), bool)
+        types = np.full(len(ids), template.text_types[0], np.int8)
+        special[text_places] = False
+        ids[text_places] = _concatenate([each.ids for each in pieces], np.int32)[ranges(starts[read], bodies)]
+        for begins, tokens, kinds in (
+            (stops - bodies - template.size, template.before, template.before_types),
+            (stops - tail, template.after, template.after_types),
+        ):
+            places = begins[:, None] + np.arange(len(tokens))
+            ids[places], types[places] = tokens, kinds
+        return cls(
+            ids=ids,
+            types=types,
+            special=special,
+            segment=np.zeros(len(ids), np.int8),
+            own=np.ones(len(ids), bool),
+            counted=np.ones(len(ids), bool),
+            spans=None,
+            lengths=lengths,
+            heads=np.full(len(lengths), head),
+            tails=np.full(len(lengths), tail),
+            windows=_WindowTable.over_bodies(np.flatnonzero(read), bodies, capacity, causal=settings.causal),
+            truncated=truncated.astype(np.int32),
+            rejected=rejected,
+        )
+
+
+def ranges(starts: Int64s, lengths: Int64s) -> Int64s:
+    """Concatenate ranges of numbers. Shape: ``[R]``, ``[R]`` → ``[sum of lengths]``."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    shifts: Int64s = np.repeat(starts - (ends - lengths), lengths)
+    return np.arange(total) + shifts
+
+
+def _concatenate(arrays: Sequence[NDArray[np.generic]], dtype: type[_Scalar]) -> NDArray[_Scalar]:
+    """Concatenate arrays into one of a type; of no arrays, into an empty one."""
+    return np.concatenate(arrays).astype(dtype, copy=False) if arrays else np.zeros(0, dtype)
+
+
+def _concatenate_masks(masks: Sequence[_Masks | None], sizes: Int64s) -> _Masks:
+    """Concatenate masks; None stands for a mask that marks all."""
+    if all(mask is None for mask in masks):
+        return np.ones(int(sizes.sum()), bool)
+    return np.concatenate([np.ones(n, bool) if m is None else m for m, n in zip(masks, sizes.tolist(), strict=True)])
+
+
+def _concatenate_spans(spans: Sequence[CharSpans | None]) -> CharSpans | None:
+    """Concatenate character offsets; None if some are not known."""
+    known = [each for each in spans if each is not None]
+    if len(known) < len(spans):
+        return None
+    start, end = [each.start for each in known], [each.end for each in known]
+    return CharSpans(_concatenate(start, np.int32), _concatenate(end, np.int32))
+
+
+def _window_rows(windows: Iterable[tuple[int, Sequence[TextWindow]]]) -> Int64s:
+    """The windows of numbered documents, with the columns of :class:`_WindowTable`. Shape: ``[W, 5]``."""
+    rows = [(at, w.start, w.stop, w.take_start, w.take_stop) for at, some in windows for w in some]
+    return np.array(rows, np.int64).reshape(-1, 5)
+
+
+# ── tokens and words in windows ─────────────────────────────────────────────────────────────────────────────
+
+
+def _count(flat: _FlatTokens, marked: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Count the marked tokens of each document. Shape: ``[M]`` → ``[D]``."""
+    return np.bincount(flat.document[marked], minlength=len(flat.lengths)).astype(np.int32)
+
+
+def _token_spans(flat: _FlatTokens, stored: NDArray[np.bool_], tokenizer: Tokenizer) -> TokenSpans:
+    """The stored tokens with their offsets."""
+    assert flat.spans is not None
+    return TokenSpans(
+        offsets=np.concatenate([[0], np.cumsum(_count(flat, stored), dtype=np.int64)]),
+        strings=tokenizer.strings(flat.ids[stored]),
+        start=flat.spans.start[stored],
+        end=flat.spans.end[stored],
+        segment=flat.segment[stored],
+    )
+
+
+class _WindowLayout:
+    """The windows over all documents, and from which window each token is taken."""
+
+    def __init__(self, flat: _FlatTokens) -> None:
+        windows, document = flat.windows, flat.windows.document
+        heads, tails, ends = flat.heads[document], flat.tails[document], flat.offsets[1:][document]
+        bodies = flat.offsets[:-1][document] + heads
+        read = np.stack([heads, windows.stop - windows.start, tails], axis=1)  # [W, 3] tokens of head, body, tail
+        starts = np.stack([bodies - heads, bodies + windows.start, ends - tails], axis=1)
+        self.source = ranges(starts.ravel(), read.ravel()).astype(np.int32)  # [N] positions among the M tokens
+        self.offsets: Int64s = np.concatenate([[0], np.cumsum(read.sum(axis=1))])
+        # the head is taken from a document's first window, the tail from its last one
+        first, last = (np.ones(len(document), bool) for _ in range(2))
+        first[1:] = last[:-1] = document[1:] != document[:-1]
+        begins = self.offsets[:-1]
+        places = np.stack(
+            [begins, begins + heads + windows.take_start - windows.start, self.offsets[1:] - tails], axis=1
+        )
+        taken = np.stack([heads * first, windows.take_stop - windows.take_start, tails * last], axis=1)
+        self._taken = ranges(places.ravel(), taken.ravel()).astype(np.int32)  # [M] positions among the N tokens
+
+    def place(self, tokens: Int64s) -> _Int32s:
+        """Find where in the windows each token is taken from. Shape: ``[n]`` of the M tokens → ``[n]`` of the N."""
+        return self._taken[tokens]
+
+    def one_group_each(self, marked: NDArray[np.bool_]) -> TokenGroups:
+        """Give every marked token a result row of its own."""
+        at = np.flatnonzero(marked)
+        return TokenGroups(self.place(at), np.arange(len(at), dtype=np.int32), len(at))
+
+
+class _WordLayout:
+    """The words of all documents and the tokens that give their vectors."""
+
+    def __init__(
+        self,
+        documents: Sequence[Document],
+        sequences: Sequence[TokenSequence],
+        flat: _FlatTokens,
+        settings: TokenSettings,
+    ) -> None:
+        pairs = zip(documents, sequences, strict=True)
+        by_document = [_words_of(document, sequence, settings) for document, sequence in pairs]
+        counts = np.array([sum(len(text.spans) for text in texts) for texts in by_document], np.int64)
+        texts = [text for texts in by_document for text in texts]
+        shift = np.repeat(flat.offsets[:-1], counts)
+        first = _concatenate([text.first for text in texts], np.int64) + shift
+        stop = _concatenate([text.stop for text in texts], np.int64) + shift
+        aligned = _concatenate([text.aligned for text in texts], np.bool_)
+        places = [text.places for text in texts if text.places is not None]
+        self.spans = TokenSpans(
+            offsets=np.concatenate([[0], np.cumsum(counts)]),
+            strings=[string for text in texts for string in text.strings],
+            start=_concatenate([text.spans.start for text in texts], np.int32),
+            end=_concatenate([text.spans.end for text in texts], np.int32),
+            segment=np.repeat(np.array([t.segment for t in texts], np.int8), [len(t.spans) for t in texts]),
+            aligned=aligned,
+            places=None if settings.only is None else _concatenate(places, np.int32),
+        )
+        at = np.flatnonzero(aligned)
+        if settings.subword is Subword.MEAN:
+            self.tokens: Int64s = ranges(first[at], stop[at] - first[at])
+            self.targets: _Int32s = np.repeat(at.astype(np.int32), stop[at] - first[at])
+        else:
+            self.tokens = first[at] if settings.subword is Subword.FIRST else stop[at] - 1
+            self.targets = at.astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class _AlignedWords:
+    """The words of one text of a document that get vectors, with their tokens: from ``first`` up to ``stop`` in it."""
+
+    strings: Sequence[str]
+    spans: CharSpans
+    segment: int
+    first: Int64s
+    stop: Int64s
+    aligned: NDArray[np.bool_]
+    places: NDArray[np.int32] | None = None  # of chosen words: their numbers among all words of the text
+
+
+def _words_of(document: Document, sequence: TokenSequence, settings: TokenSettings) -> list[_AlignedWords]:
+    if sequence.rejected:
+        return []
+    result, at = [], 0
+    texts = (document.text,) if document.pair is None else (document.text, document.pair)
+    for segment, text in enumerate(texts):
+        at += len(sequence.chunks[2 * segment].ids)  # the special tokens before this text: every other chunk is a text
+        own_words = document.words if segment == 0 else None
+        spans = locate_words(own_words) if own_words is not None else split_words(text, settings.words)
+        places = None if settings.only is None else settings.only.places(text, spans, settings.words)
+        if places is not None:
+            spans = CharSpans(spans.start[places], spans.end[places])
+        strings = [text[s:e] for s, e in zip(spans.start.tolist(), spans.end.tolist(), strict=True)]
+        first, stop = align_words(spans, sequence.texts[segment])
+        start, end = sequence.read[segment]
+        aligned = (stop > first) & (first >= start) & (stop <= end)
+        result.append(_AlignedWords(strings, spans, segment, first - start + at, stop - start + at, aligned, places))
+        at += end - start
+    return result

@@ -1,0 +1,265 @@
+"""A model's fast tokenizer, without its stored length limits, and the special tokens that it sets around texts."""
+
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import (
+    AddedToken,
+    Encoding,
+    Regex,
+    Tokenizer as FastTokenizer,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
+
+from bertfeat.core.io import storage_errors
+from bertfeat.core.models import Model, silence_transformers, wrap_library_errors
+from bertfeat.core.tokens.tokenizer_file import LoadedTokenizer, read_tokenizer_file
+from bertfeat.core.words import CharSpans
+from bertfeat.errors import ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_UNREADABLE = "transformers cannot load its tokenizer, so its files are damaged or others"
+_MOST_SPECIAL = 7  # special tokens around texts; fewer than the tokens of the shortest window
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The special tokens around one text, or around and between the two of a pair, with their segment ids."""
+
+    before: tuple[int, ...]
+    between: tuple[int, ...]  # empty for a single text
+    after: tuple[int, ...]
+    before_types: tuple[int, ...]
+    between_types: tuple[int, ...]
+    after_types: tuple[int, ...]
+    text_types: tuple[int, int]  # segment id of the first and of the second text
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Its special tokens."""
+        return self.before + self.between + self.after
+
+    @property
+    def size(self) -> int:
+        """Number of special tokens."""
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class TextPieces:
+    """The subword pieces of one text, without special tokens."""
+
+    ids: NDArray[np.int32]  # [P]
+    spans: CharSpans | None  # [P] character offsets, where they were asked for
+
+
+class Tokenizer:
+    """A fast tokenizer as the model's files define it.
+
+    Raises:
+        ModelError: the model has no fast tokenizer, one that sets special tokens inside a text, or one that gives ids
+            for which the model has no embedding.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model_name = model.name
+        loaded = _load(model)
+        self._fast, self.unknown_id = loaded.tokenizer, loaded.unknown_id
+        with wrap_library_errors(self._failure):
+            self.single = self._template(model, pair=False)
+            self.pair = self._template(model, pair=True)
+            special = (*self.single.ids, *self.pair.ids)
+            _check_ids(model, chain(self._fast.get_vocab(with_added_tokens=True).values(), special))
+
+    def pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
+        """Split texts into pieces, on all cores; without ``offsets`` in half the time.
+
+        Raises:
+            ModelError: the tokenizer fails on a text.
+        """
+        encode = self._fast.encode_batch if offsets else self._fast.encode_batch_fast
+        with wrap_library_errors(self._failure):
+            encodings = encode(list(texts), add_special_tokens=False)
+        if not offsets:
+            return [TextPieces(np.array(encoding.ids, np.int32), None) for encoding in encodings]
+        return [self._with_offsets(encoding) for encoding in encodings]
+
+    def strings(self, ids: NDArray[np.int32]) -> list[str]:
+        """Return the pieces as strings, special tokens included."""
+        return [self._vocabulary.get(token, "") for token in ids.tolist()]
+
+    def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str:
+        """Return the text that ids stand for, as far as the tokenizer can restore it."""
+        with wrap_library_errors(self._failure):
+            text: str = self._fast.decode(list(ids), skip_special_tokens=skip_special)
+        return text
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """All pieces, in the order of their ids."""
+        return [piece for _, piece in sorted(self._vocabulary.items())]
+
+    @property
+    def _failure(self) -> str:
+        return f"{self._model_name}: its tokenizer fails"
+
+    @cached_property
+    def _vocabulary(self) -> dict[int, str]:
+        return {number: token for token, number in self._fast.get_vocab(with_added_tokens=True).items()}
+
+    @staticmethod
+    def _with_offsets(encoding: Encoding) -> TextPieces:
+        spans = np.array(encoding.offsets, np.int32).reshape(-1, 2)
+        return TextPieces(np.array(encoding.ids, np.int32), CharSpans(spans[:, 0], spans[:, 1]))
+
+    def _template(self, model: Model, *, pair: bool) -> Template:
+        """Find the template from an example: special tokens are those that belong to no text."""
+        encoding = self._fast.encode("a", "a" if pair else None)
+        origins = zip(encoding.special_tokens_mask, encoding.sequence_ids, strict=True)
+        sequence = [None if special else own for special, own in origins]
+        firsts = [at for at, own in enumerate(sequence) if own == 0]
+        seconds = [at for at, own in enumerate(sequence) if own == 1]
+        gaps = [at for at, own in enumerate(sequence) if own is None]
+        texts = [*firsts, *seconds]
+        if not firsts or (pair and not seconds) or texts != sorted(texts):
+            raise ModelError("its tokenizer sets texts and special tokens in an unknown order", where=model.name)
+        if len(gaps) > _MOST_SPECIAL:
+            problem = (
+                f"its tokenizer sets {len(gaps)} special tokens around texts, and at most {_MOST_SPECIAL} are possible"
+            )
+            raise ModelError(problem, where=model.name)
+        end = seconds[-1] if pair else firsts[-1]
+        groups = (
+            [at for at in gaps if at < firsts[0]],
+            [at for at in gaps if firsts[-1] < at < end],
+            [at for at in gaps if at > end],
+        )
+        ids, types = encoding.ids, encoding.type_ids
+        if max(types) > 127:  # more than a byte holds
+            problem = f"its tokenizer marks tokens as of segment {max(types)}, and there are two segments"
+            raise ModelError(problem, where=model.name)
+        before, between, after = (tuple(ids[at] for at in group) for group in groups)
+        before_types, between_types, after_types = (tuple(types[at] for at in group) for group in groups)
+        text_types = (types[firsts[0]], types[seconds[0]] if pair else 0)
+        return Template(before, between, after, before_types, between_types, after_types, text_types)
+
+
+def save_tokenizer(model: Model, folder: Path) -> None:
+    """Write a model's tokenizer into a folder, for a new model that is made from it: its own files, as they are.
+
+    Where sentence-transformers has texts lowercased first, the tokenizer is written anew, so that transformers and all
+    that read the new model lowercase them too.
+
+    Raises:
+        ModelError: it cannot be loaded.
+        StorageError: the folder cannot be written.
+    """
+    fast = _load(model).tokenizer
+    if not model.lower_cases:
+        with storage_errors(folder):
+            for file in model.tokenizer_files:
+                shutil.copyfile(file, folder / file.name)
+        return
+    from transformers import PreTrainedTokenizerFast
+
+    own = open_library_tokenizer(model.folder, model.name, model.library_config)
+    with silence_transformers(), storage_errors(folder), wrap_library_errors("its tokenizer fails", where=model.name):
+        whole = PreTrainedTokenizerFast(
+            tokenizer_object=fast, model_max_length=own.model_max_length, **own.special_tokens_map
+        )
+        whole.save_pretrained(folder)
+
+
+def _load(model: Model) -> LoadedTokenizer:
+    """Load a model's tokenizer, which neither cuts texts nor pads them."""
+    model.check_tokenizer_files()
+    loaded = read_tokenizer_file(model) or _load_by_transformers(model)
+    loaded.tokenizer.no_truncation()
+    loaded.tokenizer.no_padding()
+    if model.lower_cases:
+        _lower_case(loaded.tokenizer)
+    return loaded
+
+
+def _lower_case(tokenizer: FastTokenizer) -> None:
+    """Lowercase texts before all that a tokenizer does, as sentence-transformers has it, unless it does so itself."""
+    own = tokenizer.normalizer
+    steps = [] if own is None else [own]
+    if isinstance(own, normalizers.Sequence):
+        steps = [*cast(Iterable[normalizers.Normalizer], own)]  # the stubs do not say so
+    if not any(isinstance(step, normalizers.Lowercase) for step in steps):
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
+
+
+def open_library_tokenizer(folder: Path, where: str, config: object = None) -> "PreTrainedTokenizerBase":
+    """Open the tokenizer of a folder by transformers, without any code from there; ``config`` is the model's, if known.
+
+    Raises:
+        ModelError: it cannot be loaded; ``where`` is what the message names.
+    """
+    from transformers import AutoTokenizer
+
+    loaded: PreTrainedTokenizerBase
+    with silence_transformers(), wrap_library_errors(_UNREADABLE, where=where):
+        loaded = AutoTokenizer.from_pretrained(folder, config=config, trust_remote_code=False, local_files_only=True)
+    return loaded
+
+
+def _load_by_transformers(model: Model) -> LoadedTokenizer:
+    loaded = open_library_tokenizer(model.folder, model.name, model.library_config)
+    fast = getattr(loaded, "backend_tokenizer", None)
+    if type(loaded).__name__ == "EsmTokenizer":
+        with wrap_library_errors(_UNREADABLE, where=model.name):
+            fast = _make_residue_tokenizer(loaded)
+    if not isinstance(fast, FastTokenizer):
+        raise ModelError(
+            "it has no fast tokenizer (tokenizer.json), and words and tokens need its offsets", where=model.name
+        )
+    return LoadedTokenizer(fast, loaded.unk_token_id)
+
+
+def _check_ids(model: Model, vocabulary: Iterable[int]) -> None:
+    """Refuse a tokenizer that gives ids for which the model has no embedding."""
+    rows, most = model.sizes.vocab_size, max(vocabulary, default=-1)
+    if most >= rows:
+        raise ModelError(
+            f"its tokenizer gives ids up to {most:,}, and the model has embeddings for {rows:,} tokens "
+            f"(vocab_size, counted from 0): the two do not belong together",
+            where=model.name,
+        )
+
+
+def _make_residue_tokenizer(loaded: "PreTrainedTokenizerBase") -> FastTokenizer:
+    """Make the fast form of an ``EsmTokenizer``: a piece for each character but white space, between <cls> and <eos>.
+
+    transformers has this tokenizer of ESM's protein models in Python only, without offsets. It makes one unknown token
+    of neighboring characters that it does not know; here each of them has its own.
+    """
+    vocabulary = loaded.get_vocab()
+    fast = FastTokenizer(models.WordLevel(vocabulary, unk_token=loaded.unk_token))
+    fast.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex("."), "isolated")]
+    )
+    # as in transformers, every entry of more than a character is one piece wherever it stands
+    fast.add_tokens([AddedToken(token, normalized=False) for token in vocabulary if len(token) > 1])
+    special = ("cls_token", "pad_token", "eos_token", "unk_token", "mask_token")
+    fast.add_special_tokens([AddedToken(getattr(loaded, name), normalized=False) for name in special])
+    begin, end = loaded.cls_token, loaded.eos_token
+    fast.post_processor = processors.TemplateProcessing(
+        single=f"{begin} $A {end}",
+        pair=f"{begin} $A {end} $B {end}",
+        special_tokens=[(begin, vocabulary[begin]), (end, vocabulary[end])],
+    )
+    return fast

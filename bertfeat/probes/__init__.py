@@ -1,6 +1,0 @@
-"""Probes: how well a linear classifier reads a label off each layer."""
-
-import lazy_loader
-
-# The public names are listed in __init__.pyi. Each is imported at its first use, so this import is cheap.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,262 @@
+"""A folder on which joined runs work together: the record that they agree on, and the lock for changes to it.
+
+``bertfeat info`` looks at it from outside (:func:`run_status`).
+"""
+
+import logging
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bertfeat.arguments import checked
+from bertfeat.core import (
+    CLAIMS,
+    PRESENCE,
+    RUN_RECORD,
+    SCANS,
+    Address,
+    FolderLock,
+    JsonFormat,
+    Lease,
+    Location,
+    PlannedPart,
+    SharedRun,
+    as_location,
+    clear_joined,
+    finished_as,
+    folder_lock,
+    joined_at_work,
+    list_files,
+    lock_holder,
+    read_claim,
+    remove_leftovers,
+    remove_stored_folder,
+    write_json,
+)
+from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, FolderLockedError
+
+_SILENT = 3.0  # seconds of waiting before a warning
+_log = logging.getLogger("bertfeat")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A record of the run that is writing a folder."""
+
+    format_version: int
+    identity: str
+    sorted_out: bool  # whether the parts in the folder are this run's and no others
+    parts: int | None = None  # of the plan, once there is one
+    rows: int | None = None
+
+
+_FORMAT = JsonFormat(RunRecord, 1, error=DamagedError, remedy="delete it and start again when no run is at work")
+
+
+def read_run_record(folder: Location) -> RunRecord | None:
+    """The record of the joined runs of a folder; None where none are at work, or were."""
+    return _FORMAT.read(folder / RUN_RECORD)
+
+
+def write_run_record(folder: Location, record: RunRecord) -> None:
+    """Write the record; to be called with the folder locked."""
+    write_json(folder / RUN_RECORD, record)
+
+
+class JoinedFolder:
+    """The folder as one of the runs sees it. Its record says which run writes it; changes are made with the lock."""
+
+    def __init__(self, run: SharedRun, lease: float) -> None:
+        self._run, self._lease = run, lease
+        self.folder: Location = run.job.folder
+        self._kin = f"{PRESENCE}{run.identity[:16]}-"  # how the names of this run's presence claims begin
+        self._presence: Lease | None = None
+
+    def prepare(self) -> bool:
+        """Prepare the folder for this run, which the first process to join does; False if the set is finished.
+
+        Raises:
+            FolderLockedError: a run that does not join is at work on it, or runs with other settings or another corpus.
+            SettingsDifferError: it holds parts of other settings.
+        """
+        # others see that this run is at work, also while it has no task
+        if self._presence is None or self._presence.is_lost():
+            self._presence = Lease.take(self.folder / CLAIMS / f"{self._kin}{secrets.token_hex(4)}", self._lease)
+        if self._is_ours(read_run_record(self.folder)):
+            return True
+        with self._alone():
+            return self._begin() is not None
+
+    def distrust(self) -> None:
+        """Make the next run look at every part: one is damaged, or of another plan."""
+        with self._alone():
+            record = read_run_record(self.folder)
+            if record is not None and self._is_ours(record):
+                write_run_record(self.folder, replace(record, sorted_out=False))
+
+    def leave(self) -> None:
+        """Stop showing that this run is at work."""
+        if self._presence is not None:
+            self._presence.release()
+        if isinstance(self.folder, Path):
+            with suppress(OSError):  # others have claims there
+                (self.folder / CLAIMS).rmdir()
+
+    def is_open(self) -> bool:
+        """Whether there may be work to do; False if the set is finished.
+
+        Raises:
+            FolderLockedError: others have taken the folder over.
+        """
+        if self._is_ours(read_run_record(self.folder)):
+            return True
+        if finished_as(self.folder, self._run.identity) is not None:
+            return False
+        raise self._taken_over()
+
+    def sort_out(self, parts: Sequence[PlannedPart]) -> bool:
+        """Remove the parts of other plans, once for all processes that joined; False if the set is finished."""
+        record = read_run_record(self.folder)
+        if record is not None and self._is_ours(record) and record.sorted_out and record.parts is not None:
+            return True
+        with self._alone():
+            record = self._begin()
+            if record is None:
+                return False
+            if not record.sorted_out:
+                self._keep_only(parts)
+            rows = parts[-1].last_row if parts else 0
+            write_run_record(self.folder, replace(record, sorted_out=True, parts=len(parts), rows=rows))
+        return True
+
+    def finish(self, finish: Callable[[], None]) -> None:
+        """Write the manifest, unless another process has, and remove what was needed for working together."""
+        with self._alone() as lock:
+            if finished_as(self.folder, self._run.identity) is None:
+                if not self._is_ours(read_run_record(self.folder)):
+                    raise self._taken_over()
+                lock.check()
+                try:
+                    finish()
+                except CorpusError:
+                    clear_joined(self.folder)
+                    raise
+            clear_joined(self.folder)
+            remove_leftovers(self.folder)
+
+    # ── with the lock ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self) -> RunRecord | None:
+        """The record of this run, which is written if need be; None if the set is finished."""
+        record = read_run_record(self.folder)
+        if finished_as(self.folder, self._run.identity) is not None:
+            return None
+        if record is not None and self._is_ours(record):
+            return record
+        # if there is no record, other runs at work stop by themselves at their next look
+        if record is not None and joined_at_work(self.folder, self._lease, but=self._kin):
+            raise FolderLockedError(
+                "others have joined on it with other settings, or over another state of the corpus",
+                where=self.folder,
+                remedy="wait until they have ended",
+            )
+        has_parts = self._run.look_through()
+        remove_stored_folder(self.folder / SCANS)
+        remove_leftovers(self.folder)
+        if not has_parts:
+            self._run.begin()
+        record = RunRecord(1, self._run.identity, sorted_out=not has_parts)
+        write_run_record(self.folder, record)
+        return record
+
+    def _keep_only(self, parts: Sequence[PlannedPart]) -> None:
+        try:
+            self._run.look_through()  # here too: another process may have been the first to join
+            self._run.keep_only(parts)
+        except FeatureSetError:
+            clear_joined(self.folder)  # the parts stay what they were
+            raise
+
+    @contextmanager
+    def _alone(self) -> Iterator[FolderLock]:
+        """Lock the folder for a moment, after waiting for processes of this run, or for a while for any other run."""
+        begin, has_warned = time.monotonic(), False
+        with ExitStack() as stack:
+            while True:
+                try:
+                    held = stack.enter_context(folder_lock(self.folder))
+                    break
+                except FolderLockedError as error:
+                    waited = time.monotonic() - begin
+                    if waited > 2 * self._lease and not self._has_kin_with_lock():
+                        raise
+                    if waited > _SILENT and not has_warned:
+                        _log.warning("%s; waiting", error)
+                        has_warned = True
+                    time.sleep(random.uniform(0.05, 0.5))
+            yield held
+
+    def _has_kin_with_lock(self) -> bool:
+        """Whether a process of this run has the lock, which it may need for long: to look through a million parts."""
+        if self._is_ours(read_run_record(self.folder)) or finished_as(self.folder, self._run.identity) is not None:
+            return True
+        holder = lock_holder(self.folder)
+        own = self._presence.place if self._presence else None
+        places = [self.folder / CLAIMS / file.name for file in list_files(self.folder / CLAIMS, self._kin)]
+        found = [read_claim(place) for place in places if place != own]
+        return holder is not None and any(each and each[0] and each[0].owner.is_process_of(holder) for each in found)
+
+    def _is_ours(self, record: RunRecord | None) -> bool:
+        return record is not None and record.identity == self._run.identity
+
+    def _taken_over(self) -> FolderLockedError:
+        return FolderLockedError(
+            "another run took it over while this one was stopped or could not reach the storage",
+            where=self.folder,
+            remedy="run it again when that one has ended",
+        )
+
+
+# ── from outside ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerClaim:
+    """A process that is, or was, at work on a folder."""
+
+    task: str  # what it claims: "part-00017", "scan-00003"; "lock" for a run that does not join
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """The size of a run's plan, and the workers that are at work on it."""
+
+    parts: int | None  # of the plan; None where it is not known
+    rows: int | None
+    at_work: tuple[WorkerClaim, ...]  # those that died are among them until their leases expire
+
+
+@checked
+def run_status(folder: str | Path | Address) -> RunStatus:
+    """Find the processes that are at work on a folder.
+
+    Raises:
+        DamagedError: what joined runs have recorded there cannot be read.
+        StorageError: object storage that cannot be reached.
+    """
+    folder = as_location(folder)
+    record = read_run_record(folder)
+    names = [file.name for file in list_files(folder / CLAIMS) if not file.name.startswith((".", PRESENCE))]
+    workers = []
+    for name in names:
+        found = read_claim(folder / CLAIMS / name)
+        if found is not None and found[0] is not None:
+            workers.append(WorkerClaim(name, str(found[0].owner)))
+    if (holder := lock_holder(folder)) is not None:
+        workers.append(WorkerClaim("lock", str(holder)))
+    return RunStatus(record.parts if record else None, record.rows if record else None, tuple(workers))
