@@ -160,7 +160,7 @@ class Intruder(Fault):
             command = dict(trial.way.commands(trial, 0))[alive[0].role]
         if alive:
             trial.record.faults += 1
-            trial.add(crew, alive[0].role if trial.way.name == "shard" else "intruder", command, self)
+            trial.add(crew, "intruder", command, self)
 
 
 class ClockJumps(Fault):

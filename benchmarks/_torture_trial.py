@@ -36,7 +36,6 @@ class Trial:
         self.elsewhere = draw.random() < 0.5  # whether each process seems to run on a machine of its own
         self.settings = {"BERTFEAT_LEASE": str(self.lease), "BERTFEAT_STORAGE_TIMEOUT": "60"}
         self.done_roles: set[str] = set()
-        self.merge_failed = False
         self.prunes = False  # whether a run said that finished parts would be removed: whoever reads that says so
         self.switched = False  # whether one process goes on with what joined ones began, or the other way round
         self.with_sources = True  # whether the names of the corpus's files are compared
@@ -118,19 +117,17 @@ class Trial:
         done = False
         for run in crew.runs:
             code, text = run.process.exitcode, run.text
-            either = self.may_differ or run.role.startswith("shard")  # which may have no rows that fail
-            good = {0} if run.role == "merge" else {0, ROWS_FAILED} if either else {self.expected.code}
+            good = {0, ROWS_FAILED} if self.may_differ else {self.expected.code}
             errors = _MESSAGE.findall(text)
             if "Traceback" in text or "bug in bertfeat" in text:
                 self.record.wrong.append(f"{run.role}: no clear error: {text[-1500:]}")
             elif code in good:
                 self.done_roles.add(run.role)
-                done |= not run.role.startswith("shard")
+                done = True
             elif (code, run.harmed) in ((-9, "killed"), (143, "terminated"), (-15, "terminated")):
                 pass
             elif code == 1 and errors:
                 self.record.messages.append(f"{run.role}: {self.shorten(errors[-1])}")
-                self.merge_failed |= run.role == "merge"
                 self.prunes |= "--prune removes" in errors[-1]
             else:
                 self.record.wrong.append(f"{run.role} ended with {code}: {text[-1500:]}")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 Commands = list[tuple[str, list[str]]]
 """Roles, and their commands."""
 
-SHARDS = JOINERS = 3
+JOINERS = 3
 
 
 @dataclass
@@ -65,24 +65,10 @@ def _joined(trial: "Trial", attempt: int, count: int) -> Commands:
     return [(f"joiner {attempt}.{number}", command) for number in range(count)]
 
 
-def _shard_commands(trial: "Trial", attempt: int) -> Commands:
-    """Every shard that is not done; when all are, the merge. One that fails has all shards looked at again."""
-    folders = [trial.base / f"shard-{number}" for number in range(SHARDS)]
-    if trial.merge_failed:
-        trial.done_roles.clear()
-        trial.merge_failed = False
-    roles = [(f"shard {number}", folder) for number, folder in enumerate(folders)]
-    left = [(role, folder) for role, folder in roles if role not in trial.done_roles]
-    if not left:
-        return [("merge", ["bertfeat", "merge", *map(str, folders), "-o", str(trial.target), "--quiet"])]
-    return [(role, _extract(trial, folder, "--shard", f"{role[6:]}/{SHARDS}")) for role, folder in left]
-
-
 WAYS: Sequence[Way] = (
     Way("plain", _plain_commands, 1, 90),
     Way("workers", _workers_commands, 8, 150),
     Way("ray", _ray_commands, 13, 240),
     Way("nodes", _ray_commands, 13, 240),
-    Way("shard", _shard_commands, 1.2, 90),
     Way("join", _join_commands, 2, 120, writes_anywhere=True),
 )

@@ -971,7 +971,7 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
     (
         "torture",
         {
-            "random faults on ten ways to share a run, here and over S3: trials; faults; wrong feature sets": [
+            "random faults on every way to share a run, here and over S3: trials; faults; wrong feature sets": [
                 TORTURE["trials_run"],
                 TORTURE["faults"],
                 len(TORTURE["wrong"]),

@@ -4,7 +4,7 @@
     python benchmarks/torture.py --only join-s3/stop/4
 
 A trial is a small corpus (of one of several kinds, here or in a bucket), a way to work through it (one process, two
-workers, two workers on Ray or on a Ray cluster of two nodes, three shards and their merge, three runs that join), a
+workers, two workers on Ray or on a Ray cluster of two nodes, three runs that join), a
 place for the set (a folder of this machine, or a bucket of moto's server behind a proxy that does harm), and a fault
 whose moments and kinds are drawn. The same commands are run again, as a scheduler would, until they say that they are
 done; then every part, the list of failures and the manifest are compared with those of one undisturbed process, and
@@ -75,8 +75,6 @@ PLAN: Mapping[str, tuple[int, Sequence[str]]] = {  # a weight, and the faults of
     "plain-s3": (3, (*_ANYWHERE, "stale", *_S3)),
     "workers-local": (2, (*_ANYWHERE, "kill-worker", *_LOCAL)),
     "workers-s3": (1, ("kill", "kill-worker", "stop", "stale", "throttled", "unanswered", "down", "torn", "storm")),
-    "shard-local": (2, (*_ANYWHERE, "kill-all", *_LOCAL)),
-    "shard-s3": (2, (*_ANYWHERE, "kill-all", *_S3)),
     "join-local": (4, (*_ANYWHERE, "kill-all", "stale", *_LOCAL)),
     "join-s3": (4, (*_ANYWHERE, "kill-all", "stale", *_S3)),
     "ray-local": (2, ("kill", "kill-worker", "term", "corrupt", "changed", *_LOCAL)),

@@ -14,7 +14,7 @@ from .app import Command, option
 from .bundles import settings_options
 from .console import Console, escape_controls, fields_of, progress_display, two_columns
 from .errors import SigtermInterrupt
-from .option_types import LOCATION, FiniteRange
+from .option_types import LOCATION
 from .options import (
     FeatureOptions,
     ModelOptions,
@@ -46,13 +46,6 @@ if TYPE_CHECKING:
 @settings_options("run", ExtractionOptions)
 @settings_options("ways", WaysToWork)
 @option("--dry-run", is_flag=True, help="Estimate rows, tokens, bytes and minutes, and write nothing.")
-@option(
-    "--price",
-    type=FiniteRange(min=0),
-    metavar="PER-HOUR",
-    further=True,
-    help="With --dry-run: what all machines together cost an hour, to say what the run would cost.",
-)
 @option("--allow-failures", is_flag=True, further=True, help="Exit with 0 though some rows failed.")
 @output_options
 def command(
@@ -64,7 +57,6 @@ def command(
     run: ExtractionOptions,
     ways: WaysToWork,
     dry_run: bool,
-    price: float | None,
     allow_failures: bool,
     console: Console,
 ) -> None:
@@ -81,10 +73,8 @@ def command(
     """
     folder = output or default_output(sources, ".features")
     ways.check(model.device)
-    if price is not None and not dry_run:
-        raise click.UsageError("--price is for --dry-run")
-    if dry_run and (ways.shard is not None or ways.join):
-        raise click.UsageError("--dry-run is about all parts: leave out --shard and --join")
+    if dry_run and ways.join:
+        raise click.UsageError("--dry-run is about all parts: leave out --join")
     model = replace(model, device=ways.first_device or model.device)
     from bertfeat.core import (
         Extractor,  # here, because it imports torch, which takes seconds
@@ -95,7 +85,7 @@ def command(
     ways.check_device(extractor.device.type)
     if dry_run:
         estimate = _estimate_corpus(extractor, sources, reading, run, ways)
-        _print_extraction_estimate(estimate, folder, price, console)
+        _print_extraction_estimate(estimate, folder, console)
         return
     try:
         with progress_display(console) as progress:
@@ -141,9 +131,8 @@ def _estimate_corpus(
     )
 
 
-def _print_extraction_estimate(estimate: "Estimate", folder: "Location", price: float | None, console: Console) -> None:
-    """Print what a run would write, how long it would take, and what it would cost at a ``price`` an hour."""
-    cost = None if price is None else price * estimate.seconds / 3600
+def _print_extraction_estimate(estimate: "Estimate", folder: "Location", console: Console) -> None:
+    """Print what a run would write, and how long it would take."""
     kinds = f"{estimate.documents:,} documents, {estimate.failed:,} failed, {estimate.blank:,} blank"
     rows = [
         ("would write", folder),
@@ -154,21 +143,17 @@ def _print_extraction_estimate(estimate: "Estimate", folder: "Location", price: 
     ]
     if estimate.workers > 1:
         rows.insert(-1, ("workers", f"{estimate.workers:,}"))
-    if cost is not None:
-        rows.append(("cost", f"about {cost:,.2f} at {price:,.2f} an hour"))
-    console.result({**fields_of(estimate), "cost": cost}, two_columns(rows))
+    console.result(fields_of(estimate), two_columns(rows))
 
 
 def _print_extraction(report: "ExtractionReport", console: Console) -> None:
     """Print what a run did, with warnings and notes about single rows on stderr."""
     if report.failed:
-        from bertfeat.core import FeatureSet, file_stamp
+        from bertfeat.core import FeatureSet
 
-        failures = FeatureSet(report.folder, allow_unfinished=True).failures()  # a shard is never finished
-        reasons = "".join(f"\n  {failure.reason}" for failure in islice(failures, 5))
-        has_list = file_stamp(report.failure_list) is not None  # a shard has none; merging writes one for the whole set
-        all_of_them = f"{report.failure_list} lists all of them, of which " if has_list else ""
-        console.warn(f"{pluralize(report.failed, 'row')} failed; {all_of_them}the first are:{reasons}")
+        reasons = "".join(f"\n  {failure.reason}" for failure in islice(FeatureSet(report.folder).failures(), 5))
+        told = f"{report.failure_list} lists all of them, of which the first are:{reasons}"
+        console.warn(f"{pluralize(report.failed, 'row')} failed; {told}")
     for note in _run_notes(report):
         console.say(note)
     rates = {"tokens_per_second": report.tokens_per_second, "padding_share": report.padding_share}
@@ -178,7 +163,7 @@ def _print_extraction(report: "ExtractionReport", console: Console) -> None:
 def _say_kept(folder: "Location", console: Console) -> None:
     from bertfeat.core import FeatureSet
 
-    for column in FeatureSet(folder, allow_unfinished=True).columns:
+    for column in FeatureSet(folder).columns:
         if column.basis is not None:
             kept = f"{column.basis.kept:.1%} of the squared lengths of a sample"
             console.say(f"{column.name} is stored by {column.basis.width} components, which keep {kept}")

@@ -9,12 +9,11 @@ from bertfeat.errors import pluralize
 from bertfeat.search import BuildOptions
 
 from .app import Command, option
-from .bundles import leave_out, on_command_line, option_names, options_on_command_line, settings_options
+from .bundles import on_command_line, option_names, options_on_command_line, settings_options
 from .console import Console, progress_display, two_columns
 from .option_types import LOCATION
 from .options import default_output, output_options, recorded_model_option
 from .result_lines import NO_VECTOR
-from .workers import WaysToWork
 
 if TYPE_CHECKING:
     from bertfeat.core import Location
@@ -53,15 +52,6 @@ if TYPE_CHECKING:
     show_default="disturbed vectors",
 )
 @recorded_model_option
-@settings_options("ways", WaysToWork)
-@option(
-    "--scratch",
-    type=LOCATION,
-    metavar="DIR",
-    further=True,
-    help="Folder or address for what workers hand on, where they do not see this machine's disk.",
-    show_default="beside the index",
-)
 @option("--overwrite", is_flag=True, further=True, help="Replace an index that is also of other feature sets.")
 @output_options
 def command(
@@ -73,8 +63,6 @@ def command(
     options: BuildOptions,
     queries: BinaryIO | None,
     model: str | None,
-    ways: WaysToWork,
-    scratch: "Location | None",
     overwrite: bool,
     console: Console,
 ) -> None:
@@ -93,7 +81,7 @@ def command(
     bertfeat index corpus.features --column concat4_mean --transform half-whiten
     bertfeat index books.features --spans sentences
     bertfeat index corpus.features --column sum4_token --encode fde
-    bertfeat index s3://bucket/corpus.features -o s3://bucket/corpus.index --workers 4
+    bertfeat index s3://bucket/corpus.features -o s3://bucket/corpus.index
     bertfeat index more.features -o corpus.index --append
     bertfeat index more.features -o corpus.index --append --remove ids.txt
     bertfeat index -o corpus.index --remove ids.txt
@@ -118,10 +106,6 @@ def command(
             raise click.UsageError("--pool-tokens is for --with-tokens")
         if model is not None and queries is None:
             raise click.UsageError("--model is for embedding --queries; leave it out")
-        ways.check(None)
-        engine = ways.make_engine(gpus_per_worker=0)
-        if scratch is not None and engine is None:
-            raise click.UsageError("--scratch is for --workers and --engine ray")
         texts = None if queries is None else _read_questions(queries)
         with progress_display(console) as progress:
             settings = build_index(
@@ -132,15 +116,9 @@ def command(
                 queries=texts,
                 model=model,
                 progress=progress,
-                engine=engine,
-                scratch=scratch,
                 overwrite=overwrite,
             )
         _print_index(settings, folder, console)
-
-
-# the ways to work that only an extraction has
-leave_out(command, "devices", "gpus_per_worker", "shard", "join", "lease")
 
 
 def _check_index_arguments(
@@ -157,7 +135,7 @@ def _check_index_arguments(
         raise click.UsageError("name the index with -o: bertfeat index -o corpus.index --remove FILE")
     update = "--append" if append else "--remove" if remove is not None else ""
     # only those on the command line are refused: environment variables are meant for builds
-    others = ("column", "queries", "model", "workers", "engine", "address", "scratch", "overwrite")
+    others = ("column", "queries", "model", "overwrite")
     build_only = (*option_names(BuildOptions), *others)
     if update and (names := options_on_command_line(among=build_only)):
         raise click.UsageError(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         KeptColumn,
         Location,
         ResultKind,
-        ShardRecord,
     )
     from bertfeat.learning import HeadRecord
     from bertfeat.scale import RunStatus
@@ -151,11 +150,8 @@ def local_result(kind: "ResultKind", folder: "Location") -> Path:
 
 def _describe_features(folder: "Location") -> _Description:
     """The content of a feature set, finished or not."""
-    from bertfeat.core import FeatureSet, list_parts, read_shard
+    from bertfeat.core import FeatureSet, list_parts
 
-    shard = read_shard(folder)
-    if shard is not None and not list_parts(folder):  # some shards of a small corpus have no parts
-        return _describe_empty_shard(folder, shard)
     if not list_parts(folder) and (begun := _describe_work(folder, 0)).lines:
         value = {"kind": "features", "finished": False, "run": begun.status, "documents": 0, "parts": 0}
         return _Description(value, [("feature set", f"{folder} (begun, without a part yet)"), ("at work", begun.lines)])
@@ -163,11 +159,10 @@ def _describe_features(folder: "Location") -> _Description:
     counts, model, entries = features.counts, features.header.model, features.entries
     failed, blank = (sum(getattr(entry, kind) for entry in entries) for kind in ("failed", "blank"))
     stored, settings = sum(entry.bytes for entry in entries), features.header.settings.plain
-    at_work = None if features.manifest or shard else _describe_work(folder, len(entries))
+    at_work = None if features.manifest else _describe_work(folder, len(entries))
     value = {
         "kind": "features",
         "finished": features.manifest is not None,
-        "shard": _shard_value(shard),
         "run": None if at_work is None else at_work.status,
         "documents": len(features),
         "failed": failed,
@@ -200,7 +195,6 @@ def _describe_features(folder: "Location") -> _Description:
     ]
     rows = [
         ("feature set", f"{folder}{unfinished}"),
-        ("shard", _shard_line(shard)),
         ("at work", at_work and at_work.lines),
         ("documents", f"{len(features):,}; failed {failed:,}; blank lines {blank:,}"),
         ("tokens", _token_counts(counts)),
@@ -215,23 +209,6 @@ def _describe_features(folder: "Location") -> _Description:
         ("sources", "\n".join(features.sources)),
     ]
     return _Description(value, rows)
-
-
-def _describe_empty_shard(folder: "Location", shard: "ShardRecord") -> _Description:
-    value = {"kind": "features", "finished": False, "shard": _shard_value(shard), "documents": 0, "parts": 0}
-    return _Description(value, [("feature set", folder), ("shard", _shard_line(shard)), ("parts", "none")])
-
-
-def _shard_value(shard: "ShardRecord | None") -> dict[str, object] | None:
-    return None if shard is None else {name: getattr(shard, name) for name in ("index", "count", "parts", "rows")}
-
-
-def _shard_line(shard: "ShardRecord | None") -> str | None:
-    """Describe a shard on one line: its number, the number of shards, and the rows and parts of all together."""
-    if shard is None:
-        return None
-    whole = f"{shard.rows:,} rows in {shard.parts:,} parts"
-    return f"{shard.index} of {shard.count}, counted from 0, of {whole}; bertfeat merge puts them together"
 
 
 def _describe_index(folder: "Location") -> _Description:

@@ -1,4 +1,4 @@
-"""The options of ``extract`` and ``index`` that choose who does the work: this process, others, or other machines."""
+"""The options of ``extract`` that choose who does the work: this process, others, or other machines."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -37,9 +37,6 @@ class WaysToWork:
         float | None,
         Option("GPUs, or parts of one, of a Ray worker.", default="1 where the cluster has any", metavar="N", least=0),
     ] = None
-    shard: Annotated[str | None, Option("Make only every N-th part, from the I-th on (0 to N-1).", metavar="I/N")] = (
-        None
-    )
     join: Annotated[bool, Option("Work on the folder together with other runs that join.")] = False
     lease: Annotated[
         float | None,
@@ -66,8 +63,6 @@ class WaysToWork:
             raise click.UsageError("--device and --devices: give one of them")
         if self.devices and self.workers is not None:
             raise click.UsageError("--devices and --workers: there is one worker for each device")
-        if self.shard is not None and self.join:
-            raise click.UsageError("--shard and --join: a shard has its parts by number, who joins takes what is left")
         if self.lease is not None and not self.join:
             raise click.UsageError("--lease is for --join")
 
@@ -89,13 +84,12 @@ class WaysToWork:
         """The number of workers that the options ask for, at least 1; without ``--workers``, Ray chooses its own."""
         return len(self.devices) or self.workers or 1
 
-    def make_engine(self, *, gpus_per_worker: float | None = None) -> "Engine | None":
-        """The engine; None for this process alone. ``gpus_per_worker`` replaces the option of the same name."""
+    def make_engine(self) -> "Engine | None":
+        """The engine; None for this process alone."""
         if self.engine == "ray":
             from bertfeat.scale import RayCluster
 
-            gpus = self.gpus_per_worker if gpus_per_worker is None else gpus_per_worker
-            return RayCluster(self.address, workers=self.workers, gpus_per_worker=gpus)
+            return RayCluster(self.address, workers=self.workers, gpus_per_worker=self.gpus_per_worker)
         if self.devices or self.workers is not None:
             from bertfeat.scale import Processes
 
@@ -104,10 +98,6 @@ class WaysToWork:
 
     def make_sharing(self) -> "Sharing | None":
         """The way the work is shared with other runs; None for a run that does all of it."""
-        if self.shard is not None:
-            from bertfeat.scale import Shard
-
-            return Shard.parse(self.shard)
         if self.join:
             from bertfeat.scale import Join
 

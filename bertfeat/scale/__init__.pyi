@@ -1,6 +1,4 @@
 from .joined_folder import RunStatus as RunStatus, run_status as run_status
 from .joining import Join as Join
-from .merging import MergeReport as MergeReport, merge_features as merge_features
 from .processes import Processes as Processes
 from .ray_cluster import RayCluster as RayCluster
-from .shards import Shard as Shard

@@ -24,7 +24,6 @@ from bertfeat.core import (
     LeaseWatch,
     Location,
     PlannedPart,
-    PlanSize,
     Result,
     ScannedFiles,
     ScanNumbering,
@@ -59,7 +58,6 @@ class Join(Sharing):
     """
 
     several_writers = True
-    is_alone = False
 
     @checked
     def __init__(self, lease: float | None = None) -> None:
@@ -96,9 +94,8 @@ class Join(Sharing):
         self._agenda = _JoinAgenda(run, self._folder, self.lease)
         return self._agenda
 
-    def finish(self, folder: Location, size: PlanSize, finish: Callable[[], None]) -> None:
+    def finish(self, finish: Callable[[], None]) -> None:
         """Write the manifest, unless another process has, and remove what was needed for working together."""
-        del folder, size
         assert self._folder is not None
         self._folder.finish(finish)
 

@@ -55,7 +55,7 @@ from bertfeat.search.settings import (
 )
 
 _STATE_NAMES = re.compile(r"kind|lock|index\.json|\..*\.tmp")
-_WORK_NAMES = re.compile(r"shard-\d+|bertfeat-shards-[0-9a-f]+")  # in a version that is being built
+_WORK_NAMES = re.compile(r"chunk-\d+")  # in a version that is being built
 _REMOVED_ON_NFS = ".nfs"  # how the name begins that NFS gives to a file removed while it is open
 _LOCK_TRIES = 20
 _APART = 1 << 32  # how many numbers, above those of the versions before it, a run at an address draws its own from

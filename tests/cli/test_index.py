@@ -289,34 +289,6 @@ def test_a_map(features: Path) -> None:
     assert Path("toy.map.png").exists()
 
 
-@pytest.mark.slow
-def test_workers_build_the_index_of_one_process(features: Path) -> None:
-    told = json.loads(run("index", features, "--type", "ivf", "--json").stdout)
-    result = run("index", features, "--type", "ivf", "-o", "other.index", "--workers", "2", "--json")
-    assert result.exit_code == 0, result.stderr
-    other = json.loads(result.stdout)
-    assert (other["count"], other["effort"]) == (told["count"], told["effort"])
-    ours, theirs = (Path(name, "version-1/index.faiss").read_bytes() for name in ("toy.index", "other.index"))
-    assert ours == theirs
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--workers", "2", "--type", "hnsw"], "an index of type HNSW32 is built by one process"),
-        (["--workers", "2", "--scratch", "memory://bucket/tmp"], "other processes do not see what is in the memory"),
-        (["--scratch", "tmp"], "--scratch is for --workers and --engine ray"),
-        (["--address", "auto"], "--address is for --engine ray"),
-        (["--workers", "0"], "0 is not in the range"),
-    ],
-)
-def test_workers_that_cannot_be(options: list[str], message: str, features: Path) -> None:
-    result = run("index", features, *options)
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert not Path("toy.index").exists()
-
-
 def test_queries_to_tune_on(features: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand = Stand(clustered(100, seed=2))
     monkeypatch.setattr("bertfeat.search.building.build.open_column_encoder", lambda *_, **__: stand)

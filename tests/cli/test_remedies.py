@@ -16,14 +16,9 @@ from tests.support.index_toy import files_of
 from tests.support.tiny_models import Tiny
 
 ROOT = Path(__file__).parent.parent.parent
-WRITING = re.compile(r"bertfeat (?:extract|index|merge|pretrain|\w+ train|\w+ table7) (?:.*-|$)")
+WRITING = re.compile(r"bertfeat (?:extract|index|pretrain|\w+ train|\w+ table7) (?:.*-|$)")
 LISTED = {
     # what is printed, and where it is run
-    "bertfeat index, for one, takes several sets: bertfeat index A B -o DIR": "names made up, which are not there",
-    "run its command, again if need be: bertfeat extract CORPUS --shard I/N -o ": "test_shards.py",
-    "bertfeat extract ": "test_shards.py: the command of a shard",
-    "put all shards together: bertfeat merge SHARD... -o DIR (or read what this one holds: FeatureSet(folder, "
-    "allow_unfinished=True))": "names made up, which are not there",
     "the same command again finishes it: bertfeat extract ": "test_an_unfinished_set",
     "none was kept (bertfeat extract --keep keeps them)": "an option of the command that made the set",
     "--remove takes a feature set only with --append: bertfeat index -o DIR --remove FILE": "names made up",

@@ -15,7 +15,14 @@ ROOT = Path(__file__).parents[2]
 _STREAM = "streams of vectors are for Python"
 _FIGURE = "a figure of the caller's own"
 _STORED = "an argument of StoredEncoder"
-NOT_IN_THE_SHELL = {"shards": _STREAM, "start": _STREAM, "axes": _FIGURE, "path": _FIGURE, "missing": _STORED}
+NOT_IN_THE_SHELL = {
+    "shard": _STREAM,
+    "shards": _STREAM,
+    "start": _STREAM,
+    "axes": _FIGURE,
+    "path": _FIGURE,
+    "missing": _STORED,
+}
 """Parameters that messages name and no command sets, and why."""
 
 

@@ -16,7 +16,7 @@ READING = {
     "document_context",
 }
 BUILD = {"type", "metric", "memory", "target_recall", "query_prompt", "evaluate", "keep_text", "device", "column"}
-BUILD |= {"with_tokens", "pool_tokens", "workers", "engine", "address", "scratch", "overwrite"}
+BUILD |= {"with_tokens", "pool_tokens", "overwrite"}
 SCANNED = {"column", "senses", "by", "slices", "plot", "sort", "sample", "near"}
 SAMPLE = {"sample", "bound", "corpus", "model", "device"}
 LAYERS = {"layers", "pooling", "transforms", "seed", "plot"}

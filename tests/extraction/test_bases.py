@@ -27,7 +27,7 @@ from bertfeat.errors import (
     UsageError,
 )
 from bertfeat.learning import HeadSettings, Tagger, train_head
-from bertfeat.scale import Shard, merge_features
+from bertfeat.scale import Join
 from bertfeat.usages import find_usages
 from tests.support.runs import contents, text_file
 from tests.support.tiny_models import SENTENCES, TEXTS, Tiny
@@ -134,12 +134,9 @@ def test_a_run_resumes_and_others_take_its_basis(bert: Tiny, corpus: Path, tmp_p
         with pytest.raises(SettingsDifferError, match=f"@{WIDTH}:"):
             made.extract(corpus, folder, part_rows=4, **other)
     with pytest.raises(UsageError, match="runs that share a corpus do not learn components"):
-        made.extract(corpus, tmp_path / "s", width=WIDTH, sharing=Shard(0, 2))
-    shards = [tmp_path / f"s{at}" for at in range(2)]
-    for at, shard in enumerate(shards):
-        made.extract(corpus, shard, part_rows=4, basis=folder, sharing=Shard(at, 2))
-    merge_features(shards, tmp_path / "merged")
-    assert contents(tmp_path / "merged") == contents(folder)
+        made.extract(corpus, tmp_path / "s", width=WIDTH, sharing=Join())
+    made.extract(corpus, tmp_path / "joined", part_rows=4, basis=folder, sharing=Join())
+    assert contents(tmp_path / "joined") == contents(folder)
 
 
 def test_usages_are_ranked_by_what_is_stored(bert: Tiny, corpus: Path, tmp_path: Path) -> None:

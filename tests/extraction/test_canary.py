@@ -29,7 +29,7 @@ from bertfeat.core.features import CANARY_TEXTS, PRECISION_COSINES, Canary, find
 from bertfeat.core.io import write_json
 from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import FeatureSetError, IndexFolderError, ModelError, TrainingError
-from bertfeat.scale import Shard, merge_features
+from bertfeat.scale import Join
 from bertfeat.search import BuildOptions
 from bertfeat.server import ServerSettings, open_service, run_server
 from tests.support.tagging_toy import feature_set, train
@@ -269,18 +269,21 @@ def test_a_bad_worker_ends_the_run(bert: Tiny, tmp_path: Path, harm: Harm) -> No
     assert len(list((tmp_path / "a.features").glob("part-*"))) == 2
 
 
-def test_shards_are_not_merged(bert: Tiny, tmp_path: Path, harm: Harm) -> None:
-    shards = [tmp_path / "0.shard", tmp_path / "1.shard"]
-    corpus = tmp_path / "corpus.txt"
+def test_parts_of_machines_that_disagree_make_no_set(bert: Tiny, tmp_path: Path, harm: Harm) -> None:
+    """As where two that join at once each see only the parts of their own."""
+    corpus, ours, theirs = tmp_path / "corpus.txt", tmp_path / "ours.features", tmp_path / "theirs.features"
     corpus.write_text("".join(f"{text}\n" for text in TEXTS))
-    for number, shard in enumerate(shards):
-        if number:
-            harm()
-        sharing = Shard(number, 2)
-        Extractor(str(bert.folder), precision="fp32").extract(corpus, shard, part_rows=1, sharing=sharing)
-    with pytest.raises(FeatureSetError, match=r"other vectors for parts 1, 3 than for parts 0, 2, 4: .*overwrite=True"):
-        merge_features(shards, tmp_path / "whole.features")
-    assert not (tmp_path / "whole.features" / "part-00000.parquet").exists()
+    Extractor(str(bert.folder), precision="fp32").extract(corpus, ours, part_rows=1)
+    harm()
+    Extractor(str(bert.folder), precision="fp32").extract(corpus, theirs, part_rows=1)
+    for number in (1, 3):
+        shutil.copy(theirs / f"part-{number:05d}.parquet", ours)
+    (ours / ".bertfeat" / "manifest.json").unlink()
+    for sharing in (None, Join()):
+        extractor = Extractor(str(bert.folder), precision="fp32")
+        with pytest.raises(FeatureSetError, match=r"other vectors for parts 1, 3 than for parts 0, 2, 4: .*; move"):
+            extractor.extract(corpus, ours, part_rows=1, sharing=sharing)
+        assert not (ours / ".bertfeat" / "manifest.json").exists()
 
 
 def test_sets_with_different_vectors_make_no_index(bert: Tiny, tmp_path: Path, harm: Harm) -> None:

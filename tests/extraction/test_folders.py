@@ -17,7 +17,7 @@ from bertfeat.core.extraction import Sharing
 from bertfeat.core.features import FeatureSet, list_parts
 from bertfeat.core.io import ResultKind, claim_folder, result_kind, write_json
 from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, RowFailedError, StorageError, UsageError
-from bertfeat.scale import Join, Shard, merge_features
+from bertfeat.scale import Join
 from tests.support.runs import contents, everything, extractor, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny
 
@@ -53,7 +53,7 @@ def test_parts_of_others_are_left_alone(bert: Tiny, tmp_path: Path, overwrite: b
     assert everything(tmp_path / "sp") == before
 
 
-@pytest.mark.parametrize("sharing", [Sharing, Join, lambda: Shard(0, 2)], ids=["alone", "joined", "a shard"])
+@pytest.mark.parametrize("sharing", [Sharing, Join], ids=["alone", "joined"])
 @pytest.mark.parametrize("notes", [False, True])
 def test_a_run_that_writes_nothing_leaves_a_folder_as_it_was(
     bert: Tiny, tmp_path: Path, sharing: Callable[[], Sharing], notes: bool
@@ -70,17 +70,6 @@ def test_a_run_that_writes_nothing_leaves_a_folder_as_it_was(
         run(bert, text_file(tmp_path / "e.txt", []), tmp_path / "out", sharing=sharing())
     assert everything(tmp_path / "out") == before
     assert [path.name for path in (tmp_path / "out").iterdir()] == list(before)
-
-
-def test_a_merge_that_writes_nothing_leaves_a_folder_as_it_was(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
-    for index in range(2):
-        run(bert, corpus, tmp_path / f"shard-{index}", sharing=Shard(index, 2))
-    part = list_parts(tmp_path / "shard-1")[0]
-    part.write_bytes(part.read_bytes()[:-20])
-    (tmp_path / "out").mkdir()
-    with pytest.raises(DamagedError):
-        merge_features([tmp_path / "shard-0", tmp_path / "shard-1"], tmp_path / "out")
-    assert not list((tmp_path / "out").iterdir())
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

@@ -22,7 +22,7 @@ from tests.hostile.json_walk import (
     write_raw,
 )
 from tests.hostile.judge import Rule
-from tests.hostile.uses import BEGUN, CLASSIFY, CRF, FEATURES, FLAT, HNSW, KEPT, PLAIN, PROBE, SHARDS, TABLE, WORD
+from tests.hostile.uses import BEGUN, CLASSIFY, CRF, FEATURES, FLAT, HNSW, KEPT, PLAIN, PROBE, TABLE, WORD
 from tests.hostile.yard import Result, Tell, Use, Yard
 
 
@@ -49,7 +49,6 @@ TARGETS = (
         ("run", "sources*", "times*", "versions*"),
         ("format_version",),
     ),
-    Target("shard0.features/.bertfeat/shard.json", SHARDS, ("run", "sources*", "times*", "versions*")),
     # verify of an index is its digests and its opening: with a digest that holds every value is taken as it is
     *(
         Target(f"{name}.index/.bertfeat/index.json", uses, ("*",))

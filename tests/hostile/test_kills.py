@@ -29,13 +29,7 @@ WRITERS = (
     _writer(
         "extract again", f"{_EXTRACT} -o docs.features --overwrite", "docs.jsonl model docs.features", "docs.features"
     ),
-    _writer("extract a shard", f"{_EXTRACT} -o out.features --shard 1/2", "docs.jsonl model", "out.features"),
-    _writer(
-        "merge",
-        "merge shard0.features shard1.features -o out.features",
-        "shard0.features shard1.features",
-        "out.features",
-    ),
+    _writer("extract, joined", f"{_EXTRACT} -o out.features --join", "docs.jsonl model", "out.features"),
     _writer("index", "index many.features -o out.index --type flat --no-evaluate", "many.features", "out.index"),
     _writer(
         "index again",

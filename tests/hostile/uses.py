@@ -68,16 +68,6 @@ FEATURES = (
 )
 """Of ``docs.features``."""
 
-SHARDS = (
-    _use(
-        "merge",
-        "merge shard0.features shard1.features -o out.features --json",
-        "shard0.features shard1.features",
-        "out.features",
-    ),
-)
-"""Of ``shard0.features``, one of two."""
-
 TAGGED = (
     _use("verify tagged features", "verify train.features --sample 0 --json", "train.features"),
     _use(
@@ -234,7 +224,7 @@ JUDGED = (_use("judgments", "evaluate flat.index --beir beir --model model --jso
 PREDICTIONS = (_use("predictions", "tag evaluate --predictions predictions.tsv --json", "predictions.tsv"),)
 
 USES = (
-    *(*FEATURES, *SHARDS, *TAGGED, *FLAT, *IVF, *HNSW, *WORD, *KEPT, *PLAIN, *CRF, *BEGUN, *TRAINED, *TABLE, *PROBE),
+    *(*FEATURES, *TAGGED, *FLAT, *IVF, *HNSW, *WORD, *KEPT, *PLAIN, *CRF, *BEGUN, *TRAINED, *TABLE, *PROBE),
     *(*CLASSIFY, *ANSWER, *CHOOSE),
     *(*QUERIES, *VECTORS, *IDS, *JUDGED, *PREDICTIONS),
 )

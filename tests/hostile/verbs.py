@@ -37,12 +37,6 @@ BASES = {
             "docs.jsonl model",
             "out.features",
         ),
-        _base(
-            "merge",
-            "merge shard0.features shard1.features -o out.features",
-            "shard0.features shard1.features",
-            "out.features",
-        ),
         _base("info", "info docs.jsonl", "docs.jsonl model docs.features"),
         _base("verify", "verify docs.features --sample 2 --model model --device cpu", "docs.features docs.jsonl model"),
         _base("export", "export docs.features --to csv --column last_mean -o out.csv", "docs.features", "out.*"),

@@ -61,8 +61,6 @@ def _commands(folder: Path) -> Iterator[Command]:
         yield Command(words(extract.format(f"{name}.jsonl", name), "--pooling mean --keep year --part-rows 25"))
     for name in ("train", "dev", "test"):
         yield Command(words(extract.format(f"{name}.conll", name), "--layers last,-2 --pooling word --part-rows 20"))
-    for index in range(2):
-        yield Command(words(extract.format("docs.jsonl", f"shard{index}"), f"--pooling mean {READ} --shard {index}/2"))
     build = "index {}.features -o {}.index --no-evaluate"
     yield Command(words(build.format("many", "flat"), "--type flat"))
     yield Command(words(build.format("over", "over"), "--type flat"))

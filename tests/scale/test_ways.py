@@ -25,7 +25,7 @@ from bertfeat.errors import (
     UsageError,
     WrongColumnsError,
 )
-from bertfeat.scale import Join, Processes, Shard, joining
+from bertfeat.scale import Join, Processes, joining
 from tests.support.runs import accounted, contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny
 from tests.support.ways import CORPORA, ROWS, end_all, extract, joined, local_workers, made, options
@@ -38,7 +38,7 @@ WAYS: dict[str, Callable[[], dict[str, Any]]] = {
     "join": lambda: {"sharing": Join()},
     "workers that join": lambda: {"engine": Processes(2), "sharing": Join()},
 }
-SHARED: list[Callable[[], dict[str, Any]]] = [*list(WAYS.values())[1:], lambda: {"sharing": Shard(0, 1)}]
+SHARED: list[Callable[[], dict[str, Any]]] = list(WAYS.values())[1:]
 all_ways = pytest.mark.parametrize("way", [pytest.param(way, id=name) for name, way in WAYS.items()])
 each_way = pytest.mark.parametrize("way", [pytest.param(WAYS[name], id=name) for name in list(WAYS)[:3]])
 shared_ways = pytest.mark.parametrize("way", [pytest.param(WAYS[name], id=name) for name in ("workers", "join")])

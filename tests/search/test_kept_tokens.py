@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from bertfeat.core.io import to_plain
 from bertfeat.errors import IndexFolderError, NotDerivableError
-from bertfeat.scale import Processes
 from bertfeat.search import (
     BuildOptions,
     Index,
@@ -99,13 +98,6 @@ def test_what_is_removed_leaves_no_trace(folder: Path, block: int, monkeypatch: 
     store = VectorIndex(folder).tokens
     assert store is not None
     assert (len(store.vectors.rows), store.vectors.offsets.tolist(), store.vocabulary.strings) == (0, [0], [])
-
-
-@pytest.mark.sampled(0, 1)
-def test_workers_change_nothing(folder: Path) -> None:
-    other = folder.with_name("other.index")
-    build_index(folder.with_name("toy.features"), other, "concat4_mean", options=like(folder), engine=Processes(2))
-    assert token_files(folder) == token_files(other)
 
 
 def test_what_was_opened_stays_when_the_index_is_replaced(folder: Path) -> None:

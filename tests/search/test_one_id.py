@@ -8,7 +8,6 @@ import pytest
 
 from bertfeat.core.corpus import CorpusSettings, memory_corpus
 from bertfeat.core.extraction import Extractor
-from bertfeat.scale import Processes
 from bertfeat.search import BuildOptions, Index, VectorIndex, append_features, build_index
 from tests.support.tiny_models import Tiny
 
@@ -22,12 +21,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "words": {"column": "last_word"},
     "kept tokens": {"column": "last_mean", "options": BuildOptions(type="flat", with_tokens="last_token")},
     "encoding": {"column": "last_token", "options": BuildOptions(type="flat", encode="fde:256")},
-    "workers": {"column": "last_mean", "engine": Processes(2)},
-    "span workers": {
-        "column": "last_token",
-        "options": BuildOptions(type="flat", spans="sentences"),
-        "engine": Processes(2),
-    },
 }
 
 
@@ -47,9 +40,8 @@ def sets(bert: Tiny, tmp_path: Path) -> dict[str, Path]:
 def test_it_is_that_of_the_documents_that_are_left(
     kind: str, sets: dict[str, Path], bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    column, given = KINDS[kind]["column"], {name: value for name, value in KINDS[kind].items() if name != "column"}
-    options = given.pop("options", BuildOptions(type="flat"))
-    build_index([sets["base"], sets["delta"]], tmp_path / "two.index", column, options=options, **given)
+    column, options = KINDS[kind]["column"], KINDS[kind].get("options", BuildOptions(type="flat"))
+    build_index([sets["base"], sets["delta"]], tmp_path / "two.index", column, options=options)
     build_index(sets["left"], tmp_path / "left.index", column, options=options)
     two, left = (VectorIndex(tmp_path / f"{name}.index") for name in ("two", "left"))
     assert (two.settings.count, two.settings.documents) == (left.settings.count, left.settings.documents)

@@ -18,7 +18,6 @@ from bertfeat.core.features import export_features
 from bertfeat.core.io import json_content
 from bertfeat.core.spans import SpanRule
 from bertfeat.errors import FeatureSetError, IndexFolderError, NotDerivableError, UsageError
-from bertfeat.scale import Processes
 from bertfeat.search import (
     BuildOptions,
     Index,
@@ -31,8 +30,6 @@ from bertfeat.search import (
     remove_documents,
     verify_index,
 )
-from bertfeat.search.building import feature_source
-from bertfeat.search.building.feature_source import FeatureSource
 from bertfeat.usages import find_usages_in_index
 from tests.support.slow_features import SlowText, slow_text
 from tests.support.tiny_models import Tiny
@@ -183,22 +180,6 @@ def test_updates_give_the_spans_of_a_new_build(bert: Tiny, make: Make, kind: str
     hits = updated.search(QUERIES[0], 100, rerank="maxsim").hits
     assert {hit.id for hit in hits} == {*texts}
     verify_index(folder)
-
-
-@pytest.mark.slow
-def test_workers_build_the_same(bert: Tiny, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feature_source, "LEAST_BYTES", 1)  # a shard for each part
-    features = make(bert, TEXTS, part_rows=1)
-    assert len(FeatureSource([FeatureSet(features)], None, SpanRule.parse("words:3"), keep_text=True).shards) == 5
-    alone = span_index(features, "words:3")
-    options = BuildOptions(spans="words:3", evaluate=False)
-    build_index(features, features.with_suffix(".shared"), options=options, engine=Processes(2))
-    together = Index(features.with_suffix(".shared"))
-    for name in ("count", "documents", "spans", "column", "skipped"):
-        assert getattr(together.settings, name) == getattr(alone.settings, name)
-    numbers = np.arange(len(alone))
-    np.testing.assert_array_equal(together.reconstruct(numbers), alone.reconstruct(numbers))
-    assert together.search(QUERIES[0], 9).to_json() == alone.search(QUERIES[0], 9).to_json()
 
 
 def test_it_is_tuned_on_queries_embedded_as_whole_texts(bert: Tiny, make: Make) -> None:

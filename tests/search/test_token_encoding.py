@@ -14,7 +14,6 @@ from bertfeat import Extractor, FeatureSet, StoredEncoder
 from bertfeat.core.io import json_content
 from bertfeat.core.spans import SpanRule
 from bertfeat.errors import IndexFolderError, NotDerivableError, UsageError
-from bertfeat.scale import Processes
 from bertfeat.search import (
     BuildOptions,
     Index,
@@ -26,7 +25,6 @@ from bertfeat.search import (
     remove_documents,
     verify_index,
 )
-from bertfeat.search.building import feature_source
 from bertfeat.search.options import ENCODED_WIDTH
 from bertfeat.search.settings import ENCODING_NAME, SETTINGS_NAME
 from bertfeat.search.vectors import token_encoding
@@ -215,20 +213,6 @@ def test_updates_keep_the_encoding(bert: Tiny, make: Make, kind: str) -> None:
     del expected["e"]
     assert_encodings(updated, expected, bert)
     verify_index(index.folder)
-
-
-@pytest.mark.slow
-def test_workers_build_the_same(bert: Tiny, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feature_source, "LEAST_BYTES", 1)  # a shard for each part
-    features = make(bert, TEXTS, part_rows=1)
-    alone = encoded_index(features)
-    options = BuildOptions(encode="fde:128", evaluate=False)
-    build_index(features, features.with_suffix(".shared"), options=options, engine=Processes(2))
-    together = Index(features.with_suffix(".shared"))
-    assert together.settings.encoding == alone.settings.encoding
-    numbers = np.arange(len(alone))
-    np.testing.assert_array_equal(together.reconstruct(numbers), alone.reconstruct(numbers))
-    assert together.search(QUERIES[0], 9).to_json() == alone.search(QUERIES[0], 9).to_json()
 
 
 def test_tuned_on_queries_and_evaluated(bert: Tiny, make: Make, tmp_path: Path) -> None:

@@ -25,10 +25,8 @@ from bertfeat.search import (
     remove_documents,
     verify_index,
 )
-from bertfeat.search.building import feature_source
 from bertfeat.search.settings import read_index_settings, write_index_settings
 from bertfeat.search.vectors.faiss_transforms import fit_whitening, measure_spectrum
-from tests.search.test_sharded_build import Here, check_same
 from tests.support.index_toy import clustered, neighbors, vector_set, version_of, whitened
 
 COUNT, WIDTH = 700, 16
@@ -209,17 +207,3 @@ def test_names() -> None:
     assert as_whitening("half-whiten:128") == Whitening(WhiteningKind.HALF_WHITEN, 128)
     assert str(as_whitening("whiten")) == "whiten"
     assert BuildOptions(transform="whiten:3").whitening == Whitening(WhiteningKind.WHITEN, 3)
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("kind", ["flat", "ivf", "ivf on disk"])
-def test_workers_make_the_same_index(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feature_source, "LEAST_BYTES", 100 * WIDTH * 4)
-    memory = 10_000 if kind.endswith("on disk") else None
-    options = BuildOptions(type=kind.removesuffix(" on disk"), transform=as_whitening("whiten:9"), memory=memory)
-    vector_set(tmp_path / "toy.features", stored(), parts=5)
-    wanted = build_index(tmp_path / "toy.features", tmp_path / "one.index", options=options)
-    engine = Here()
-    settings = build_index(tmp_path / "toy.features", tmp_path / "toy.index", options=options, engine=engine)
-    assert len(engine.tasks) > 1
-    check_same(tmp_path / "toy.index", tmp_path / "one.index", settings, wanted)

@@ -78,7 +78,6 @@ def test_settings_that_can_be_right() -> None:
     [
         ["extract", "x.txt", "--lease", "nan", "--join"],
         ["extract", "x.txt", "--lease", "inf", "--join"],
-        ["extract", "x.txt", "--price", "nan", "--dry-run"],
         ["extract", "x.txt", "--gpus-per-worker", "nan", "--engine", "ray"],
     ],
 )

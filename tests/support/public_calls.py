@@ -25,7 +25,6 @@ from bertfeat.core.corpus import FORMATS
 from bertfeat.core.features import StreamBatch
 from bertfeat.core.io import encode_json
 from bertfeat.learning import HeadSettings
-from bertfeat.scale import Shard
 from bertfeat.search import BuildOptions
 from bertfeat.server import ServerSettings, Service
 from tests.support.heads_toy import FP32, MONEY, WATER, topics, write_records
@@ -189,13 +188,6 @@ class PublicWorld:
         return self.folder / "words.index"
 
     @cached_property
-    def shards(self) -> list[Path]:
-        folders = [self.folder / f"{number}.shard" for number in range(2)]
-        for number, folder in enumerate(folders):
-            self.extractor.extract(self.corpus, folder, part_rows=8, sharing=Shard(number, 2))
-        return folders
-
-    @cached_property
     def pretrained(self) -> Any:
         return bertfeat.pretrain_model(folder=self.folder / "a.model", picture=False, **self.pretraining)
 
@@ -286,7 +278,6 @@ METHOD_OWNERS: Mapping[str, Owner] = {
     "Index": lambda world: world.index,
     "PretrainingSettings": lambda world: bertfeat.PretrainingSettings(),
     "Recipe": lambda world: world.plain.columns[0].recipe,
-    "Shard": lambda world: Shard(0, 2),
     "StoredEncoder": lambda world: world.stored,
     "StreamBatch": lambda world: world.batch,
     "Tagger": lambda world: world.tagger,
@@ -398,8 +389,6 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "Recipe.width": lambda world: {"hidden_size": 8},
     "ServerSettings": lambda world: {},
     "Service": lambda world: {"extractor": world.extractor, "settings": ServerSettings()},
-    "Shard": lambda world: {"index": 0, "count": 2},
-    "Shard.parse": lambda world: {"text": "0/2"},
     "Speed": lambda world: fields_of(bertfeat.measure_speed(world.extractor, world.corpus, documents=4, repeats=1)),
     "StoredEncoder": lambda world: {"features": world.plain.folder, "column": "last_mean", "device": "cpu"},
     "StoredEncoder.__call__": lambda world: {"features": world.stored.preprocess(["the bank"])},
@@ -512,7 +501,6 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
         "repeats": 1,
     },
     "memory_corpus": lambda world: {"items": ["the bank"]},
-    "merge_features": lambda world: {"folders": world.shards, "output": world.new()},
     "open_corpus": lambda world: {"sources": world.corpus},
     "open_service": lambda world: {"folders": [], "settings": ServerSettings(), "model": world.model, "device": "cpu"},
     "pretrain_model": lambda world: {**world.pretraining, "folder": world.new(), "picture": False},

@@ -37,8 +37,6 @@ from .sharing import (
     PRESENCE as PRESENCE,
     RUN_RECORD as RUN_RECORD,
     SCANS as SCANS,
-    PlanSize as PlanSize,
-    RunFacts as RunFacts,
     SharedRun as SharedRun,
     Sharing as Sharing,
     clear_joined as clear_joined,

@@ -1,7 +1,7 @@
 """The records of a run: the settings and the identity by which others know it, and the manifest at its end."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import torch
@@ -9,7 +9,6 @@ import torch
 from bertfeat.core.corpus import Corpus, CorpusSettings, FileCorpus
 from bertfeat.core.encoder import kernels_in_use
 from bertfeat.core.extraction.embedder import Embedder
-from bertfeat.core.extraction.sharing import RunFacts
 from bertfeat.core.extraction.source import STDIN
 from bertfeat.core.features import (
     FeatureSettings,
@@ -83,18 +82,23 @@ def finished_as(folder: Location, identity: str) -> Manifest | None:
     return None
 
 
-def run_facts(embedder: Embedder, seconds: float) -> RunFacts:
-    """Return the facts of a finished run: when it ended, how long it took, where, and with which versions."""
+def facts_of_run(embedder: Embedder, seconds: float) -> tuple[dict[str, object], dict[str, str]]:
+    """Return what a manifest says of its run: times (when it ended, how long it took, where), and versions."""
     versions = installed_versions("bertfeat", "torch", "transformers", "tokenizers", "pyarrow", "numpy")
     versions["threads"] = str(torch.get_num_threads())
     versions["kernels"] = kernels_in_use(embedder.device, embedder.precision)
     finished = datetime.now(UTC).isoformat(timespec="seconds")
-    return RunFacts(
-        times={"finished": finished, "seconds": round(seconds, 3), "device": str(embedder.device)}, versions=versions
-    )
+    return {"finished": finished, "seconds": round(seconds, 3), "device": str(embedder.device)}, versions
 
 
-def write_run_manifest(folder: Location, facts: RunFacts, corpus: Corpus, identity: str, plan: str) -> None:
+def write_run_manifest(
+    folder: Location,
+    corpus: Corpus,
+    identity: str,
+    plan: str,
+    times: Mapping[str, object],
+    versions: Mapping[str, str],
+) -> None:
     """Write the manifest and the list of failures, which are derived from the parts.
 
     ``plan`` is the sha256 of the digests of all planned parts. If a file has changed since the run began, the identity
@@ -104,7 +108,7 @@ def write_run_manifest(folder: Location, facts: RunFacts, corpus: Corpus, identi
         DamagedError: the parts in the folder are not those of the plan.
     """
     run = "" if _changed_file(corpus) else identity
-    manifest = write_manifest(folder, sources=corpus.sources, times=facts.times, versions=facts.versions, run=run)
+    manifest = write_manifest(folder, sources=corpus.sources, times=times, versions=versions, run=run)
     if hashlib.sha256("".join(part.digest for part in manifest.parts).encode()).hexdigest() != plan:
         remove_manifest(folder)
         problem = "another run wrote parts of another corpus, or of another state of this one, meanwhile"

@@ -21,17 +21,17 @@ from bertfeat.core.extraction.progress import ExtractionReport, OnProgress, RunP
 from bertfeat.core.extraction.records import (
     bytes_per_character,
     bytes_per_row,
+    facts_of_run,
     finished_as,
     is_finished,
     recorded_header,
     refuse_changed_files,
-    run_facts,
     run_identity,
     write_run_manifest,
 )
 from bertfeat.core.extraction.resume import ChangedFolder, ExistingParts
 from bertfeat.core.extraction.run_options import PART_ROWS, ExtractionOptions
-from bertfeat.core.extraction.sharing import PlanSize, RunFacts, SharedRun, Sharing
+from bertfeat.core.extraction.sharing import SharedRun, Sharing
 from bertfeat.core.extraction.source import CorpusSource, is_of_files, open_run_source
 from bertfeat.core.extraction.worker import ExtractionJob, PartWorker
 from bertfeat.core.features import (
@@ -112,7 +112,7 @@ class ExtractionRun:
         self._existing = ExistingParts(folder)
         self._lock: FolderLock | None = None
         self._limits = FailureLimits(folder, strict=options.strict, most=options.max_failures)
-        self._planned_parts = self._planned_rows = 0
+        self._planned_parts = 0
         self._checked: frozenset[str] | None = None  # digests of the plan that finished parts were checked against
         self._plan_digest = sha256()
         self._vectors = CanaryGroups()  # of the parts that were added
@@ -146,8 +146,7 @@ class ExtractionRun:
         if not self._sharing.several_writers:
             self._look_through(job.settings)
         self._work(corpus, job, identity)
-        size = PlanSize(self._planned_parts, self._planned_rows)
-        self._sharing.finish(self._folder, size, lambda: self._finish(corpus, identity))
+        self._sharing.finish(lambda: self._finish(corpus, identity))
         if self._sharing.several_writers and (manifest := finished_as(self._folder, identity)):
             self._add_finished(manifest)
         for problem in dict.fromkeys(self._existing.damaged):
@@ -190,7 +189,7 @@ class ExtractionRun:
             return
         else:
             check_width(embedder.columns, width)
-            if not self._sharing.is_alone:
+            if self._sharing.several_writers:
                 raise UsageError(
                     "runs that share a corpus do not learn components, which might differ",
                     where=parameter("width", width),
@@ -299,7 +298,6 @@ class ExtractionRun:
             begin=self._changes.begin,
             keep_only=keep_only,
             overwrite=self._options.overwrite,
-            facts=self._facts,
         )
         agenda: Agenda[Task, Result] | None = self._sharing.agenda(shared)
         if self._engine is not None:
@@ -322,10 +320,8 @@ class ExtractionRun:
 
     def _select(self, part: PlannedPart) -> PlannedPart | None:
         """Look at a part of the plan before it is handed out."""
-        self._planned_parts, self._planned_rows = part.number + 1, part.last_row
+        self._planned_parts = part.number + 1
         self._plan_digest.update(part.digest.encode())
-        if not self._sharing.takes(part):
-            return None
         if self._existing.has(part):
             return replace(part, exists=True)
         if self._checked is not None and part.number in self._existing.headers and part.digest not in self._checked:
@@ -372,7 +368,5 @@ class ExtractionRun:
         elif not self._changes.changed and is_finished(self._folder, corpus.sources):
             return
         plan = self._plan_digest.hexdigest()
-        write_run_manifest(self._folder, self._facts(), corpus, identity, plan)
-
-    def _facts(self) -> RunFacts:
-        return run_facts(self._embedder, self._progress.seconds)
+        times, versions = facts_of_run(self._embedder, self._progress.seconds)
+        write_run_manifest(self._folder, corpus, identity, plan, times, versions)

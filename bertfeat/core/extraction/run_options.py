@@ -49,7 +49,7 @@ class ExtractionOptions:
     basis: Annotated[
         str | None,
         Option(
-            "Store them by the components of another feature set: for shards, or a head's other sets.",
+            "Store them by the components of another feature set: for joined runs, or a head's other sets.",
             metavar="FEATURES",
         ),
     ] = None

@@ -1,12 +1,12 @@
 """The base class of the ways to share one extraction among several runs, and the check for other runs on a folder.
 
-:class:`Sharing` itself shares nothing: one run locks its folder and makes all parts. Shards and joined runs, in
-``bertfeat.scale``, override it.
+:class:`Sharing` itself shares nothing: one run locks its folder and makes all parts. Joined runs
+(``bertfeat.scale.Join``) override it.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
@@ -48,14 +48,6 @@ _log = logging.getLogger("bertfeat")
 
 
 @dataclass(frozen=True, slots=True)
-class RunFacts:
-    """The facts that are known only while a run is at work."""
-
-    times: Mapping[str, object]  # when it ended, how long it took, on which device
-    versions: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class SharedRun:
     """The facts and callbacks of a run that a :class:`Sharing` needs."""
 
@@ -68,22 +60,12 @@ class SharedRun:
     begin: Callable[[], None]  # marks the set as unfinished
     keep_only: Callable[[Sequence[PlannedPart]], None]  # removes the parts in the folder that are not of this plan
     overwrite: bool  # whether parts of earlier runs are ignored
-    facts: Callable[[], RunFacts]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanSize:
-    """The size of a whole plan."""
-
-    parts: int
-    rows: int
 
 
 class Sharing:
     """The way in which a run shares its work: here not at all; subclasses share it."""
 
     several_writers = False  # whether other processes write parts into the same folder
-    is_alone = True  # whether no other run makes parts of the same set
 
     def hold(self, folder: Location) -> AbstractContextManager[FolderLock | None]:
         """Lock the folder against other runs.
@@ -93,19 +75,13 @@ class Sharing:
         """
         return _lock_unless_joined(folder)
 
-    def takes(self, part: PlannedPart) -> bool:
-        """Whether this process makes the part."""
-        del part
-        return True
-
     def agenda(self, run: SharedRun) -> Agenda[Task, Result] | None:
         """The tasks of this process; None for all tasks that the run itself plans."""
         del run
         return None
 
-    def finish(self, folder: Location, size: PlanSize, finish: Callable[[], None]) -> None:
+    def finish(self, finish: Callable[[], None]) -> None:
         """Finish the set, once all of its parts are there."""
-        del folder, size
         finish()
 
 

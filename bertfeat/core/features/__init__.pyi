@@ -30,14 +30,11 @@ from .manifest import (
     FAILURES_NAME as FAILURES_NAME,
     WORDS_NAME as WORDS_NAME,
     Manifest as Manifest,
-    ShardRecord as ShardRecord,
     check_derived as check_derived,
     finished_parts as finished_parts,
     read_manifest as read_manifest,
-    read_shard as read_shard,
     remove_manifest as remove_manifest,
     write_manifest as write_manifest,
-    write_shard as write_shard,
 )
 from .open_parts import OpenParts as OpenParts
 from .part import (

@@ -1,7 +1,6 @@
-"""The files that finish a feature set: the manifest and the list of failures; or, in a shard, its record.
+"""The files that finish a feature set: the manifest and the list of failures.
 
-Manifest and failures are derived from the parts and written last; with them a set opens without reading its parts. A
-shard has only some parts of a feature set: its record says which ones, and of which plan.
+They are derived from the parts and written last; with them a set opens without reading its parts.
 """
 
 import json
@@ -46,7 +45,6 @@ _MANIFEST_NAME = f"{STATE_FOLDER}/manifest.json"
 FAILURES_NAME = f"{STATE_FOLDER}/failures.jsonl"
 WORDS_NAME = f"{STATE_FOLDER}/words.arrow"
 """The file of the word index, which look-ups of words make (:mod:`bertfeat.usages.word_index`)."""
-_SHARD_NAME = f"{STATE_FOLDER}/shard.json"
 
 _SPOOLED = 1 << 20  # most bytes of a list of failures that are held in memory, or compared at a time
 
@@ -108,7 +106,6 @@ def write_manifest(
         make_state_folder(folder)
         _write_failures(folder, failures)
     write_json(folder / _MANIFEST_NAME, manifest)
-    remove_stored(folder / _SHARD_NAME)
     return manifest
 
 
@@ -127,7 +124,7 @@ def read_manifest(folder: Location) -> Manifest | None:
 
 def remove_manifest(folder: Location) -> None:
     """Mark a set as unfinished: called before the first part is written or removed."""
-    for name in (_MANIFEST_NAME, FAILURES_NAME, WORDS_NAME, _SHARD_NAME):
+    for name in (_MANIFEST_NAME, FAILURES_NAME, WORDS_NAME):
         remove_stored(folder / name)
 
 
@@ -177,7 +174,6 @@ def unfinished_parts(folder: Location, *, allowed: bool) -> tuple[PartEntry, ...
     """The parts that there are of a set without a manifest; refused unless ``allowed``."""
     footers = part_footers(folder)
     if not allowed:
-        _refuse_shard(folder)
         first, *more = next(footers).header.sources or ("CORPUS",)
         sources = shell_value(first) + (" …" if more else "")
         raise FeatureSetError(
@@ -273,76 +269,3 @@ def _are_equal(expected: IO[bytes], file: BufferedIOBase) -> bool:
         if file.read(len(block)) != block:
             return False
     return not file.read(1)
-
-
-# ── the record of a shard ───────────────────────────────────────────────────────────────────────────────────
-
-_SHARD_VERSION = 1
-_SHARD_REMEDY = "run the shard's extract command again: it writes a new one"
-
-
-@dataclass(frozen=True, slots=True)
-class ShardRecord:
-    """The record of a finished shard: it has the parts of a plan whose number modulo ``count`` is ``index``."""
-
-    index: int
-    count: int
-    parts: int  # of the whole plan
-    rows: int  # of the whole corpus
-    plan: str  # sha256 of the digests of all parts: equal where the same rows were cut in the same way
-    settings: FeatureSettings
-    run: str  # as in the manifest of a whole set
-    sources: tuple[str, ...]
-    times: Mapping[str, object]
-    versions: Mapping[str, str]
-    format_version: int = _SHARD_VERSION
-
-    def __str__(self) -> str:
-        return f"shard {self.index}/{self.count}"
-
-    @property
-    def numbers(self) -> range:
-        """The numbers of its parts; a shard may have none."""
-        return range(self.index, self.parts, self.count)
-
-
-_SHARD_FORMAT = JsonFormat(
-    ShardRecord, _SHARD_VERSION, error=DamagedError, refusal=FeatureSetError, remedy=_SHARD_REMEDY
-)
-
-
-def read_shard(folder: Location) -> ShardRecord | None:
-    """Read the record of a shard; None where the folder holds no finished shard.
-
-    Raises:
-        FeatureSetError: the record was written by a newer bertfeat.
-        DamagedError: the file cannot be read as such a record, or was changed after it was written.
-    """
-    record = _SHARD_FORMAT.read(folder / _SHARD_NAME)
-    if record is not None and not (0 <= record.index < record.count and 0 < record.parts <= record.rows < 1 << 62):
-        raise DamagedError(
-            f"{record} of {record.parts} parts and {record.rows} rows cannot be",
-            where=folder / _SHARD_NAME,
-            remedy=_SHARD_REMEDY,
-        )
-    return record
-
-
-def write_shard(folder: Location, record: ShardRecord) -> None:
-    """Write the record of a shard, once all of its parts are there.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
-    write_json(folder / _SHARD_NAME, record)
-
-
-def _refuse_shard(folder: Location) -> None:
-    """Refuse a folder that holds a shard, where a whole feature set is wanted."""
-    if (record := read_shard(folder)) is not None:
-        raise FeatureSetError(
-            f"this is {record} of a feature set, not the whole of it",
-            where=folder,
-            remedy="put all shards together: bertfeat merge SHARD... -o DIR (or read what this one holds: "
-            "FeatureSet(folder, allow_unfinished=True))",
-        )

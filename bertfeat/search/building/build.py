@@ -16,24 +16,21 @@ import bertfeat
 from bertfeat.arguments import checked
 from bertfeat.core import (
     Address,
-    Engine,
     FeatureColumn,
     FeatureSet,
     FeatureSets,
     Location,
-    as_location,
     describe_vectors,
     open_feature_sets,
 )
 from bertfeat.errors import IndexFolderError, UsageError, parameter, pluralize
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.search.building.feature_source import FeatureSource, describe_source_set, find_encoded_column
-from bertfeat.search.building.filling import Filling, Keep, check_complete, fill_here, refuse_indivisible
-from bertfeat.search.building.sharded_build import Workers, fill_by_workers
+from bertfeat.search.building.filling import Keep, check_complete, fill_index, kept_blocks
 from bertfeat.search.building.token_writer import keep_tokens, plan_tokens
 from bertfeat.search.document_store import IndexStoresWriter
 from bertfeat.search.evaluation import recall
-from bertfeat.search.evaluation.recall import RecallQueries, disturbed_queries, given_queries
+from bertfeat.search.evaluation.recall import ExactSearch, RecallQueries, disturbed_queries, given_queries
 from bertfeat.search.options import BuildOptions
 from bertfeat.search.queries import (
     QueryEncoder,
@@ -53,11 +50,13 @@ from bertfeat.search.settings import (
     query_column,
     read_index_settings,
 )
-from bertfeat.search.vectors.faiss_import import faiss
+from bertfeat.search.vectors.faiss_import import FaissIndex, faiss
 from bertfeat.search.vectors.faiss_index import (
+    copy_to_cpu,
     copy_to_gpu,
     create_faiss_index,
     flat_storage,
+    reserve_vectors,
     set_search_parameter,
     train_index,
     write_faiss_index,
@@ -70,6 +69,7 @@ from bertfeat.search.vectors.faiss_transforms import (
     with_transform,
 )
 from bertfeat.search.vectors.index_types import IndexChoice, choose_index
+from bertfeat.search.vectors.lists_on_disk import DiskListsBuilder
 from bertfeat.search.vectors.metric import Whitening, copy_as_float32
 from bertfeat.search.vectors.token_encoding import EncodingShape, fit_encoding
 from bertfeat.search.vectors.vector_blocks import (
@@ -96,8 +96,6 @@ def build_index(
     model: str | Path | None = None,
     encoder: QueryEncoder | None = None,
     progress: ProgressOption[StepProgress] = None,
-    engine: Engine | None = None,
-    scratch: str | Path | Address | None = None,
     overwrite: bool = False,
 ) -> IndexSettings:
     """Build an index over one column of one or several feature sets; at the end it replaces an older index of these.
@@ -117,14 +115,9 @@ def build_index(
     half for tuning, the other half for measuring. Without any, stored vectors serve as queries, disturbed by noise
     until they are as far from the others as questions are.
 
-    With an ``engine``, other processes add the vectors, each to shards of its own, and the index answers as one that
-    was built without an engine. The shards are merged on this machine; where the processes do not see its disk,
-    ``scratch`` is a folder or an address that all of them see.
-
     Raises:
         UsageError: no vectors, too few of them for the type or encoding asked for, a width that the encoding cannot
-            have, a type that FAISS does not know, or one that cannot be merged from shards; or ``queries`` that are
-            empty, or are given without evaluation.
+            have, or a type that FAISS does not know; or ``queries`` that are empty, or are given without evaluation.
         NotDerivableError: there is no such column.
         FeatureSetError: a set holds no texts that could be cut into spans, or not the kept column that lists them.
         MissingLibraryError: words of Korean texts are counted for spans, and what finds them is not installed.
@@ -135,9 +128,6 @@ def build_index(
     """
     options = options or BuildOptions()
     sets = open_feature_sets(features)
-    workers = None if engine is None else Workers(engine, None if scratch is None else as_location(scratch))
-    if workers is not None:
-        workers.check([features.folder for features in sets])
     with hold_index_folder(folder, new=True) as held, telling(progress) as tell:
         if not overwrite:
             _refuse_to_lose_sources(held.folder, sets)
@@ -158,9 +148,7 @@ def build_index(
         )
         with held.new_version() as fresh:
             with IndexStoresWriter(fresh, source.schema, per_document=source.per_document) as stores:
-                report = _build_faiss_index(
-                    source, choice, options, given, whitener, fresh, stores.write, clock, workers
-                )
+                report = _FaissBuild(source, choice, options, whitener, clock).execute(given, fresh, stores.write)
             settings = _new_settings(source, choice, options, report, stores.documents)
             if source.encoding is not None:
                 source.encoding.write(fresh / ENCODING_NAME)
@@ -231,54 +219,79 @@ class _BuildReport:
     transform: Whitening | None = None  # its width is filled in
 
 
-def _build_faiss_index(
-    source: FeatureSource,
-    choice: IndexChoice,
-    options: BuildOptions,
-    given: RecallQueries | None,
-    whitener: Whitener | None,
-    folder: Path,
-    keep: Keep,
-    clock: "_StepClock",
-    workers: Workers | None,
-) -> _BuildReport:
-    """Build ``index.faiss`` in ``folder``; every block is handed to ``keep`` too."""
-    index = create_faiss_index(choice.factory, whitener.width if whitener else source.width, options.metric)
-    if whitener is not None:
-        index = with_transform(index, whitener.matrix(), options.metric)
-    if workers is not None:
-        refuse_indivisible(index, choice.factory)
-    judged = options.evaluate and source.count > 1
-    with clock.step("sample", source.count):
-        sample = sample_vectors(source, index, choice, options, clock.done, judged=judged and given is None)
-    with clock.step("train", len(sample.training)):
-        index = copy_to_gpu(index, options.device)
-        train_index(index, sample.training, choice.clusters)
-    transform = judged_transform(index)
-    asked = given
-    if len(sample.own):
-        asked = disturbed_queries(sample.queries, sample.own, options.preparation)
-    exact = None
-    if judged and asked is not None and flat_storage(index) is None:
-        exact = recall.ExactSearch(asked, options.metric, source.count, transform)
-    with clock.step("add", source.count):
-        del sample  # frees its memory for the index
-        filling = Filling(source, choice, options, folder, keep, clock.done, exact)
-        index, zero = fill_by_workers(workers, index, filling) if workers else fill_here(index, filling)
+class _FaissBuild:
+    """The build of ``index.faiss``: a sample trains it, blocks fill it, exact search measures its recall."""
+
+    def __init__(
+        self,
+        source: FeatureSource,
+        choice: IndexChoice,
+        options: BuildOptions,
+        whitener: Whitener | None,
+        clock: "_StepClock",
+    ) -> None:
+        self._source, self._choice, self._options = source, choice, options
+        self._whitener, self._clock = whitener, clock
+        self._is_judged = options.evaluate and source.count > 1
+
+    def execute(self, given: RecallQueries | None, folder: Path, keep: Keep) -> _BuildReport:
+        """Build the file in ``folder``; it is tuned on ``given`` queries, and every block is handed to ``keep`` too."""
+        index, asked = self._train(given)
+        exact = None
+        if self._is_judged and asked is not None and flat_storage(index) is None:
+            exact = ExactSearch(asked, self._options.metric, self._source.count, judged_transform(index))
+        with self._clock.step("add", self._source.count):
+            index, zero = self._fill(index, exact, folder, keep)
+        effort, judged = recall.guess_search_parameter(index), None
+        if self._is_judged:
+            with self._clock.step("evaluate", QUERIES):
+                effort, judged = self._judge(index, exact, given)
+        with self._clock.step("write", self._source.count):
+            if effort is not None:  # also the default of plain FAISS, which does not read our record
+                set_search_parameter(index, effort.value)
+            write_faiss_index(index, folder / FAISS_NAME)
+        if self._whitener is None:
+            return _BuildReport(self._source.count, zero, effort, judged, self._clock.seconds)
+        # whitening gives zero vectors a direction
+        return _BuildReport(self._source.count, 0, effort, judged, self._clock.seconds, self._whitener.whitening)
+
+    def _train(self, given: RecallQueries | None) -> tuple[FaissIndex, RecallQueries | None]:
+        """A trained index without vectors, and the queries that it is to be judged by: the given, or disturbed ones."""
+        source, options, whitener = self._source, self._options, self._whitener
+        index = create_faiss_index(self._choice.factory, whitener.width if whitener else source.width, options.metric)
+        if whitener is not None:
+            index = with_transform(index, whitener.matrix(), options.metric)
+        with self._clock.step("sample", source.count):
+            draws_queries = self._is_judged and given is None
+            sample = sample_vectors(source, index, self._choice, options, self._clock.done, judged=draws_queries)
+        with self._clock.step("train", len(sample.training)):
+            index = copy_to_gpu(index, options.device)
+            train_index(index, sample.training, self._choice.clusters)
+        if len(sample.own):
+            return index, disturbed_queries(sample.queries, sample.own, options.preparation)
+        return index, given
+
+    def _fill(self, index: FaissIndex, exact: ExactSearch | None, folder: Path, keep: Keep) -> tuple[FaissIndex, int]:
+        """Add all vectors; returns the index on the CPU, with the number of zero vectors."""
+        source, options, on_disk = self._source, self._options, None
+        if self._choice.on_disk:
+            on_disk = DiskListsBuilder(copy_to_cpu(index), folder, options.memory)
+        elif options.device in (None, "cpu"):
+            reserve_vectors(index, source.count)
+        blocks = kept_blocks(source, keep)
+        zero = fill_index(on_disk or index, blocks, options.preparation, self._clock.done, exact)
+        index = on_disk.merged() if on_disk else copy_to_cpu(index)
         check_complete(index.ntotal, source.count)
-    parameter, report = recall.guess_search_parameter(index), None
-    if judged:
-        with clock.step("evaluate", QUERIES):
-            truth = exact.truth() if exact else recall.stored_truth(index, given, options.metric)
-            parameter, report = recall.tune_and_judge(index, truth, options.metric, options.target_recall)
-            report = replace(report, transformed=transform is not None)
-    with clock.step("write", source.count):
-        if parameter is not None:  # also the default of plain FAISS, which does not read our record
-            set_search_parameter(index, parameter.value)
-        write_faiss_index(index, folder / FAISS_NAME)
-    zero = 0 if whitener else zero  # whitening gives them a direction
-    transform_done = whitener.whitening if whitener else None
-    return _BuildReport(source.count, zero, parameter, report, clock.seconds, transform_done)
+        return index, zero
+
+    def _judge(
+        self, index: FaissIndex, exact: ExactSearch | None, given: RecallQueries | None
+    ) -> tuple[SearchParameter | None, RecallReport | None]:
+        """Tune the index to the target recall, and measure what it then has."""
+        metric = self._options.metric
+        truth = exact.truth() if exact else recall.stored_truth(index, given, metric)
+        effort, judged = recall.tune_and_judge(index, truth, metric, self._options.target_recall)
+        return effort, replace(judged, transformed=judged_transform(index) is not None)
 
 
 def _queries_to_tune_on(

@@ -1,7 +1,6 @@
-"""Access to the feature sets that an index is built from: its record of them, and their vectors as blocks and shards.
+"""Access to the feature sets that an index is built from: its record of them, and their vectors in blocks.
 
-With the vectors come the columns that an index keeps of documents, tokens, words and spans. A shard consists of whole,
-consecutive parts; the shards are the same for any number of processes that add their vectors.
+With the vectors come the columns that an index keeps of documents, tokens, words and spans.
 
 Shapes: n vectors of a batch, D documents whose vectors they are, W values in a vector.
 """
@@ -10,7 +9,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -35,18 +34,12 @@ from bertfeat.errors import IndexFolderError, UsageError, parameter
 from bertfeat.search.document_store import SOURCE, document_schema
 from bertfeat.search.settings import SourceSet
 from bertfeat.search.vectors.token_encoding import TokenEncoding
-from bertfeat.search.vectors.vector_blocks import BLOCK_BYTES, BlockBuilder, PieceColumns, VectorBlock, block_rows
+from bertfeat.search.vectors.vector_blocks import BlockBuilder, PieceColumns, VectorBlock, block_rows
 
 _READ_ROWS = 8192
 _ID_ROWS = 65_536
 _SAMPLED_PLACES = 64
 _SAMPLED_BYTES = 128 << 20
-
-LEAST_BYTES = 2 * BLOCK_BYTES
-"""The smallest limit that is set on the bytes of a shard's vectors; a part above the limit is a shard of its own."""
-
-MOST_BYTES = 1 << 30
-_SHARDS = 256  # aimed at, with a limit on each between LEAST_BYTES and MOST_BYTES
 
 
 def describe_source_set(features: FeatureSet) -> SourceSet:
@@ -73,34 +66,12 @@ def merge_sources(
 
 
 @dataclass(frozen=True, slots=True)
-class SourcePart:
-    """A part of one of the feature sets."""
-
-    features: int  # which of the sets
-    first_row: int
-    last_row: int
-    documents: int
-    vectors: int
-
-
-@dataclass(frozen=True, slots=True)
 class SourceRows:
     """Rows of one of the feature sets."""
 
     features: int  # which of the sets
     start: int
     stop: int
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedShard:
-    """Parts that follow one another: the unit of work of a build by several processes."""
-
-    number: int
-    rows: tuple[SourceRows, ...]  # of each set
-    first_document: int
-    first_vector: int
-    vectors: int
 
 
 class FeatureSource:
@@ -134,68 +105,36 @@ class FeatureSource:
         self._numbers = tuple(source_numbers) or tuple(range(len(self.sets)))
         self._kept = tuple(name for name in self.schema.names if name != SOURCE)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """The number of vectors; tokens, words and spans are counted by reading their positions, or their texts."""
-        return sum(shard.vectors for shard in self.shards)
+        return self.documents if self.per_document else sum(map(self._count_pieces, range(len(self.sets))))
 
     @property
     def documents(self) -> int:
         """The number of documents, without those that a later set has anew."""
         return sum(map(len, self.sets)) - sum(map(len, self.replaced))
 
-    @cached_property
-    def shards(self) -> tuple[PlannedShard, ...]:
-        """The shards into which the vectors are divided, the same whichever process adds them."""
-        counts = [self._count_vectors(number) for number in range(len(self.sets))]
-        parts = [
-            SourcePart(number, entry.first_row, entry.last_row, self._count_documents(number, at), counts[number][at])
-            for number, features in enumerate(self.sets)
-            for at, entry in enumerate(features.entries)
-        ]
-        return plan_shards(parts, self.width)
-
-    def _count_documents(self, number: int, at: int) -> int:
-        """The number of documents of a part that are taken."""
-        part = self.sets[number].entries[at]
-        first, last = np.searchsorted(self.replaced[number], (part.first_row, part.last_row))
-        return part.documents - int(last - first)
-
-    def blocks(
-        self, *, documents: bool, rows: int | None = None, shards: Sequence[PlannedShard] | None = None
-    ) -> Iterator[VectorBlock]:
+    def blocks(self, *, documents: bool, rows: int | None = None) -> Iterator[VectorBlock]:
         """The vectors in order of the sets and their rows; a block ends as soon as it has at least ``rows`` vectors.
 
-        With ``rows=1`` a block is not larger than a row group of about 8 MiB, texts included. By default a block also
-        ends where a shard does, so that FAISS is given the same blocks whichever process adds them.
+        With ``rows=1`` a block is not larger than a row group of about 8 MiB, texts included.
         """
         builder, size = BlockBuilder(self.width), rows or block_rows(self.width)
         self.skipped = 0
-        for shard in self.shards if shards is None else shards:
-            for batch, number, document in self._read(shard, documents=documents, vectors=True):
-                vectors, positions = self._stored_vectors(batch, number), self._positions(batch, number)
-                if self.encoding is not None and positions is not None:
-                    vectors = self.encoding.encode_texts(vectors, positions.ranges())
-                elif isinstance(positions, SpanPositions):
-                    vectors = positions.pool(vectors)
-                usable, pieces = self._pieces(positions, document)
-                table = self._document_table(batch, number) if documents else None
-                builder.add(vectors if usable is None else vectors[usable], table, pieces)
-                if builder.count >= size:
-                    yield builder.take()
-            if rows is None and builder.count:
+        for batch, number, document in self._read(documents=documents):
+            vectors, positions = self._stored_vectors(batch, number), self._positions(batch, number)
+            if self.encoding is not None and positions is not None:
+                vectors = self.encoding.encode_texts(vectors, positions.ranges())
+            elif isinstance(positions, SpanPositions):
+                vectors = positions.pool(vectors)
+            usable, pieces = self._pieces(positions, document)
+            table = self._document_table(batch, number) if documents else None
+            builder.add(vectors if usable is None else vectors[usable], table, pieces)
+            if builder.count >= size:
                 yield builder.take()
         if builder.count or builder.has_documents:
             yield builder.take()
-
-    def document_blocks(self) -> Iterator[VectorBlock]:
-        """Yield the documents, tokens, words and spans of :meth:`blocks`, without their vectors."""
-        self.skipped, nothing = 0, np.empty((0, self.width), np.float32)
-        for shard in self.shards:
-            for batch, number, document in self._read(shard, documents=True, vectors=False):
-                positions = None if self.per_document else self._positions(batch, number)
-                _, pieces = self._pieces(positions, document)
-                yield VectorBlock(nothing, (self._document_table(batch, number),), pieces)
 
     def sample_pieces(self) -> NDArray[np.float32]:
         """A sample of the vectors of tokens or words, ``[n, W]``: those of documents at places evenly apart."""
@@ -228,25 +167,22 @@ class FeatureSource:
         stored = self.column.derivation.inputs(self.sets[number].columns)
         return self.column.derivation.apply(stored_matrices(batch, stored))
 
-    def _read(
-        self, shard: PlannedShard, *, documents: bool, vectors: bool
-    ) -> Iterator[tuple[pa.RecordBatch, int, int]]:
-        """Yield batches of the needed columns of a shard, each with the number of its set and of its first document."""
-        document = self.first_document + shard.first_document
-        for rows in shard.rows:
-            features = self.sets[rows.features]
+    def _read(self, *, documents: bool) -> Iterator[tuple[pa.RecordBatch, int, int]]:
+        """Yield batches of the needed columns, each with the number of its set and of its first document."""
+        document = self.first_document
+        most = _READ_ROWS if self.encoding is None else min(_READ_ROWS, block_rows(self.width))
+        for number, features in enumerate(self.sets):
             names = dict.fromkeys(
                 [
-                    *(("row",) if len(self.replaced[rows.features]) else ()),
-                    *(self.column.derivation.columns if vectors else ()),
-                    *(self._position_names(rows.features) if vectors or not self.per_document else ()),
+                    *(("row",) if len(self.replaced[number]) else ()),
+                    *self.column.derivation.columns,
+                    *self._position_names(number),
                     *(self._kept_names(features) if documents else ()),
                 ]
             )
-            most = _READ_ROWS if self.encoding is None else min(_READ_ROWS, block_rows(self.width))
-            for batch in features.stream(list(names), batch_rows=most, start=rows.start, stop=rows.stop):
-                kept = leave_out_rows(batch, self.replaced[rows.features])
-                yield kept, rows.features, document
+            for batch in features.stream(list(names), batch_rows=most):
+                kept = leave_out_rows(batch, self.replaced[number])
+                yield kept, number, document
                 document += len(kept)
 
     def _positions(self, batch: pa.RecordBatch, number: int) -> PiecePositions | None:
@@ -280,19 +216,12 @@ class FeatureSource:
     def _kept_names(self, features: FeatureSet) -> list[str]:
         return [name for name in self._kept if name in features.names]
 
-    def _count_vectors(self, number: int) -> list[int]:
-        """Count the vectors of each part of a set."""
-        features = self.sets[number]
-        if self.per_document:
-            return [self._count_documents(number, at) for at in range(len(features.entries))]
-        counts, at = [0] * len(features.entries), 0
+    def _count_pieces(self, number: int) -> int:
+        """Count the usable tokens, words or spans of a set."""
         names = dict.fromkeys(["row", *self._position_names(number)])
-        for batch in features.stream(list(names), batch_rows=_READ_ROWS):
-            while len(batch) and batch.column(0)[0].as_py() >= features.entries[at].last_row:
-                at += 1
-            positions = self._positions(leave_out_rows(batch, self.replaced[number]), number)
-            counts[at] += 0 if positions is None else int(positions.usable.sum())
-        return counts
+        batches = self.sets[number].stream(list(names), batch_rows=_READ_ROWS)
+        found = (self._positions(leave_out_rows(batch, self.replaced[number]), number) for batch in batches)
+        return sum(int(positions.usable.sum()) for positions in found if positions is not None)
 
     def _position_names(self, number: int) -> Sequence[str]:
         if self._readers:
@@ -379,35 +308,3 @@ def _column_to_index(
 def find_encoded_column(features: FeatureSet, column: str | None) -> ReadableColumn:
     """The column of tokens or words of a set that are encoded as one vector."""
     return find_pieces(features, column, use="an encoding is made of")
-
-
-def plan_shards(parts: Sequence[SourcePart], width: int) -> tuple[PlannedShard, ...]:
-    """Divide the parts of all sets, with vectors ``[n, W]``, into shards of bounded size, about 256 if possible."""
-    total = sum(part.vectors for part in parts) * width * 4
-    size = min(max(total // _SHARDS, LEAST_BYTES), MOST_BYTES)
-    shards: list[PlannedShard] = []
-    document = vector = 0
-    for chosen in _divide(parts, size // (width * 4)):
-        sets = (list(group) for _, group in groupby(chosen, lambda part: part.features))
-        rows = tuple(SourceRows(group[0].features, group[0].first_row, group[-1].last_row) for group in sets)
-        vectors = sum(part.vectors for part in chosen)
-        shards.append(PlannedShard(len(shards), rows, document, vector, vectors))
-        document, vector = document + sum(part.documents for part in chosen), vector + vectors
-    return tuple(shards)
-
-
-def _divide(parts: Sequence[SourcePart], most: int) -> Iterator[list[SourcePart]]:
-    """Group consecutive parts, with at most ``most`` vectors in each group, or a single part that has more.
-
-    Every group has vectors, unless no part has any.
-    """
-    chosen: list[SourcePart] = []
-    count = 0
-    for part in parts:
-        if count and part.vectors and count + part.vectors > most:
-            yield chosen
-            chosen, count = [], 0
-        chosen.append(part)
-        count += part.vectors
-    if chosen:
-        yield chosen

@@ -142,7 +142,7 @@ class ExactSearch:
         count: int,
         transform: Transform | None = None,  # vectors are compared as this makes them
     ) -> None:
-        self.asked, self._metric = asked, metric
+        self._asked, self._metric = asked, metric
         self._transform = transform or (lambda vectors: vectors)
         self._compared = self._transform(asked.vectors)
         self._depth = min(max(_DEPTHS), count - 1) + 1  # one more: the vector that a query was made of
@@ -159,19 +159,9 @@ class ExactSearch:
         self._best = merge_neighbors([self._best, (scores, places + start)], self._depth, self._metric)
         self._seconds += time.perf_counter() - began
 
-    @property
-    def found(self) -> tuple[Scored, float]:
-        """The nearest so far, and the seconds that it took to find them."""
-        return self._best, self._seconds
-
-    def take_in(self, found: Scored, seconds: float) -> None:
-        """Merge the results of a search with the same queries among other vectors, which took ``seconds``."""
-        self._best = merge_neighbors([self._best, found], self._depth, self._metric)
-        self._seconds += seconds
-
     def truth(self) -> GroundTruth:
         """The nearest vectors of each query, without the one that it was made of."""
-        return ground_truth(self.asked, self._best, self._seconds)
+        return ground_truth(self._asked, self._best, self._seconds)
 
 
 @checked

@@ -77,13 +77,6 @@ class CodeVector(Protocol):
         ...
 
 
-class FlatCodes(FaissIndex, Protocol):
-    """An index of encoded vectors in a row: FAISS's ``IndexFlatCodes``."""
-
-    code_size: int
-    codes: CodeVector
-
-
 class InvertedLists(Protocol):
     """Lists of vectors, by the number of their cluster."""
 
@@ -95,14 +88,6 @@ class InvertedLists(Protocol):
 
     def get_ids(self, number: int, /) -> object:
         """A pointer to the numbers of a list's vectors."""
-        ...
-
-    def compute_ntotal(self) -> int:
-        """Count the vectors in all lists."""
-        ...
-
-    def merge_from(self, other: "InvertedLists", added: int, /) -> None:
-        """Move the vectors of other lists to the ends of these, and add a number to theirs."""
         ...
 
 

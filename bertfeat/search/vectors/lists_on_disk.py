@@ -1,4 +1,4 @@
-"""Inverted lists larger than memory: filled in shards, then merged into a file of their own beside ``index.faiss``."""
+"""Inverted lists larger than memory: filled in chunks, then merged into a file of their own beside ``index.faiss``."""
 
 import ctypes
 import os
@@ -15,7 +15,7 @@ from bertfeat.search.settings import LISTS_NAME
 from bertfeat.search.vectors.faiss_import import FaissIndex, InvertedIndex, InvertedLists, faiss, faiss_errors
 from bertfeat.search.vectors.faiss_index import write_faiss_index
 
-_SHARD_BYTES = 1 << 30  # most bytes of codes and numbers in a shard
+_CHUNK_BYTES = 1 << 30  # most bytes of codes and numbers in a chunk
 _SPACE_LEFT = 1 << 20  # bytes of disk left for files that other programs write meanwhile
 
 
@@ -32,25 +32,25 @@ class DiskListsBuilder:
         self._inverted = inverted
         self._count = int(index.ntotal)
         self._old_lists = self._take_lists()
-        self._shard = faiss.deserialize_index(faiss.serialize_index(index))  # clone_index() knows few transforms
-        self._shard_rows = max(1, min(memory or _SHARD_BYTES, _SHARD_BYTES) // (int(inverted.code_size) + 8))
+        self._chunk = faiss.deserialize_index(faiss.serialize_index(index))  # clone_index() knows few transforms
+        self._chunk_rows = max(1, min(memory or _CHUNK_BYTES, _CHUNK_BYTES) // (int(inverted.code_size) + 8))
         self._paths: list[Path] = []
 
     def add(self, vectors: NDArray[np.float32]) -> None:
         """Add vectors ``[n, W]``, whose numbers follow those of the vectors before."""
         numbers = np.arange(self._count, self._count + len(vectors))
-        self._shard.add_with_ids(vectors, numbers)
+        self._chunk.add_with_ids(vectors, numbers)
         self._count += len(vectors)
-        if self._shard.ntotal >= self._shard_rows:
-            self._write_shard()
+        if self._chunk.ntotal >= self._chunk_rows:
+            self._write_chunk()
 
     def merged(self) -> FaissIndex:
         """The index with all its lists in ``index.lists``."""
-        if self._shard.ntotal:
-            self._write_shard()
-        shards = [faiss.read_index(str(path), faiss.IO_FLAG_MMAP) for path in self._paths]
-        lists = [*self._old_lists, *(faiss.extract_index_ivf(shard).invlists for shard in shards)]
-        merge_lists_on_disk(self._index, lists, self._folder, self._count)
+        if self._chunk.ntotal:
+            self._write_chunk()
+        chunks = [faiss.read_index(str(path), faiss.IO_FLAG_MMAP) for path in self._paths]
+        lists = [*self._old_lists, *(faiss.extract_index_ivf(chunk).invlists for chunk in chunks)]
+        _merge_lists(self._index, lists, self._folder, self._count)
         for path in self._paths:
             path.unlink()
         return self._index
@@ -65,14 +65,14 @@ class DiskListsBuilder:
         self._index.ntotal = self._inverted.ntotal = 0
         return [lists]
 
-    def _write_shard(self) -> None:
-        path = self._folder / f"shard-{len(self._paths)}"
-        write_faiss_index(self._shard, path)
+    def _write_chunk(self) -> None:
+        path = self._folder / f"chunk-{len(self._paths)}"
+        write_faiss_index(self._chunk, path)
         self._paths.append(path)
-        self._shard.reset()
+        self._chunk.reset()
 
 
-def merge_lists_on_disk(index: FaissIndex, lists: list[InvertedLists], folder: Path, count: int) -> None:
+def _merge_lists(index: FaissIndex, lists: list[InvertedLists], folder: Path, count: int) -> None:
     """Merge lists into ``index.lists`` of a folder, as those of ``index``, which then has ``count`` vectors."""
     inverted, path = faiss.extract_index_ivf(index), folder / LISTS_NAME
     _check_space(folder, count * (int(inverted.code_size) + 8))
