@@ -9,7 +9,7 @@
     ├── CorpusError              1   an input that cannot be read at all
     │   └── WrongColumnsError    2   the first 100 rows all failed: wrong format or wrong column names
     ├── ModelError               1   a model that cannot be found, trusted or loaded
-    ├── RowFailedError           1   a row failed and ``strict`` asked to stop at the first
+    ├── RowFailedError           1   more rows failed than ``max_failures`` allows
     ├── StorageError             1   a file or folder that cannot be written, or object storage that cannot be reached
     │   └── FolderLockedError    1   another run is at work on the folder
     ├── FeatureSetError          1   a folder that is not a sound feature set
@@ -230,7 +230,7 @@ class ModelError(BertfeatError):
 
 
 class RowFailedError(BertfeatError):
-    """A row failed and ``strict`` asked to stop at the first."""
+    """More rows failed than ``max_failures`` allows."""
 
 
 class StorageError(BertfeatError):

@@ -74,7 +74,6 @@ class LayerChoice:
         ),
     ] = ()
     plot: Annotated[Path | None, Option("Draw the table as .png, .pdf or .svg.", metavar="FILE", basic=True)] = None
-    seed: Annotated[int, Option("Of the intervals' resamples.", least=0)] = 1
 
 
 @click.command(cls=Command, name="evaluate")
@@ -184,7 +183,6 @@ def _evaluate_features(source: "Location", beir: Path, judging: Judging, rows: L
             metrics=judging.metrics,
             split=judging.split,
             own_ids=judging.own_ids,
-            seed=rows.seed,
             model=judging.model,
             device=judging.device,
             progress=progress,

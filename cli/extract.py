@@ -72,10 +72,12 @@ def command(
     zcat logs.gz | bertfeat extract - -o logs.features --layers -1,-2
     """
     folder = output or default_output(sources, ".features")
-    ways.check(model.device)
+    if model.device is not None and "," in model.device:
+        devices = tuple(each.strip() for each in model.device.split(","))
+        model, ways = replace(model, device=devices[0]), replace(ways, devices=devices)
+    ways.check()
     if dry_run and ways.join:
         raise click.UsageError("--dry-run is about all parts: leave out --join")
-    model = replace(model, device=ways.first_device or model.device)
     from bertfeat.core import (
         Extractor,  # here, because it imports torch, which takes seconds
         kernels_note,

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, cast, get_args
 
 import click
 
@@ -69,9 +69,14 @@ class ModelOptions:
         ),
     ] = "auto"
     revision: Annotated[str | None, Option("The hub's branch, tag or commit of the model.", metavar="REV")] = None
-    device: Annotated[str | None, Option("cpu, cuda, cuda:1.", default="a GPU if there is one", metavar="DEVICE")] = (
-        None
-    )
+    device: Annotated[
+        str | None,
+        Option(
+            "cpu, cuda, cuda:1; extract: cuda:0,cuda:1 is a worker process for each.",
+            default="a GPU if there is one",
+            metavar="DEVICE",
+        ),
+    ] = None
     batch_tokens: Annotated[
         int | None,
         Option("Tokens in one batch; fewer need less memory.", default="as fits the device", least=1, most=10**9),
@@ -130,9 +135,10 @@ class FeatureOptions:
     only: Annotated[
         tuple[str, ...] | None,
         Option(
-            "Store the vectors of these words only, under word pooling; train* is all that begin so.",
+            "Store the vectors of these words only, under word pooling; train* is all that begin so, @FILE all in a "
+            "file, one a line (@-: stdin).",
             default="every word",
-            metavar="WORD[,WORD]",
+            metavar="WORD|@FILE[,…]",
         ),
     ] = None
     words: Annotated[
@@ -152,32 +158,34 @@ class FeatureOptions:
     ] = None
 
 
-def _with_listed_words(options: FeatureOptions, only_words: BinaryIO | None) -> FeatureOptions:
-    """Add the words of the file ``--only-words`` to those of ``--only``."""
-    if only_words is None:
+def _with_words_of_files(options: FeatureOptions) -> FeatureOptions:
+    """Put the words of a file in the place of each ``@FILE``; a word that begins with @ is written with two."""
+    if not any(word.startswith("@") for word in options.only or ()):
         return options
+    words: list[str] = []
+    for word in options.only or ():
+        if word.startswith("@") and not word.startswith("@@"):
+            words += _words_of_file(word.removeprefix("@"))
+        else:
+            words.append(word.removeprefix("@"))
+    return replace(options, only=tuple(words))
+
+
+def _words_of_file(name: str) -> Sequence[str]:
     from bertfeat.search import read_queries
 
-    name = getattr(only_words, "name", "--only-words")
-    listed = tuple(read_queries(only_words, name))
+    try:
+        with click.open_file(name, "rb") as file:
+            listed = list(read_queries(cast("BinaryIO", file), name))
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}"
+        raise click.UsageError(f"--only @{name}: {problem}; a word that begins with @ is written @@{name}") from error
     if not listed:
-        raise click.UsageError(f"--only-words {name} has no words")
-    return replace(options, only=(*(options.only or ()), *listed))
+        raise click.UsageError(f"--only @{name}: there are no words in it")
+    return listed
 
 
-feature_options = settings_options(
-    "features",
-    FeatureOptions,
-    option(
-        "--only-words",
-        type=click.File("rb"),
-        further=True,
-        metavar="FILE",
-        help="Store the vectors of the words in a file only, one a line; see --only. - is stdin.",
-    ),
-    names=("only_words",),
-    finish=_with_listed_words,
-)
+feature_options = settings_options("features", FeatureOptions, finish=_with_words_of_files)
 """The options of the features; the command gets ``features``, a :class:`FeatureOptions`."""
 
 reading_options = settings_options("reading", CorpusSettings)

@@ -50,7 +50,6 @@ def command() -> None:
     show_default="corpus.map.png",
     help="Its ending says the form: .png, .pdf, .svg, or .html, a page with texts and search.",
 )
-@option("--html", "page", type=LOCAL_PATH, metavar="FILE", help="The page of -o FILE.html.")
 @option(
     "--column",
     metavar="NAME",
@@ -91,7 +90,6 @@ def command() -> None:
 def draw(
     features: "Location",
     output: Path | None,
-    page: Path | None,
     column: str | None,
     spans: str | None,
     color: str | None,
@@ -125,11 +123,7 @@ def draw(
         write_page,
     )
 
-    if page is not None and output is not None:
-        raise click.UsageError("-o and --html both say where to; give one of the two")
-    if page is not None and page.suffix.lower() != ".html":
-        raise click.UsageError(f"--html {page} does not end in .html; other pictures are drawn by -o")
-    path = picture_path(page or output or default_output([features], ".map.png"), (*FORMS, PAGE))
+    path = picture_path(output or default_output([features], ".map.png"), (*FORMS, PAGE))
     is_page = form_of(path) == PAGE
     if is_page and (width is not None or height is not None):
         raise UsageError("a page fits itself to its window", remedy="--width and --height are for png, pdf and svg")

@@ -48,7 +48,7 @@ def command(
         console.say(line)
     for probe in report.layers:
         if not probe.converged:
-            console.warn(f"{probe.column}: the classifier did not converge; a smaller --strength may help")
+            console.warn(f"{probe.column}: the classifier did not converge; a smaller ProbeSettings.strength may help")
     console.result(report, _probe_lines(report))
 
 

@@ -24,9 +24,6 @@ class WaysToWork:
             most=10_000,
         ),
     ] = None
-    devices: Annotated[
-        tuple[str, ...], Option("A worker process for each: cuda:0,cuda:1.", metavar="DEVICE[,DEVICE]")
-    ] = ()
     engine: Annotated[
         Literal["ray"] | None, Option("Where workers run: on a Ray cluster.", default="on this machine")
     ] = None
@@ -48,21 +45,21 @@ class WaysToWork:
         ),
     ] = None
 
+    devices: tuple[str, ...] = ()  # a worker for each, where --device names several
+
     def __post_init__(self) -> None:
         check_bounds(self)
 
-    def check(self, device: str | None) -> None:
+    def check(self) -> None:
         """Refuse options that exclude each other."""
         of_ray = {"--address": self.address is not None, "--gpus-per-worker": self.gpus_per_worker is not None}
         for name, given in of_ray.items():
             if given and self.engine != "ray":
                 raise click.UsageError(f"{name} is for --engine ray")
         if self.devices and self.engine == "ray":
-            raise click.UsageError("--devices are those of this machine; Ray places workers by --gpus-per-worker")
-        if self.devices and device is not None:
-            raise click.UsageError("--device and --devices: give one of them")
+            raise click.UsageError("several --device are of this machine; Ray places workers by --gpus-per-worker")
         if self.devices and self.workers is not None:
-            raise click.UsageError("--devices and --workers: there is one worker for each device")
+            raise click.UsageError("several --device and --workers: there is one worker for each device")
         if self.lease is not None and not self.join:
             raise click.UsageError("--lease is for --join")
 
@@ -73,11 +70,6 @@ class WaysToWork:
                 "this machine has no GPU by which precision and batches of the workers could be chosen: "
                 "start the run on one that has, for example as a Ray job"
             )
-
-    @property
-    def first_device(self) -> str | None:
-        """The device whose kind decides precision and batches."""
-        return self.devices[0] if self.devices else None
 
     @property
     def worker_count(self) -> int:

@@ -111,7 +111,7 @@ def _setting_cells(setting: Setting, option: click.Option | None) -> Iterator[st
         spelled, default, meaning = _cells(option)
     else:
         bounds = described.describe_bounds(for_help=True)
-        spelled, default = "Python only", str(setting.default)
+        spelled, default = "Python only", described.default or str(setting.default)
         meaning = described.help.removesuffix(".") + (f" ({bounds})." if bounds else ".")
     yield from (spelled, f"`{setting.name}`", default, meaning)
 

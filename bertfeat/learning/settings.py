@@ -56,7 +56,7 @@ class HeadSettings:
         ),
     ] = -1
     dropout: Annotated[
-        float, Option("Share of values left out while it learns.", metavar="SHARE", least=0, below=1)
+        float, Option("Share of values left out while it learns.", least=0, below=1, python_only=True)
     ] = 0.5
     batch_size: Annotated[int, Option("Sentences, or other examples, in a batch.", least=1, most=2**31)] = 32
     learning_rate: Annotated[
@@ -77,6 +77,7 @@ class HeadSettings:
             default=f"{PATIENCE}, or as many as {_PATIENT_UPDATES} updates take",
             least=1,
             most=2**31,
+            python_only=True,
         ),
     ] = None
     seed: Annotated[
@@ -85,12 +86,10 @@ class HeadSettings:
     memory: Annotated[
         int,
         Option(
-            "Features held in memory, such as 500M or 8G; larger sets are read anew each epoch.",
-            metavar="SIZE",
-            in_bytes=True,
-            least_typed=10**6,
+            "Bytes of features held in memory; larger sets are read anew each epoch.",
             least=1,
             most=2**62,
+            python_only=True,
         ),
     ] = MEMORY
     weight_decay: Annotated[
@@ -100,6 +99,7 @@ class HeadSettings:
             default="10 to 0.0003 without a hidden layer, as is best on dev; with one 0",
             above=0,
             most=1_000_000,
+            python_only=True,
         ),
     ] = None
     task: Annotated[

@@ -183,7 +183,7 @@ class MaxSim:
     weight: Annotated[
         float,
         # with the largest weight, maxsim only decides between hits whose scores by vector are equal
-        Option("Weight of the score by vector, which is added.", metavar="W", least=0, most=1_000_000),
+        Option("Weight of the score by vector, which is added.", least=0, most=1_000_000, python_only=True),
     ] = 0.5
     idf: Annotated[bool, Option("Whether rare tokens of the query count for more.", default="they do")] = True
 

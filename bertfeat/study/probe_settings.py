@@ -28,9 +28,9 @@ class ProbeSettings:
     folds: Annotated[int, Option("Folds of the cross-validation.", least=2, basic=True)] = 5
     most: Annotated[int, Option("Documents or words to learn from, a random sample.", least=1, basic=True)] = 20_000
     min_members: Annotated[int, Option("Leave out classes in fewer documents.", least=0, basic=True)] = 0
-    strength: Annotated[float, Option("Inverse of the L2 penalty: scikit-learn's C.", metavar="C", above=0)] = 1.0
+    strength: Annotated[float, Option("Inverse of the L2 penalty: scikit-learn's C.", above=0, python_only=True)] = 1.0
     # scikit-learn takes no larger seed
-    seed: Annotated[int, Option("Of the random sample and folds.", least=0, most=2**32 - 1)] = 1
+    seed: Annotated[int, Option("Of the random sample and folds.", least=0, most=2**32 - 1, python_only=True)] = 1
 
     def __post_init__(self) -> None:
         check_bounds(self)

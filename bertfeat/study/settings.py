@@ -118,8 +118,10 @@ class ChangeSettings:
             basic=True,
         ),
     ] = 3
-    context: Annotated[int, Option("Characters kept on each side of a usage.", least=0, most=10_000)] = 300
-    seed: Annotated[int, Option("Of samples and intervals.", least=0)] = 1
+    context: Annotated[
+        int, Option("Characters kept on each side of a usage.", least=0, most=10_000, python_only=True)
+    ] = 300
+    seed: Annotated[int, Option("Of samples and intervals.", least=0, python_only=True)] = 1
 
     def __post_init__(self) -> None:
         check_bounds(self)

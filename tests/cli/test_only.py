@@ -25,11 +25,11 @@ def extract(tiny: Tiny, *arguments: str) -> Result:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_words_of_an_option_and_of_a_file(bert: Tiny, encoding: str) -> None:
     Path("words.txt").write_bytes("Water*\n\n  은행*\r\nbank\n".encode(encoding))
-    result = extract(bert, "--only", "don't,BANK", "--only-words", "words.txt")
+    result = extract(bert, "--only", "don't,@words.txt,BANK")
     assert result.exit_code == 0, result.stderr
     assert FeatureSet("a.features").header.settings.only == ("bank", "don't", "water*", "은행*")
     Path("more.txt").write_text("don't\n은행*")
-    again = extract(bert, "--only", "bank,water*", "--only-words", "more.txt")
+    again = extract(bert, "--only", "bank,@more.txt,water*")
     assert "nothing to do, all of it was there" in again.output
     other = extract(bert, "--only", "bank")
     assert (other.exit_code, "  only: ['bank', " in other.stderr) == (1, True), other.stderr
@@ -38,19 +38,22 @@ def test_words_of_an_option_and_of_a_file(bert: Tiny, encoding: str) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"", "--only-words words.txt has no words"),
-        (b"\n \n", "--only-words words.txt has no words"),
+        (b"", "--only @words.txt: there are no words in it"),
+        (b"\n \n", "--only @words.txt: there are no words in it"),
         (b"bank\n\xff\xfe\xfa\n", "words.txt, line 2: "),
         (b"bank\n*\n", "an asterisk alone chooses every word"),
     ],
 )
 def test_files_without_words(bert: Tiny, content: bytes, told: str) -> None:
     Path("words.txt").write_bytes(content)
-    result = extract(bert, "--only-words", "words.txt")
+    result = extract(bert, "--only", "@words.txt")
     assert (result.exit_code in (1, 2), told in result.stderr) == (True, True), result.stderr
     assert not Path("a.features").exists()
-    assert extract(bert, "--only-words", "nowhere.txt").exit_code == 2
-    assert extract(bert, "--only-words", ".").exit_code == 2
+    for place, problem in (("nowhere.txt", "No such file or directory"), (".", "Is a directory")):
+        refused = extract(bert, "--only", f"bank,@{place}")
+        assert refused.exit_code == 2
+        told = " ".join(refused.stderr.split())
+        assert f"--only @{place}: cannot be read: {problem}; a word that begins with @ is written @@{place}" in told
 
 
 def test_words_that_do_not_occur(bert: Tiny) -> None:
@@ -62,8 +65,12 @@ def test_words_that_do_not_occur(bert: Tiny) -> None:
 
 def test_words_of_standard_input(bert: Tiny) -> None:
     model = ["--model", str(bert.folder), "--device", "cpu", "--pooling", "word"]
-    result = CliRunner().invoke(
-        main, ["extract", "a.txt", "--only-words", "-", "-o", "in.features", *model], input="bank\n"
-    )
+    result = CliRunner().invoke(main, ["extract", "a.txt", "--only", "@-", "-o", "in.features", *model], input="bank\n")
     assert result.exit_code == 0, result.stderr
     assert FeatureSet("in.features").header.settings.only == ("bank",)
+
+
+def test_a_word_that_begins_with_the_sign_of_files(bert: Tiny) -> None:
+    result = extract(bert, "--only", "@@bank,river")
+    assert result.exit_code == 0, result.stderr
+    assert FeatureSet("a.features").header.settings.only == ("@bank", "river")

@@ -22,6 +22,7 @@ NOT_IN_THE_SHELL = {
     "axes": _FIGURE,
     "path": _FIGURE,
     "missing": _STORED,
+    "patience": "an argument of HeadSettings",
 }
 """Parameters that messages name and no command sets, and why."""
 

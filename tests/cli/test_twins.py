@@ -53,8 +53,7 @@ READING = {
 }
 READING |= {"document_context", "pairs"}
 EXTRACTION = {"model", "revision", "precision", "batch_tokens"}
-FROZEN = {"layers", "pooling", "hidden", "dropout", "batch_size", "learning_rate", "epochs", "schedule", "patience"}
-FROZEN |= {"memory", "weight_decay"}
+FROZEN = {"layers", "pooling", "hidden", "batch_size", "learning_rate", "epochs", "schedule"}
 TUNING = {"grid", "precision", "device", "seed", "model"}
 
 REFUSED: dict[str, dict[str, set[str]]] = {
@@ -84,7 +83,6 @@ VALUES: dict[str, str] = {
     "dev": "other",
     "device": "nonsense",
     "document_context": "",
-    "dropout": "0.9",
     "dry_run": "",
     "embed_pairs": "together",
     "encoding": "utf-16",
@@ -98,11 +96,9 @@ VALUES: dict[str, str] = {
     "layers": "embeddings",
     "learning_rate": "0.2",
     "max_answer": "1",
-    "memory": "1000000",
     "model": "nowhere",
     "output": "elsewhere",
     "pair_column": "zzz",
-    "patience": "1",
     "pooling": "max",
     "precision": "bf16",
     "predictions": "gone.tsv",
@@ -120,14 +116,13 @@ VALUES: dict[str, str] = {
     "text_columns": "zzz",
     "to": "text",
     "train": "other",
-    "weight_decay": "0.5",
     "word_column": "9",
     "as_json": "",
     "overwrite": "",
 }
 """A value of each option that has to make a difference where the option is read."""
 
-RECORDED = {"memory", "batch_tokens", "patience", "max_answer", "dev"}
+RECORDED = {"batch_tokens", "max_answer", "dev"}
 """Options that need not change a number here; their effect is that the result says which value it was made with."""
 
 NOTHING = {

@@ -19,8 +19,8 @@ BUILD = {"type", "metric", "memory", "target_recall", "query_prompt", "evaluate"
 BUILD |= {"with_tokens", "pool_tokens", "overwrite"}
 SCANNED = {"column", "senses", "by", "slices", "plot", "sort", "sample", "near"}
 SAMPLE = {"sample", "bound", "corpus", "model", "device"}
-LAYERS = {"layers", "pooling", "transforms", "seed", "plot"}
-RERANK = {"rerank_column", "rerank_depth", "rerank_weight", "rerank_idf"}
+LAYERS = {"layers", "pooling", "transforms", "plot"}
+RERANK = {"rerank_column", "rerank_depth", "rerank_idf"}
 CORPUS = READING - {"keep"}
 
 # a use of a command → the options that it does not read, as they reach the command

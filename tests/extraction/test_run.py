@@ -97,25 +97,25 @@ def test_wrong_columns_are_told_before_anything_is_touched(bert: Tiny, tmp_path:
     assert (good.parts, contents(tmp_path / "out")) == (4, before)
 
 
-def test_strict_stops_at_the_first_and_keeps_the_parts_before(bert: Tiny, tmp_path: Path) -> None:
+def test_it_stops_at_the_first_and_keeps_the_parts_before(bert: Tiny, tmp_path: Path) -> None:
     corpus = mix("DDDFDDFD")
     with pytest.raises(RowFailedError, match="it failed"):
-        extractor(bert).extract(corpus, tmp_path, part_rows=2, strict=True)
+        extractor(bert).extract(corpus, tmp_path, part_rows=2, max_failures=0)
     assert [path.name for path in list_parts(tmp_path)] == ["part-00000.parquet"]
     extractor(bert).extract(corpus, tmp_path, part_rows=2)
     with pytest.raises(RowFailedError, match="it failed"):  # the parts are there, and their failures, too
-        extractor(bert).extract(corpus, tmp_path, part_rows=2, strict=True)
+        extractor(bert).extract(corpus, tmp_path, part_rows=2, max_failures=0)
 
 
-def test_strict_counts_texts_that_the_model_refuses(bert: Tiny, tmp_path: Path) -> None:
+def test_texts_that_the_model_refuses_have_failed(bert: Tiny, tmp_path: Path) -> None:
     with pytest.raises(RowFailedError, match=r"row 2 \(id x\).*64"):
-        extractor(bert, long="error").extract(mix("DDdD"), tmp_path, part_rows=2, strict=True)
+        extractor(bert, long="error").extract(mix("DDdD"), tmp_path, part_rows=2, max_failures=0)
 
 
 def test_what_cannot_be_read_needs_no_computing_to_be_told(bert: Tiny, tmp_path: Path) -> None:
     computed: list[Progress] = []
     with pytest.raises(RowFailedError):
-        extractor(bert).extract(mix("DDF"), tmp_path, strict=True, progress=computed.append)
+        extractor(bert).extract(mix("DDF"), tmp_path, max_failures=0, progress=computed.append)
     assert computed == []
 
 
@@ -125,7 +125,7 @@ def test_max_failures(bert: Tiny, tmp_path: Path, most: int, parts: int) -> None
     if parts == 4:
         extractor(bert, long="error").extract(corpus, tmp_path, part_rows=2, max_failures=most)
     else:
-        with pytest.raises(BertfeatError, match=f"more than {most} rows failed"):
+        with pytest.raises(RowFailedError, match=rf"max_failures={most}: more than {most} rows? failed, the last: "):
             extractor(bert, long="error").extract(corpus, tmp_path, part_rows=2, max_failures=most)
     assert len(list_parts(tmp_path)) == parts
 
@@ -134,7 +134,7 @@ def test_max_failures_counts_those_of_parts_that_were_there(bert: Tiny, tmp_path
     corpus = mix("FFDDDD")
     extractor(bert).extract(corpus, tmp_path, part_rows=2)
     list_parts(tmp_path)[-1].unlink()
-    with pytest.raises(BertfeatError, match="more than 1 rows failed"):
+    with pytest.raises(RowFailedError, match="more than 1 row failed"):
         extractor(bert).extract(corpus, tmp_path, part_rows=2, max_failures=1)
 
 

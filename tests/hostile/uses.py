@@ -170,7 +170,7 @@ def _of_head(kind: str) -> tuple[Use, ...]:
 
 CLASSIFY, ANSWER, CHOOSE = (_of_head(kind) for kind in HEADS)
 
-_AGAIN = "tag train --train train.features --dev dev.features --layers last --hidden 6 --patience 9"
+_AGAIN = "tag train --train train.features --dev dev.features --layers last --hidden 6"
 PLAIN = (
     *_of_tagger("plain"),
     _use("train again", f"{_AGAIN} -o plain.tagger --epochs 2 --json", f"plain.tagger {_TRAIN}", "plain.tagger/*"),

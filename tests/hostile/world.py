@@ -69,7 +69,7 @@ def _commands(folder: Path) -> Iterator[Command]:
     yield Command(words("index -o hnsw.index --remove ids.txt"))
     yield Command(words(build.format("docs", "word"), "--type flat --column last_word"))
     yield Command(words(build.format("docs", "kept"), "--type flat --column last_mean --with-tokens last_token"))
-    train = "tag train --train train.features --dev dev.features --hidden 6 --patience 9 --layers"
+    train = "tag train --train train.features --dev dev.features --hidden 6 --layers"
     yield Command(words(train, "last -o plain.tagger --epochs 2"))
     yield Command(words(train, "mix=4..5 -o crf.tagger --epochs 1 --crf"))
     for step in range(3, 9):  # killed after its first epoch

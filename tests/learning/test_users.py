@@ -375,7 +375,7 @@ def test_the_input_is_not_written_over(extracted: Extract) -> None:
 
 def test_options_that_no_head_takes() -> None:
     for arguments, problem in (
-        (("--dropout", "1"), "--dropout 1.0: must be at least 0 and below 1"),
+        (("--learning-rate", "1"), "--learning-rate 1.0: must be above 0 and below 1"),
         (("--learning-rate", "nan"), "learning-rate nan"),
         (
             ("--pooling", "word"),

@@ -261,7 +261,7 @@ def test_options_of_the_other_kind(run: Any, features: FeatureSet, tmp_path: Pat
     result = run("--exact")
     assert (result.exit_code, "--exact: for an index" in result.stderr) == (2, True)
     build_index(features, tmp_path / "toy.index", "layer1_mean")
-    for options in (["--layers", "all"], ["--transform", "whiten"], ["--plot", "a.png"], ["--seed", "2"]):
+    for options in (["--layers", "all"], ["--transform", "whiten"], ["--plot", "a.png"]):
         result = run(*options, of=tmp_path / "toy.index")
         assert (result.exit_code, f"{options[0]}: for a feature set" in result.stderr) == (2, True)
     result = run("--plot", str(tmp_path / "a.gif"))

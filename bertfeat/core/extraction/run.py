@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from bertfeat.core.corpus import Corpus, CorpusSettings, Failure, FileCorpus, check_readable
+from bertfeat.core.corpus import Corpus, CorpusSettings, FileCorpus, check_readable
 from bertfeat.core.engine import Agenda, Engine
 from bertfeat.core.extraction.agenda import MadePart, PlannedAgenda, Result, ScanningAgenda, Task, tasks_of
 from bertfeat.core.extraction.bases import check_width, learn_bases, recorded_bases, take_bases
@@ -33,9 +33,8 @@ from bertfeat.core.extraction.resume import ChangedFolder, ExistingParts
 from bertfeat.core.extraction.run_options import PART_ROWS, ExtractionOptions
 from bertfeat.core.extraction.sharing import SharedRun, Sharing
 from bertfeat.core.extraction.source import CorpusSource, is_of_files, open_run_source
-from bertfeat.core.extraction.worker import ExtractionJob, PartWorker
+from bertfeat.core.extraction.worker import ExtractionJob, FailureLimit, PartWorker
 from bertfeat.core.features import (
-    FAILURES_NAME,
     OTHER_MACHINE,
     CanaryGroups,
     FeatureSet,
@@ -56,38 +55,10 @@ from bertfeat.core.io import (
     releasing_if_failed,
 )
 from bertfeat.core.words import WordRule
-from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailedError, UsageError, parameter
+from bertfeat.errors import CorpusError, FeatureSetError, UsageError, parameter
 
 _SILENT_SECONDS = 5.0  # of reading the corpus, before a message says so
 _log = logging.getLogger("bertfeat")
-
-
-class FailureLimits:
-    """The limits of one run on failed rows, and the number of them so far."""
-
-    def __init__(self, folder: Location, *, strict: bool, most: int | None) -> None:
-        """Set the limits: with ``strict`` no row may fail, with ``most`` no more than this number."""
-        self._folder, self._strict, self._most = folder, strict, most
-        self._failed = 0
-
-    def check(self, failures: Sequence[Failure], *, final: bool) -> None:
-        """Stop if a part's failures, together with those of the parts before it, are too many."""
-        if failures and self._strict:
-            raise RowFailedError(failures[0].reason, where=parameter("strict", True))
-        if self._most is not None and failures and self._failed + len(failures) > self._most:
-            raise BertfeatError(
-                f"more than {self._most} rows failed ({parameter('max_failures')}), the last: {failures[-1].reason}",
-                remedy=f"the finished parts stay in {self._folder}",
-            )
-        self._failed += len(failures) if final else 0
-
-    def check_finished(self, manifest: Manifest) -> None:
-        """Stop if the failures of a whole set, of which others have made parts, are too many."""
-        remedy = f"{self._folder / FAILURES_NAME} lists them"
-        if manifest.failed and self._strict:
-            raise RowFailedError(f"{manifest.failed} rows failed", where=parameter("strict", True), remedy=remedy)
-        if self._most is not None and manifest.failed > self._most:
-            raise BertfeatError(f"more than {self._most} rows failed ({parameter('max_failures')})", remedy=remedy)
 
 
 class ExtractionRun:
@@ -111,7 +82,7 @@ class ExtractionRun:
         self._changes = ChangedFolder(folder, overwrite=options.overwrite)
         self._existing = ExistingParts(folder)
         self._lock: FolderLock | None = None
-        self._limits = FailureLimits(folder, strict=options.strict, most=options.max_failures)
+        self._failures = FailureLimit(folder, options.max_failures)
         self._planned_parts = 0
         self._checked: frozenset[str] | None = None  # digests of the plan that finished parts were checked against
         self._plan_digest = sha256()
@@ -276,7 +247,7 @@ class ExtractionRun:
             has_tags=corpus.has_tags,
             has_pairs=corpus.has_pairs,
             folder=self._folder,
-            strict=self._options.strict,
+            max_failures=self._options.max_failures,
             several_writers=self._engine is not None or self._sharing.several_writers,
         )
 
@@ -315,7 +286,7 @@ class ExtractionRun:
             agenda = PlannedAgenda(plan_parts(corpus, job.limits), self._select, self._add_part)
         # with several writers the first one has begun, and a manifest is there only if the others have finished
         begin = (lambda: None) if self._sharing.several_writers else self._changes.begin
-        worker = PartWorker(job, self._embedder, self._progress, begin, self._limits.check)
+        worker = PartWorker(job, self._embedder, self._progress, begin, self._failures)
         worker.work(tasks_of(agenda, worker.raise_failed_writes), agenda.finish)
 
     def _select(self, part: PlannedPart) -> PlannedPart | None:
@@ -341,7 +312,7 @@ class ExtractionRun:
             self._existing.damaged.append(made.damage)
         if self._engine is not None:
             self._changes.changed |= not made.kept
-            self._limits.check(made.header.failures, final=True)
+            self._failures.check(made.header.failures, final=True)
         self._progress.add_part(part, made, elsewhere=self._engine is not None)
         self._vectors.add(part.number, made.header.model.canary)
         if not made.kept and (problem := self._vectors.problem()):  # of those that are, the manifest's writer tells
@@ -354,7 +325,7 @@ class ExtractionRun:
     def _add_finished(self, manifest: Manifest) -> None:
         """Count a whole set, of which others made all or some parts."""
         self._progress.add_finished(manifest)
-        self._limits.check_finished(manifest)
+        self._failures.check_finished(manifest)
 
     # ── after ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -32,8 +32,9 @@ class ExtractionOptions:
             least=1,
         ),
     ] = None
-    max_failures: Annotated[int | None, Option("Stop when more than N rows have failed.", least=0)] = None
-    strict: Annotated[bool, Option("Stop at the first row that fails.")] = False
+    max_failures: Annotated[int | None, Option("Stop when more than N rows have failed; 0: at the first.", least=0)] = (
+        None
+    )
     keep_text: Annotated[
         bool, Option("Whether texts, tokens and words are stored beside the features.", default="they are")
     ] = True

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 import torch
 
@@ -23,8 +23,10 @@ from bertfeat.core.extraction.part_content import count_part
 from bertfeat.core.extraction.plan import PartLimits, PlannedPart, read_part, scan_file
 from bertfeat.core.extraction.progress import RunProgress
 from bertfeat.core.features import (
+    FAILURES_NAME,
     FORMAT_VERSION,
     FeatureSettings,
+    Manifest,
     ModelIdentity,
     PartContent,
     PartHeader,
@@ -44,16 +46,45 @@ from bertfeat.core.io import (
     stage,
 )
 from bertfeat.core.recipe import FeatureColumn
-from bertfeat.errors import BertfeatError, DamagedError, RowFailedError, StorageError, parameter
+from bertfeat.errors import BertfeatError, DamagedError, RowFailedError, StorageError, parameter, pluralize
 
 _TOKENS_BETWEEN = 200_000  # tokens of the parts that are written before freed memory is given back again
 
 
-class _CheckFailures(Protocol):
-    """Raises an error if a part has too many failures for the run to go on."""
+class FailureLimit:
+    """The most rows that may fail before a run stops (None: any number), and how many have failed so far."""
 
-    def __call__(self, failures: Sequence[Failure], *, final: bool) -> None:
-        """``final``: all failures of the part are known, not only those that were found when it was read."""
+    def __init__(self, folder: Location, most: int | None) -> None:
+        self._folder, self._most = folder, most
+        self._failed = 0
+
+    def check(self, failures: Sequence[Failure], *, final: bool) -> None:
+        """Stop if a part's failures, together with those of the parts before it, are too many.
+
+        ``final``: all failures of the part are known, not only those that were found when it was read.
+
+        Raises:
+            RowFailedError: they are.
+        """
+        if failures and self._most is not None and self._failed + len(failures) > self._most:
+            one_too_many = failures[self._most - self._failed]
+            raise self._error(f"the last: {one_too_many.reason}", f"the finished parts stay in {self._folder}")
+        self._failed += len(failures) if final else 0
+
+    def check_finished(self, manifest: Manifest) -> None:
+        """Stop if the failures of a whole set, of which others have made parts, are too many.
+
+        Raises:
+            RowFailedError: they are.
+        """
+        if self._most is not None and manifest.failed > self._most:
+            raise self._error(f"{manifest.failed:,} in all", f"{self._folder / FAILURES_NAME} lists them")
+
+    def _error(self, told: str, remedy: str) -> RowFailedError:
+        where = parameter("max_failures", self._most)
+        return RowFailedError(
+            f"more than {pluralize(self._most or 0, 'row')} failed, {told}", where=where, remedy=remedy
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +101,8 @@ class PartWorker:
     """Scans files and makes parts, one after the other.
 
     In the process of the run, ``progress`` records batches and waiting times, ``begin`` is called before each part is
-    written, and ``check_failures`` is called twice for each part: after it is read, and before it is written.
+    written, and ``failures`` counts those of all processes. They are checked twice for each part: after it is read, and
+    before it is written.
     """
 
     def __init__(
@@ -79,11 +111,11 @@ class PartWorker:
         embedder: Embedder,
         progress: RunProgress | None = None,
         begin: Callable[[], None] = lambda: None,
-        check_failures: _CheckFailures | None = None,
+        failures: FailureLimit | None = None,
     ) -> None:
         self._job, self._embedder = job, embedder
         self._progress = progress or RunProgress()
-        self._check_failures = check_failures or self._stop_if_strict
+        self._failures = failures or FailureLimit(job.folder, job.max_failures)
         wait = self._progress.wait_for_write
         self._writer = _PartWriter(
             job.folder, embedder.device, several_writers=job.several_writers, begin=begin, wait=wait
@@ -97,7 +129,7 @@ class PartWorker:
                     self._make_part(prepared, done)
                 else:
                     if isinstance(prepared, MadePart):
-                        self._check_failures(prepared.header.failures, final=True)
+                        self._failures.check(prepared.header.failures, final=True)
                     done(task, prepared)
                 del task, prepared  # the next part needs its memory
 
@@ -141,14 +173,14 @@ class PartWorker:
         return None, damage
 
     def _make_part(self, part: _TokenizedPart, done: OnDone) -> None:
-        self._check_failures(part.tokenized.rows.failures, final=False)  # failures of reading, known before computing
+        self._failures.check(part.tokenized.rows.failures, final=False)  # failures of reading, known before computing
         begin = time.monotonic()
         _ = self._embedder.encoder, self._embedder.canary  # made for the first part, and not part of the run's time
         self._embedder.check_against(self._job.model, self._job.folder)
         self._progress.exclude(time.monotonic() - begin)
         result = self._compute(part)
         header = self._part_header(part, result)
-        self._check_failures(header.failures, final=True)
+        self._failures.check(header.failures, final=True)
         made = MadePart(header, False, result.computed_tokens, result.padded_tokens, part.warnings, part.damage)
         planned = part.planned
         self._writer.write(header, result.content, lambda: done(planned, made))
@@ -191,11 +223,6 @@ class PartWorker:
             split_batches=result.split_batches,
         )
 
-    def _stop_if_strict(self, failures: Sequence[Failure], *, final: bool) -> None:
-        del final
-        if failures and self._job.strict:
-            raise RowFailedError(failures[0].reason, where=parameter("strict", True))
-
 
 @dataclass(frozen=True, slots=True)
 class ExtractionJob:
@@ -213,7 +240,7 @@ class ExtractionJob:
     has_tags: bool
     has_pairs: bool
     folder: Location
-    strict: bool
+    max_failures: int | None  # after which the run stops
     several_writers: bool  # whether other processes may write the same parts; the first one written stays
 
     def open_worker(self, *, device: str | None, threads: int | None) -> Worker[Task, Result]:

@@ -14,7 +14,6 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.core.extraction import Extractor
-from bertfeat.learning import Tagger
 from tests.support.tagging_toy import sentences, write_conll
 from tests.support.tiny_models import Tiny
 
@@ -72,13 +71,6 @@ def tag(*arguments: str, **settings: object) -> Result:
         (["evaluate", "made", "dev.conll", "--keep", "all"], "No such option"),
         (["evaluate", "made", "dev.conll", "--pairs"], "No such option"),
         (["train", *SETS, "--pair-column", "b"], "No such option"),
-        (["train", *SETS, "--memory", "nan"], "'nan' is not a size; write 4G, 500M or 1.5GiB"),
-        (["train", *SETS, "--memory", "inf"], "is not a size"),
-        (["train", *SETS, "--memory", "0"], "is not a possible size of memory"),
-        (["train", *SETS, "--memory", "4"], "'4' is not a possible size of memory; write 4G or 500M, with a unit"),
-        (["train", *SETS, "--memory", "9" * 400], "is not a possible size of memory"),
-        (["train", *SETS, "--memory", "-1G"], "is not a size"),
-        (["train", *SETS, "--dropout", "nan"], "dropout nan"),
         (["train", *SETS, "--learning-rate", "nan"], "--learning-rate nan: must be a finite number"),
         (["train", *SETS, "--hidden", "10000000"], "10000000 is not in the range 0<=x<=65536"),
         (["train", *SETS, "--seed", "9" * 30], "is not in the range"),
@@ -92,29 +84,13 @@ def test_what_nothing_would_come_of_is_refused(home: Path, arguments: list[str],
     assert not Path("train.table7").exists()
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    ("given", "size"), [("4G", 4 * 10**9), ("1.5GiB", 3 * 2**29), ("500mb", 5 * 10**8), ("7000000", 7 * 10**6)]
-)
-def test_memory_is_written_as_everywhere(given: str, size: int, tmp_path: Path) -> None:
-    done = tag("train", *SETS, "--hidden", "4", "--epochs", "1", "--memory", given, "-o", str(tmp_path / "t"))
-    assert done.exit_code == 0, done.output
-    assert Tagger(tmp_path / "t").record.training.memory == size
-
-
-def test_the_default_of_memory_is_what_the_help_says(tmp_path: Path) -> None:
-    assert "default: 4GiB" in " ".join(tag("train", "--help").stdout.split())
-    assert Tagger("made").record.training.memory == 4 * 2**30
-
-
 @pytest.mark.parametrize("verb", ["train", "predict", "evaluate", "table7"])
 def test_help_says_every_default_once(verb: str) -> None:
     shown = tag(verb, "--help", env={"COLUMNS": "100"}).stdout
     told = " ".join(shown[shown.index("\nOptions:") :].split())
     defaults = {
-        "--hidden": "256", "--seed": "1", "--seeds": "5", "--dropout": "0.5", "--batch-size": "32",
-        "--learning-rate": "0.001", "--epochs": "40", "--patience": "6, or as many as 100 updates take",
-        "--memory": "4GiB", "--scheme": "BIO",
+        "--hidden": "256", "--seed": "1", "--seeds": "5", "--batch-size": "32",
+        "--learning-rate": "0.001", "--epochs": "40", "--scheme": "BIO",
         "-o,": "", "--schedule": "plateau",
         "--rows": "paper]", "--grid": "32:3e-5:3]" if verb == "train" else "the paper's 18]",
         "--to": "text on a terminal, else conll]",

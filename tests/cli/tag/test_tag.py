@@ -183,7 +183,7 @@ def test_rows() -> None:
             "--model applies to the extraction of corpora and fine-tuning",
         ),
         (["train", *PAIR, *QUICK, "--model", "model", "-o", "made", "--seed", "9"], 1, "they differ in: seed"),
-        (["train", *PAIR, "--dropout", "1"], 2, "--dropout 1.0: must be at least 0 and below 1"),
+        (["train", *PAIR, "--learning-rate", "1"], 2, "--learning-rate 1.0: must be above 0 and below 1"),
         (["train", *PAIR, "--hidden", "0"], 2, "a tagger has a hidden layer; give at least 1"),
         (["predict", "made"], 2, "Missing argument 'INPUT'"),
         (["predict", "model", "dev.conll"], 1, "this is no finished head"),

@@ -112,7 +112,6 @@ class Extractor(Embedder, SentenceEncoder):
         corpus_settings: CorpusSettings | None = None,
         part_rows: int | None = None,
         max_failures: int | None = None,
-        strict: bool = False,
         overwrite: bool = False,
         prune: bool = False,
         keep_text: bool = True,
@@ -125,7 +124,7 @@ class Extractor(Embedder, SentenceEncoder):
         """Extract a corpus into a feature set; in a folder of the same run, keep its finished parts and do the rest.
 
         ``corpus`` is a corpus, a file, folder or pattern or several of them, or ``"-"`` for standard input. Rows that
-        fail are listed in the set; ``strict`` stops at the first, ``max_failures`` once more rows than this failed.
+        fail are listed in the set; ``max_failures`` stops the run once more rows than this failed.
         Finished parts whose rows the corpus no longer has are not removed unasked: ``prune`` removes them and keeps the
         rest, ``overwrite`` starts again from nothing. ``width`` stores vectors of tokens and words by so many principal
         components, learned from a sample of the corpus, or taken from the feature set ``basis``. ``engine`` and
@@ -137,12 +136,11 @@ class Extractor(Embedder, SentenceEncoder):
             SettingsDifferError, AnotherCorpusError, FolderLockedError: the folder belongs to another run; nothing was
                 touched.
             RemovalError: finished parts would be removed; nothing was touched.
-            RowFailedError: a row failed, and ``strict`` is set.
+            RowFailedError: more rows than ``max_failures`` failed.
         """
         options = ExtractionOptions(
             part_rows=part_rows,
             max_failures=max_failures,
-            strict=strict,
             overwrite=overwrite,
             prune=prune,
             keep_text=keep_text,
