@@ -19,7 +19,7 @@ from types import ModuleType
 SERVER = multiprocessing.get_context("forkserver")
 PRELOADED = [
     *("bertfeat.cli.extract", "bertfeat.cli.verify", "bertfeat.core.extraction.run", "obstore"),
-    *("bertfeat.scale.joining", "bertfeat.scale.processes"),
+    *("bertfeat.core.extraction.joining", "bertfeat.scale.processes"),
     *("transformers.models.auto", "transformers.models.bert"),
 ]
 HOST, FILE_BYTES = "TORTURE_HOST", "TORTURE_FILE_BYTES"

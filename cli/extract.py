@@ -97,7 +97,7 @@ def command(
                 corpus_settings=reading,
                 progress=progress,
                 engine=ways.make_engine(),
-                sharing=ways.make_sharing(),
+                join=ways.make_join(),
                 **asdict(run),
             )
     except (KeyboardInterrupt, SigtermInterrupt):

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
         KeptColumn,
         Location,
         ResultKind,
+        RunStatus,
     )
     from bertfeat.learning import HeadRecord
-    from bertfeat.scale import RunStatus
 
 
 @click.command(cls=Command, name="info")
@@ -281,7 +281,7 @@ class _UnfinishedWork:
 
 def _describe_work(folder: "Location", parts: int) -> _UnfinishedWork:
     """Describe the work on an unfinished set, of which ``parts`` parts are there."""
-    from bertfeat.scale import run_status
+    from bertfeat.core import run_status
 
     status = run_status(folder)
     lines = "\n".join(f"{worker.task}: {worker.owner}" for worker in status.at_work) or None

@@ -8,7 +8,7 @@ import click
 from bertfeat.options import Option, check_bounds
 
 if TYPE_CHECKING:
-    from bertfeat.core import Engine, Sharing
+    from bertfeat.core import Engine, Join
 
 
 @dataclass(slots=True)
@@ -88,10 +88,10 @@ class WaysToWork:
             return Processes(self.workers, devices=self.devices)
         return None
 
-    def make_sharing(self) -> "Sharing | None":
-        """The way the work is shared with other runs; None for a run that does all of it."""
-        if self.join:
-            from bertfeat.scale import Join
+    def make_join(self) -> "Join | bool":
+        """The way in which a run joins others; False for one that does not."""
+        if self.join and self.lease is not None:
+            from bertfeat.core import Join
 
-            return Join() if self.lease is None else Join(lease=self.lease)
-        return None
+            return Join(lease=self.lease)
+        return self.join

@@ -47,7 +47,7 @@ APPLICATIONS = ("scale", "search", "usages", "study", "plots", "learning", "pret
 ROOMS = (*COMMON, *CORE, *APPLICATIONS)
 
 # The names that the core gives; the number may only fall.
-GIVEN = 244
+GIVEN = 221
 
 # The rooms in which a heavy library may be imported.
 HOMES: dict[str, set[str]] = {

@@ -18,6 +18,15 @@ class NumberedTask(Protocol):
         """Its number among those of its class."""
 
 
+TaskKey = tuple[str, int]
+"""The key of a task in every process: the name of its class, and its number."""
+
+
+def key_of(task: NumberedTask) -> TaskKey:
+    """The key of a task."""
+    return type(task).__name__, task.number
+
+
 TaskT = TypeVar("TaskT", bound=NumberedTask)
 ResultT = TypeVar("ResultT")
 GivenT = TypeVar("GivenT", covariant=True)

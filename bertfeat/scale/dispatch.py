@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Generic
 
-from bertfeat.core import Agenda, Job, NumberedTask, ResultT, TaskT
+from bertfeat.core import Agenda, Job, ResultT, TaskKey, TaskT, key_of
 
 TASKS_AHEAD = 2
 """Tasks that a worker has at a time: one in its encoder, and one that is being read and tokenized."""
@@ -14,14 +14,6 @@ PATIENCE = 0.2
 """Seconds between looks at whether there is something to do, or a write has failed."""
 
 _MOST_DEATHS = 3  # of workers over one task: with the third the run fails
-
-TaskKey = tuple[str, int]
-"""The key of a task in every process: the name of its class, and its number."""
-
-
-def key_of(task: NumberedTask) -> TaskKey:
-    """The key of a task."""
-    return type(task).__name__, task.number
 
 
 class Dispatch(Generic[TaskT, ResultT]):

@@ -27,7 +27,6 @@ from bertfeat.errors import (
     UsageError,
 )
 from bertfeat.learning import HeadSettings, Tagger, train_head
-from bertfeat.scale import Join
 from bertfeat.usages import find_usages
 from tests.support.runs import contents, text_file
 from tests.support.tiny_models import SENTENCES, TEXTS, Tiny
@@ -134,8 +133,8 @@ def test_a_run_resumes_and_others_take_its_basis(bert: Tiny, corpus: Path, tmp_p
         with pytest.raises(SettingsDifferError, match=f"@{WIDTH}:"):
             made.extract(corpus, folder, part_rows=4, **other)
     with pytest.raises(UsageError, match="runs that share a corpus do not learn components"):
-        made.extract(corpus, tmp_path / "s", width=WIDTH, sharing=Join())
-    made.extract(corpus, tmp_path / "joined", part_rows=4, basis=folder, sharing=Join())
+        made.extract(corpus, tmp_path / "s", width=WIDTH, join=True)
+    made.extract(corpus, tmp_path / "joined", part_rows=4, basis=folder, join=True)
     assert contents(tmp_path / "joined") == contents(folder)
 
 

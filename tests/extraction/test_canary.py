@@ -29,7 +29,6 @@ from bertfeat.core.features import CANARY_TEXTS, PRECISION_COSINES, Canary, find
 from bertfeat.core.io import write_json
 from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import FeatureSetError, IndexFolderError, ModelError, TrainingError
-from bertfeat.scale import Join
 from bertfeat.search import BuildOptions
 from bertfeat.server import ServerSettings, open_service, run_server
 from tests.support.tagging_toy import feature_set, train
@@ -279,10 +278,10 @@ def test_parts_of_machines_that_disagree_make_no_set(bert: Tiny, tmp_path: Path,
     for number in (1, 3):
         shutil.copy(theirs / f"part-{number:05d}.parquet", ours)
     (ours / ".bertfeat" / "manifest.json").unlink()
-    for sharing in (None, Join()):
+    for join in (False, True):
         extractor = Extractor(str(bert.folder), precision="fp32")
         with pytest.raises(FeatureSetError, match=r"other vectors for parts 1, 3 than for parts 0, 2, 4: .*; move"):
-            extractor.extract(corpus, ours, part_rows=1, sharing=sharing)
+            extractor.extract(corpus, ours, part_rows=1, join=join)
         assert not (ours / ".bertfeat" / "manifest.json").exists()
 
 

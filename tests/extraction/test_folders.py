@@ -4,7 +4,6 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertfeat.core.corpus import open_corpus
-from bertfeat.core.extraction import Sharing
 from bertfeat.core.features import FeatureSet, list_parts
 from bertfeat.core.io import ResultKind, claim_folder, result_kind, write_json
 from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, RowFailedError, StorageError, UsageError
-from bertfeat.scale import Join
 from tests.support.runs import contents, everything, extractor, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny
 
@@ -53,21 +50,21 @@ def test_parts_of_others_are_left_alone(bert: Tiny, tmp_path: Path, overwrite: b
     assert everything(tmp_path / "sp") == before
 
 
-@pytest.mark.parametrize("sharing", [Sharing, Join], ids=["alone", "joined"])
+@pytest.mark.parametrize("join", [False, True], ids=["alone", "joined"])
 @pytest.mark.parametrize("notes", [False, True])
 def test_a_run_that_writes_nothing_leaves_a_folder_as_it_was(
-    bert: Tiny, tmp_path: Path, sharing: Callable[[], Sharing], notes: bool
+    bert: Tiny, tmp_path: Path, join: bool, notes: bool
 ) -> None:
     (tmp_path / "out").mkdir()
     if notes:
         (tmp_path / "out" / "notes.txt").write_text("mine")
     before = everything(tmp_path / "out")
-    if sharing is not Join:  # which has written scans for others by then
+    if not join:  # which has written scans for others by then
         bad = jsonl_file(tmp_path / "c.jsonl", [*RECORDS[:3], "no JSON"])
         with pytest.raises(RowFailedError):
-            run(bert, bad, tmp_path / "out", max_failures=0, sharing=sharing())
+            run(bert, bad, tmp_path / "out", max_failures=0, join=join)
     with pytest.raises(CorpusError, match="no rows"):
-        run(bert, text_file(tmp_path / "e.txt", []), tmp_path / "out", sharing=sharing())
+        run(bert, text_file(tmp_path / "e.txt", []), tmp_path / "out", join=join)
     assert everything(tmp_path / "out") == before
     assert [path.name for path in (tmp_path / "out").iterdir()] == list(before)
 

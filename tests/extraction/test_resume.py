@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bertfeat.core.corpus import CorpusSettings, memory_corpus
-from bertfeat.core.extraction import Extractor, Sharing
+from bertfeat.core.extraction import Extractor
 from bertfeat.core.features import FeatureSet, list_parts, write_part as write
 from bertfeat.core.io import folder_lock
 from bertfeat.errors import (
@@ -26,7 +26,7 @@ from bertfeat.errors import (
     SettingsDifferError,
     UsageError,
 )
-from bertfeat.scale import Join, Processes
+from bertfeat.scale import Processes
 from tests.support.runs import contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny, build
 
@@ -172,10 +172,10 @@ JOINED = ("grown", "changed", "shrunk within a part", "put in at the beginning")
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
-    ("change", "kept", "removed", "sharing"),
+    ("change", "kept", "removed", "join"),
     [
-        *(pytest.param(*each.values, Sharing, id=each.id) for each in CHANGES),
-        *(pytest.param(*each.values, Join, id=f"{each.id}, joined") for each in CHANGES if each.id in JOINED),
+        *(pytest.param(*each.values, False, id=each.id) for each in CHANGES),
+        *(pytest.param(*each.values, True, id=f"{each.id}, joined") for each in CHANGES if each.id in JOINED),
     ],
 )
 def test_finished_parts_go_only_when_asked(
@@ -186,18 +186,18 @@ def test_finished_parts_go_only_when_asked(
     change: Callable[[list[Any]], list[Any]],
     kept: int,
     removed: str,
-    sharing: type[Sharing],
+    join: bool,
 ) -> None:
     before = everything(done)
     jsonl_file(corpus, change(RECORDS))
     if removed:
         with pytest.raises(RemovalError) as error:
-            run(bert, corpus, done, sharing=sharing())
+            run(bert, corpus, done, join=join)
         assert f"of its 5 finished parts this run would remove {removed}," in str(error.value)
         assert "prune=True" in str(error.value)
         assert everything(done) == before
-    report = run(bert, corpus, done, sharing=sharing(), prune=bool(removed))
-    if sharing is Sharing:
+    report = run(bert, corpus, done, join=join, prune=bool(removed))
+    if not join:
         assert report.kept_parts == kept
     assert contents(done) == fresh(bert, corpus, tmp_path / "fresh")
 
@@ -208,7 +208,7 @@ def test_finished_parts_go_only_when_asked_whoever_works(
     bert: Tiny, corpus: Path, done: Path, tmp_path: Path, way: str
 ) -> None:
     def again(**options: Any) -> Any:
-        return run(bert, corpus, done, engine=Processes(2), sharing=Join() if "join" in way else None, **options)
+        return run(bert, corpus, done, engine=Processes(2), join="join" in way, **options)
 
     before = everything(done)
     jsonl_file(corpus, RECORDS[:15])

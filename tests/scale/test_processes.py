@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 from bertfeat.core.corpus import CorpusSettings, open_corpus
+from bertfeat.core.engine import key_of
 from bertfeat.core.extraction import Embedder
 from bertfeat.core.features import check_part, list_parts
 from bertfeat.errors import BertfeatError, DamagedError, RowFailedError, UsageError, parameter
 from bertfeat.scale import Processes
-from bertfeat.scale.dispatch import Dispatch, key_of
+from bertfeat.scale.dispatch import Dispatch
 from tests.support.runs import contents, extractor, jsonl_file, lines, text_file
 from tests.support.steps import Running
 from tests.support.tiny_models import Tiny

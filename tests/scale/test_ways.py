@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertfeat.core.corpus import CorpusFile, memory_corpus
+from bertfeat.core.extraction import joining
 from bertfeat.core.extraction.agenda import ScanningAgenda
 from bertfeat.core.features import list_parts, read_header
 from bertfeat.errors import (
@@ -24,7 +25,7 @@ from bertfeat.errors import (
     UsageError,
     WrongColumnsError,
 )
-from bertfeat.scale import Join, Processes, joining
+from bertfeat.scale import Processes
 from tests.support.runs import accounted, contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny
 from tests.support.ways import CORPORA, ROWS, end_all, extract, joined, local_workers, made, options
@@ -34,8 +35,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"
 WAYS: dict[str, Callable[[], dict[str, Any]]] = {
     "one process": dict,
     "workers": lambda: {"engine": Processes(2)},
-    "join": lambda: {"sharing": Join()},
-    "workers that join": lambda: {"engine": Processes(2), "sharing": Join()},
+    "join": lambda: {"join": True},
+    "workers that join": lambda: {"engine": Processes(2), "join": True},
 }
 SHARED: list[Callable[[], dict[str, Any]]] = list(WAYS.values())[1:]
 all_ways = pytest.mark.parametrize("way", [pytest.param(way, id=name) for name, way in WAYS.items()])
@@ -214,7 +215,7 @@ def test_overwriting(bert: Tiny, tmp_path: Path, way: Callable[[], dict[str, Any
     first, other = text_file(tmp_path / "a.txt", lines(30)), text_file(tmp_path / "b.txt", lines(17, 500))
     run(bert, first, tmp_path / "out")
     run(bert, other, tmp_path / "fresh")
-    if "sharing" in way():
+    if "join" in way():
         before = everything(tmp_path / "out")
         with pytest.raises(UsageError, match="removes what others who join are at work on; start anew with one run"):
             run(bert, other, tmp_path / "out", overwrite=True, **way())
@@ -295,7 +296,7 @@ def test_a_file_that_grows_meanwhile_is_taken_as_it_was(
 ) -> None:
     corpus = text_file(tmp_path / "c.txt", lines(30))
     run(bert, corpus, tmp_path / "before")
-    joins = "sharing" in way()
+    joins = "join" in way()
     with monkeypatch.context() as patch:
         local_workers(patch)
         ChangesFiles(patch, lambda: text_file(corpus, lines(45)))

@@ -12,6 +12,8 @@ from .cores import threads_in_use as threads_in_use, use_threads as use_threads
 from .embedder import Embedder as Embedder, PartResult as PartResult, TokenizedRows as TokenizedRows
 from .encode_arguments import EncodeResult as EncodeResult, TextInput as TextInput, take_texts as take_texts
 from .estimate import Estimate as Estimate, estimate_extraction as estimate_extraction
+from .joined_folder import RunStatus as RunStatus, run_status as run_status
+from .joining import Join as Join
 from .plan import (
     SKETCH_SIZE as SKETCH_SIZE,
     PartLimits as PartLimits,
@@ -38,7 +40,6 @@ from .sharing import (
     RUN_RECORD as RUN_RECORD,
     SCANS as SCANS,
     SharedRun as SharedRun,
-    Sharing as Sharing,
     clear_joined as clear_joined,
     joined_at_work as joined_at_work,
 )

@@ -16,6 +16,7 @@ from bertfeat.core.engine import Agenda, Engine
 from bertfeat.core.extraction.agenda import MadePart, PlannedAgenda, Result, ScanningAgenda, Task, tasks_of
 from bertfeat.core.extraction.bases import check_width, learn_bases, recorded_bases, take_bases
 from bertfeat.core.extraction.embedder import Embedder
+from bertfeat.core.extraction.joining import Join
 from bertfeat.core.extraction.plan import PartLimits, PlannedPart, begins_with, plan_parts, read_part
 from bertfeat.core.extraction.progress import ExtractionReport, OnProgress, RunProgress
 from bertfeat.core.extraction.records import (
@@ -31,7 +32,7 @@ from bertfeat.core.extraction.records import (
 )
 from bertfeat.core.extraction.resume import ChangedFolder, ExistingParts
 from bertfeat.core.extraction.run_options import PART_ROWS, ExtractionOptions
-from bertfeat.core.extraction.sharing import SharedRun, Sharing
+from bertfeat.core.extraction.sharing import SharedRun, lock_unless_joined
 from bertfeat.core.extraction.source import CorpusSource, is_of_files, open_run_source
 from bertfeat.core.extraction.worker import ExtractionJob, FailureLimit, PartWorker
 from bertfeat.core.features import (
@@ -73,12 +74,12 @@ class ExtractionRun:
         options: ExtractionOptions,
         on_progress: OnProgress,
         engine: Engine | None = None,
-        sharing: Sharing | None = None,
+        join: Join | None = None,
     ) -> None:
         self._embedder, self._source, self._folder = embedder, source, folder
         self._corpus_settings, self._options = corpus_settings, options
         self._progress = RunProgress(on_progress)
-        self._engine, self._sharing = engine, sharing or Sharing()
+        self._engine, self._join = engine, join
         self._changes = ChangedFolder(folder, overwrite=options.overwrite)
         self._existing = ExistingParts(folder)
         self._lock: FolderLock | None = None
@@ -90,7 +91,8 @@ class ExtractionRun:
 
     def execute(self) -> ExtractionReport:
         """Compute the missing parts, and account for every row."""
-        with releasing_if_failed(self._folder), self._sharing.hold(self._folder) as self._lock:
+        hold = self._join.hold if self._join else lock_unless_joined
+        with releasing_if_failed(self._folder), hold(self._folder) as self._lock:
             self._execute_locked()
         return self._progress.report(self._folder)
 
@@ -98,7 +100,7 @@ class ExtractionRun:
         self._check_source()
         refuse_other_kind(self._folder, ResultKind.FEATURES)
         refuse_foreign_parts(self._folder)
-        if not self._sharing.several_writers:
+        if self._join is None:
             remove_leftovers(self._folder)
         with open_run_source(self._source, self._folder, self._corpus_settings) as corpus:
             self._check_corpus(corpus)
@@ -107,19 +109,22 @@ class ExtractionRun:
             settings = self._settle(corpus, recorded.settings if recorded else FeatureSettings())
             identity = run_identity(settings, corpus, self._corpus_settings)
             # local parts are read against their checksums; object storage keeps what was written
-            trusts_listing = isinstance(self._folder, Address) and not self._sharing.several_writers
+            trusts_listing = isinstance(self._folder, Address) and self._join is None
             if trusts_listing and not self._options.overwrite and (finished := finished_as(self._folder, identity)):
                 self._add_finished(finished)
                 return
             self._extract(corpus, self._job(corpus, settings, recorded), identity)
 
     def _extract(self, corpus: Corpus, job: ExtractionJob, identity: str) -> None:
-        if not self._sharing.several_writers:
+        if self._join is None:
             self._look_through(job.settings)
         self._work(corpus, job, identity)
-        self._sharing.finish(lambda: self._finish(corpus, identity))
-        if self._sharing.several_writers and (manifest := finished_as(self._folder, identity)):
-            self._add_finished(manifest)
+        if self._join is None:
+            self._finish(corpus, identity)
+        else:
+            self._join.finish(lambda: self._finish(corpus, identity))
+            if manifest := finished_as(self._folder, identity):
+                self._add_finished(manifest)
         for problem in dict.fromkeys(self._existing.damaged):
             _log.warning("done again: %s", problem)
 
@@ -127,7 +132,7 @@ class ExtractionRun:
 
     def _check_source(self) -> None:
         """Refuse input that workers cannot read, before standard input is read."""
-        shares = self._engine is not None or self._sharing.several_writers
+        shares = self._engine is not None or self._join is not None
         if shares and not is_of_files(self._source):
             raise UsageError(
                 "texts in memory and standard input are read by one process",
@@ -160,7 +165,7 @@ class ExtractionRun:
             return
         else:
             check_width(embedder.columns, width)
-            if self._sharing.several_writers:
+            if self._join is not None:
                 raise UsageError(
                     "runs that share a corpus do not learn components, which might differ",
                     where=parameter("width", width),
@@ -248,18 +253,42 @@ class ExtractionRun:
             has_pairs=corpus.has_pairs,
             folder=self._folder,
             max_failures=self._options.max_failures,
-            several_writers=self._engine is not None or self._sharing.several_writers,
+            several_writers=self._engine is not None or self._join is not None,
         )
 
     # ── the parts ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _work(self, corpus: Corpus, job: ExtractionJob, identity: str) -> None:
+        agenda: Agenda[Task, Result] | None = None
+        if self._join is not None:
+            agenda = self._join.agenda(self._shared(job, identity))
+        if self._engine is not None:
+            check = (lambda plan: self._check_plan(job, plan)) if self._existing.files else None
+            agenda = agenda or ScanningAgenda(job.files, job.limits, self._select, self._add_part, check)
+            try:
+                self._engine.run(job.with_absolute_paths(), agenda)
+            finally:
+                if self._join is None:  # else others may be writing
+                    remove_leftovers(self._folder)
+            return
+        if agenda is None:
+            if self._existing.files:
+                self._check_plan(job, list(self._plan_to_check(corpus, job)))
+            agenda = PlannedAgenda(plan_parts(corpus, job.limits), self._select, self._add_part)
+        # with several writers the first one has begun, and a manifest is there only if the others have finished
+        begin = (lambda: None) if self._join else self._changes.begin
+        worker = PartWorker(job, self._embedder, self._progress, begin, self._failures)
+        worker.work(tasks_of(agenda, worker.raise_failed_writes), agenda.finish)
+
+    def _shared(self, job: ExtractionJob, identity: str) -> SharedRun:
+        """What the runs that this one joins need of it."""
+
         def keep_only(plan: Sequence[PlannedPart]) -> None:
             self._check_plan(job, plan)
             self._changes.begin()
             self._existing.keep_only(plan)
 
-        shared = SharedRun(
+        return SharedRun(
             job=job,
             identity=identity,
             select=self._select,
@@ -270,24 +299,6 @@ class ExtractionRun:
             keep_only=keep_only,
             overwrite=self._options.overwrite,
         )
-        agenda: Agenda[Task, Result] | None = self._sharing.agenda(shared)
-        if self._engine is not None:
-            check = (lambda plan: self._check_plan(job, plan)) if self._existing.files else None
-            agenda = agenda or ScanningAgenda(job.files, job.limits, self._select, self._add_part, check)
-            try:
-                self._engine.run(job.with_absolute_paths(), agenda)
-            finally:
-                if not self._sharing.several_writers:  # else others may be writing
-                    remove_leftovers(self._folder)
-            return
-        if agenda is None:
-            if self._existing.files:
-                self._check_plan(job, list(self._plan_to_check(corpus, job)))
-            agenda = PlannedAgenda(plan_parts(corpus, job.limits), self._select, self._add_part)
-        # with several writers the first one has begun, and a manifest is there only if the others have finished
-        begin = (lambda: None) if self._sharing.several_writers else self._changes.begin
-        worker = PartWorker(job, self._embedder, self._progress, begin, self._failures)
-        worker.work(tasks_of(agenda, worker.raise_failed_writes), agenda.finish)
 
     def _select(self, part: PlannedPart) -> PlannedPart | None:
         """Look at a part of the plan before it is handed out."""
@@ -301,7 +312,7 @@ class ExtractionRun:
                 where=f"part {part.number}",
                 remedy="run the same command again",
             )
-        if self._engine is not None and not self._sharing.several_writers:
+        if self._engine is not None and self._join is None:
             self._changes.begin()
             self._existing.remove(part.number)
         return part
@@ -334,7 +345,7 @@ class ExtractionRun:
             self._lock.check()
         if not self._planned_parts:
             raise CorpusError("the corpus has no rows, so there is nothing to extract", where=", ".join(corpus.sources))
-        if self._sharing.several_writers:
+        if self._join is not None:
             refuse_changed_files(corpus)
         elif not self._changes.changed and is_finished(self._folder, corpus.sources):
             return

@@ -1,17 +1,12 @@
-"""The base class of the ways to share one extraction among several runs, and the check for other runs on a folder.
-
-:class:`Sharing` itself shares nothing: one run locks its folder and makes all parts. Joined runs
-(``bertfeat.scale.Join``) override it.
-"""
+"""What a run and those that join it need of each other, and the check for other runs on a folder."""
 
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bertfeat.core.engine import Agenda
-from bertfeat.core.extraction.agenda import OnPart, Result, Selection, Task
+from bertfeat.core.extraction.agenda import OnPart, Selection
 from bertfeat.core.extraction.plan import PlannedPart
 from bertfeat.core.extraction.worker import ExtractionJob
 from bertfeat.core.io import (
@@ -49,7 +44,7 @@ _log = logging.getLogger("bertfeat")
 
 @dataclass(frozen=True, slots=True)
 class SharedRun:
-    """The facts and callbacks of a run that a :class:`Sharing` needs."""
+    """The facts and callbacks of a run that joins others (:class:`bertfeat.core.Join`)."""
 
     job: ExtractionJob
     identity: str  # equal for runs of the same settings over the same corpus
@@ -60,29 +55,6 @@ class SharedRun:
     begin: Callable[[], None]  # marks the set as unfinished
     keep_only: Callable[[Sequence[PlannedPart]], None]  # removes the parts in the folder that are not of this plan
     overwrite: bool  # whether parts of earlier runs are ignored
-
-
-class Sharing:
-    """The way in which a run shares its work: here not at all; subclasses share it."""
-
-    several_writers = False  # whether other processes write parts into the same folder
-
-    def hold(self, folder: Location) -> AbstractContextManager[FolderLock | None]:
-        """Lock the folder against other runs.
-
-        Raises:
-            FolderLockedError: another run is at work on it.
-        """
-        return _lock_unless_joined(folder)
-
-    def agenda(self, run: SharedRun) -> Agenda[Task, Result] | None:
-        """The tasks of this process; None for all tasks that the run itself plans."""
-        del run
-        return None
-
-    def finish(self, finish: Callable[[], None]) -> None:
-        """Finish the set, once all of its parts are there."""
-        finish()
 
 
 def joined_at_work(folder: Location, lease: float, *, but: str | None = None) -> bool:
@@ -107,8 +79,12 @@ def clear_joined(folder: Location) -> None:
 
 
 @contextmanager
-def _lock_unless_joined(folder: Location) -> Iterator[FolderLock]:
-    """Lock a folder, unless joined runs are at work on it; remove what dead ones left."""
+def lock_unless_joined(folder: Location) -> Iterator[FolderLock]:
+    """Lock a folder, unless joined runs are at work on it; remove what dead ones left.
+
+    Raises:
+        FolderLockedError: another run is at work on it.
+    """
     with folder_lock(folder) as lock:
         left = {file.name.partition("/")[0] for file in list_files(folder / STATE_FOLDER)}
         if "claims" in left and joined_at_work(folder, lease_seconds()):

@@ -16,11 +16,11 @@ from bertfeat.core.corpus import Corpus, CorpusItem, CorpusSettings, KeptColumn,
 from bertfeat.core.engine import Engine
 from bertfeat.core.extraction.embedder import Embedder, PartResult
 from bertfeat.core.extraction.encode_arguments import EncodeOptions, take_texts, text_documents
+from bertfeat.core.extraction.joining import Join
 from bertfeat.core.extraction.progress import ExtractionReport, Progress
 from bertfeat.core.extraction.run import ExtractionRun
 from bertfeat.core.extraction.run_options import ExtractionOptions
 from bertfeat.core.extraction.sentence_transformers.methods import SentenceEncoder
-from bertfeat.core.extraction.sharing import Sharing
 from bertfeat.core.extraction.source import CorpusSource
 from bertfeat.core.features import DocumentFeatures, MemoryFeatures, PartContent, content_documents
 from bertfeat.core.io import Address, as_location, prefetched
@@ -119,7 +119,7 @@ class Extractor(Embedder, SentenceEncoder):
         basis: str | Path | Address | None = None,
         progress: ProgressOption[Progress] = None,
         engine: Engine | None = None,
-        sharing: Sharing | None = None,
+        join: bool | Join = False,
     ) -> ExtractionReport:
         """Extract a corpus into a feature set; in a folder of the same run, keep its finished parts and do the rest.
 
@@ -127,8 +127,9 @@ class Extractor(Embedder, SentenceEncoder):
         fail are listed in the set; ``max_failures`` stops the run once more rows than this failed.
         Finished parts whose rows the corpus no longer has are not removed unasked: ``prune`` removes them and keeps the
         rest, ``overwrite`` starts again from nothing. ``width`` stores vectors of tokens and words by so many principal
-        components, learned from a sample of the corpus, or taken from the feature set ``basis``. ``engine`` and
-        ``sharing``, of :mod:`bertfeat.scale`, have other processes and machines do the work, or a share of it.
+        components, learned from a sample of the corpus, or taken from the feature set ``basis``. An ``engine`` of
+        :mod:`bertfeat.scale` has other processes or machines do the work. With ``join`` the run works together with all
+        others of the folder that join; :class:`bertfeat.core.Join` says after how long silence one counts as dead.
         ``progress``: see :data:`bertfeat.progress.ProgressOption`.
 
         Raises:
@@ -149,7 +150,8 @@ class Extractor(Embedder, SentenceEncoder):
         )
         reading = corpus_settings or CorpusSettings()
         with telling(progress) as tell:
-            run = ExtractionRun(self, corpus, as_location(folder), reading, options, tell, engine, sharing)
+            joined = Join() if join is True else join or None
+            run = ExtractionRun(self, corpus, as_location(folder), reading, options, tell, engine, joined)
             return run.execute()
 
     # ── one vector per text, as sentence-transformers gives it ──────────────────────────────────────────────

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from bertfeat.core.extraction import CLAIMS, PRESENCE, RUN_RECORD, SCANS, Progress
+from bertfeat.core.extraction import CLAIMS, PRESENCE, RUN_RECORD, SCANS, Join, Progress, joined_folder, joining
+from bertfeat.core.extraction.joined_folder import RunRecord, read_run_record, write_run_record
 from bertfeat.core.features import FeatureSet, list_parts, write_part
 from bertfeat.core.io import Address, Lease, folder_lock, list_files, read_claim, read_file
 from bertfeat.errors import (
@@ -27,8 +28,6 @@ from bertfeat.errors import (
     SettingsDifferError,
     UsageError,
 )
-from bertfeat.scale import Join, joined_folder, joining
-from bertfeat.scale.joined_folder import RunRecord, read_run_record, write_run_record
 from tests.support.runs import everything, extractor, lines, text_file
 from tests.support.s3_server import Faults, S3Server
 from tests.support.tiny_models import Tiny
@@ -61,7 +60,7 @@ def run(bert: Tiny, corpus: Any, folder: Path | Address, **more: Any) -> Any:
 
 
 def join(bert: Tiny, corpus: Any, folder: Path | Address, *, lease: float = LEASE, **more: Any) -> Any:
-    return run(bert, corpus, folder, sharing=Join(lease), **more)
+    return run(bert, corpus, folder, join=Join(lease), **more)
 
 
 def arguments(bert: Tiny, alone: Path) -> list[str]:
@@ -228,7 +227,7 @@ def test_a_zombie_of_an_older_state_of_the_corpus(bert: Tiny, tmp_path: Path) ->
     def run_older() -> None:
         try:
             results.append(
-                older.extract(corpus, folder, part_rows=PART, sharing=Join(2 * LEASE), progress=wait_at_the_last_part)
+                older.extract(corpus, folder, part_rows=PART, join=Join(2 * LEASE), progress=wait_at_the_last_part)
             )
         except BertfeatError as error:
             results.append(error)
@@ -262,7 +261,7 @@ def test_a_late_part_of_an_older_plan_is_not_taken_for_one_of_this(bert: Tiny, t
             os.link(tmp_path / "older/part-00001.parquet", written)
 
     with pytest.raises(BertfeatError, match=r"another run wrote (this part|parts of another corpus)"):
-        run(bert, corpus, tmp_path / "out", sharing=shared, progress=write_late)
+        run(bert, corpus, tmp_path / "out", join=shared, progress=write_late)
     assert not (tmp_path / "out/.bertfeat/manifest.json").exists()
     assert join(bert, corpus, tmp_path / "out").kept_parts == 1
     run(bert, corpus, tmp_path / "fresh")
@@ -332,7 +331,7 @@ def test_one_of_its_own_that_holds_the_lock_for_long_is_waited_for(bert: Tiny, a
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [{}, {"sharing": 1}], ids=["plain first", "joined first"])
+@pytest.mark.parametrize("first", [{}, {"join": 1}], ids=["plain first", "joined first"])
 def test_a_run_of_the_other_kind_goes_on_from_what_was_killed(
     bert: Tiny, alone: Path, tmp_path: Path, first: dict[str, Any]
 ) -> None:

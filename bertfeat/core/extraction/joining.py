@@ -2,8 +2,8 @@
 
 The folder's ``.bertfeat`` holds, while the set is being written, ``run.json``, which says which run it is; ``plan/``,
 with the scans of the files, each made by one of the processes; and ``claims/``, which says who is at work on what. A
-claim has a lease (:class:`bertfeat.core.Lease`), so the tasks of a dead process are taken over. Claims only save work:
-a part's first writer wins, and all write the same bytes.
+claim has a lease (:class:`bertfeat.core.io.Lease`), so the tasks of a dead process are taken over. Claims only save
+work: a part's first writer wins, and all write the same bytes.
 """
 
 import random
@@ -15,49 +15,37 @@ from contextlib import contextmanager
 from contextvars import copy_context
 
 from bertfeat.arguments import checked
-from bertfeat.core import (
-    CLAIMS,
-    SCANS,
-    Agenda,
+from bertfeat.core.engine import Agenda, TaskKey, key_of
+from bertfeat.core.extraction.agenda import Result, ScannedFiles, ScanNumbering, ScanTask, Task, scan_tasks
+from bertfeat.core.extraction.joined_folder import JoinedFolder
+from bertfeat.core.extraction.plan import PlannedPart
+from bertfeat.core.extraction.sharing import CLAIMS, SCANS, SharedRun
+from bertfeat.core.features import part_number, part_path
+from bertfeat.core.io import (
     ContextPool,
     Lease,
     LeaseWatch,
     Location,
-    PlannedPart,
-    Result,
-    ScannedFiles,
-    ScanNumbering,
-    ScanTask,
-    SharedRun,
-    Sharing,
-    Task,
     canonical_json,
     decode_json,
     file_stamp,
     lease_seconds,
     list_files,
-    part_number,
-    part_path,
     put_file,
     read_file,
-    scan_tasks,
 )
 from bertfeat.errors import FeatureSetError, UsageError, parameter
-from bertfeat.scale.dispatch import TaskKey, key_of
-from bertfeat.scale.joined_folder import JoinedFolder
 
 _READERS = 16  # scans that are read at once
 _LEAST_PAUSE, _MOST_PAUSE = 0.1, 5.0  # seconds between two looks at the folder: more and more, while others work
 _SECONDS_TO_RELEASE = 5.0  # for giving up claims at the end; those that are left expire by themselves
 
 
-class Join(Sharing):
+class Join:
     """A run that works together with others like it, on any machines that see the folder.
 
     ``lease``: seconds without a sign of life after which the claims of another process are taken over.
     """
-
-    several_writers = True
 
     @checked
     def __init__(self, lease: float | None = None) -> None:

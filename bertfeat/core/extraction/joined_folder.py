@@ -13,27 +13,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertfeat.arguments import checked
-from bertfeat.core import (
+from bertfeat.core.extraction.plan import PlannedPart
+from bertfeat.core.extraction.records import finished_as
+from bertfeat.core.extraction.sharing import (
     CLAIMS,
     PRESENCE,
     RUN_RECORD,
     SCANS,
+    SharedRun,
+    clear_joined,
+    joined_at_work,
+)
+from bertfeat.core.features import remove_leftovers
+from bertfeat.core.io import (
     Address,
     FolderLock,
     JsonFormat,
     Lease,
     Location,
-    PlannedPart,
-    SharedRun,
     as_location,
-    clear_joined,
-    finished_as,
     folder_lock,
-    joined_at_work,
     list_files,
     lock_holder,
     read_claim,
-    remove_leftovers,
     remove_stored_folder,
     write_json,
 )
