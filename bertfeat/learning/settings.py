@@ -87,6 +87,7 @@ class HeadSettings:
         int,
         Option(
             "Bytes of features held in memory; larger sets are read anew each epoch.",
+            default="4 GiB",
             least=1,
             most=2**62,
             python_only=True,

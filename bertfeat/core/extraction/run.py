@@ -281,7 +281,7 @@ class ExtractionRun:
         worker.work(tasks_of(agenda, worker.raise_failed_writes), agenda.finish)
 
     def _shared(self, job: ExtractionJob, identity: str) -> SharedRun:
-        """What the runs that this one joins need of it."""
+        """The facts and callbacks of this run, for working together with others."""
 
         def keep_only(plan: Sequence[PlannedPart]) -> None:
             self._check_plan(job, plan)

@@ -1,4 +1,4 @@
-"""What a run and those that join it need of each other, and the check for other runs on a folder."""
+"""The names and the protocol of runs that join, and the check for other runs on a folder."""
 
 import logging
 import time

@@ -9,9 +9,7 @@ from contextlib import closing
 from bertfeat.core import give_back_memory, prefetched
 from bertfeat.errors import IndexFolderError
 from bertfeat.search.evaluation.recall import ExactSearch
-from bertfeat.search.vectors.faiss_import import (
-    VectorSink,
-)
+from bertfeat.search.vectors.faiss_import import VectorSink
 from bertfeat.search.vectors.faiss_index import add_vectors
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.vectors.vector_blocks import VectorBlock, VectorSource, prepare_vectors
