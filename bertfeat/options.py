@@ -4,21 +4,27 @@
 
     batch_size: Annotated[int, Option("Sequences in a batch.", least=1, most=1 << 20)] = 32
 
-From this one line follow the check in Python (:func:`check_bounds`), the option ``--batch-size`` of the shell with its
-help and its environment variable (``cli/bundles.py``), and its row in ``docs/options.md``.
+From this one line follow the check in Python (:func:`check_bounds`), the keyword ``batch_size`` of what is made from
+the settings (:func:`takes`), the option ``--batch-size`` of the shell with its help and its environment variable
+(``cli/bundles.py``), and its row in ``docs/options.md``.
 """
 
 import dataclasses
 import functools
+import inspect
 import math
 import typing
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from bertfeat.errors import UsageError, parameter
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+_Fields = ParamSpec("_Fields")
+_Settings = TypeVar("_Settings")
+_Owner = TypeVar("_Owner")
 
 _BEYOND_REACH = 1_000_000  # upper bounds from here on are left out of help texts
 
@@ -36,6 +42,7 @@ class Option(NamedTuple):
     below: float | None = None  # the upper bound, exclusive
     in_bytes: bool = False  # a number of bytes: the shell takes 4G and 500MiB too
     least_typed: int = 1  # with in_bytes: the shell refuses fewer bytes, for which a unit was probably forgotten
+    choices: Sequence[str] = ()  # the values among which the shell lets choose; () for those that its type has
     repeated: bool = False  # the shell takes each item of a list by itself: commas do not separate them
     aliases: Sequence[str] = ()  # other names of it in the shell
     python_only: bool = False  # the shell does not set it
@@ -104,3 +111,28 @@ def check_bounds(settings: "DataclassInstance") -> None:
             raise UsageError("must be a finite number", where=where)
         if not field.option.allows(value):
             raise UsageError(f"must be {field.option.describe_bounds()}", where=where)
+
+
+def takes(
+    settings: Callable[_Fields, _Settings],
+) -> Callable[[Callable[[_Owner, _Settings], None]], Callable[Concatenate[_Owner, _Fields], None]]:
+    """Decorate a constructor that takes settings: its callers give the fields of their class as keywords."""
+
+    def decorate(construct: Callable[[_Owner, _Settings], None]) -> Callable[Concatenate[_Owner, _Fields], None]:
+        @functools.wraps(construct)
+        def call(owner: _Owner, /, *arguments: _Fields.args, **keywords: _Fields.kwargs) -> None:
+            construct(owner, settings(*arguments, **keywords))
+
+        signature = inspect.signature(settings)
+        itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+        fields = [each.replace(annotation=_without_option(each.annotation)) for each in signature.parameters.values()]
+        call.__dict__["__signature__"] = signature.replace(parameters=[itself, *fields])
+        call.__annotations__ = {each.name: each.annotation for each in fields} | {"return": None}
+        return call
+
+    return decorate
+
+
+def _without_option(annotation: object) -> object:
+    """The type of a field, without its option."""
+    return typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation

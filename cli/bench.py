@@ -6,21 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bertfeat.core import ExtractorSettings
+
 from .app import Command, option
 from .bundles import leave_out
 from .console import Console, two_columns
 from .option_types import listed_option
-from .options import (
-    PRECISIONS,
-    FeatureOptions,
-    ModelOptions,
-    PrecisionName,
-    feature_options,
-    model_options,
-    output_options,
-    reading_options,
-    refuse_reading_options,
-)
+from .options import extractor_options, output_options, reading_options, refuse_reading_options
 
 if TYPE_CHECKING:
     from bertfeat.core import CorpusSettings, PrecisionComparison, Speed
@@ -48,13 +40,12 @@ if TYPE_CHECKING:
 )
 @listed_option(
     "--precisions",
-    choices=PRECISIONS,
+    choices=("fp32", "bf16", "fp16", "int8"),
     metavar="P,P",
     help="Compare speeds and deviations from fp32: fp32,bf16,int8. Runs are in turn.",
     show_default="the one of --precision",
 )
-@feature_options
-@model_options
+@extractor_options
 @reading_options
 @output_options
 def command(
@@ -62,9 +53,8 @@ def command(
     documents: int,
     repeats: int,
     work: Path | None,
-    precisions: tuple[PrecisionName, ...],
-    features: FeatureOptions,
-    model: ModelOptions,
+    precisions: tuple[str, ...],
+    settings: ExtractorSettings,
     reading: "CorpusSettings",
     console: Console,
 ) -> None:
@@ -83,10 +73,10 @@ def command(
         refuse_reading_options("and without CORPUS none is read")
     from bertfeat.core import Extractor, compare_precisions, measure_speed
 
-    def extractor(precision: PrecisionName) -> Extractor:
-        return Extractor(**asdict(replace(model, precision=precision)), **asdict(features))
+    def extractor(precision: str) -> Extractor:
+        return Extractor(**asdict(replace(settings, precision=precision)))
 
-    settings: dict[str, Any] = {
+    measuring: dict[str, Any] = {
         "documents": documents,
         "repeats": repeats,
         "folder": work,
@@ -94,14 +84,14 @@ def command(
         "on_start": lambda number: console.say(f"measuring with {number:,} documents, {repeats} times over"),
     }
     if precisions:
-        if model.precision != "auto":
+        if settings.precision != "auto":
             raise click.UsageError("--precision is one of --precisions: give one of the two")
         comparison = compare_precisions(
-            [extractor(precision) for precision in precisions], extractor("fp32"), sources or None, **settings
+            [extractor(precision) for precision in precisions], extractor("fp32"), sources or None, **measuring
         )
         console.result(comparison, _comparison_lines(comparison))
         return
-    speed = measure_speed(extractor(model.precision), sources or None, **settings)
+    speed = measure_speed(extractor(settings.precision), sources or None, **measuring)
     console.result(speed, _speed_lines(speed))
 
 

@@ -96,7 +96,8 @@ def _declare(owner: type, setting: Setting, prefix: str) -> Decorator:
     if typing.get_origin(kind) is tuple:
         if described.repeated:
             return option(*declarations, multiple=True, **facts)
-        return listed_option(*declarations, choices=_choices(typing.get_args(kind)[0]), **facts)
+        choices = tuple(described.choices) or _choices(typing.get_args(kind)[0])
+        return listed_option(*declarations, choices=choices, **facts)
     facts["type"] = _click_type(kind, described)
     default = setting.default.value if isinstance(setting.default, enum.Enum) else setting.default
     if not described.default and default not in (None, ""):
@@ -105,10 +106,14 @@ def _declare(owner: type, setting: Setting, prefix: str) -> Decorator:
 
 
 def _shell_type(hint: object) -> object:
-    """The type that the shell reads: of a union, the type with choices, else text, else the first that is not None."""
+    """The type that the shell reads: of a union, the list; else the type with choices, text, or the first."""
+    if typing.get_origin(hint) is Sequence:
+        return tuple[_shell_type(typing.get_args(hint)[0]), ...]  # type: ignore[misc]  # a type that is known at run time
     if not isinstance(hint, types.UnionType) and typing.get_origin(hint) is not typing.Union:
         return hint
     kinds = [each for each in typing.get_args(hint) if each is not types.NoneType]
+    if lists := [each for each in kinds if typing.get_origin(each) is Sequence]:
+        return _shell_type(lists[0])
     choices = [each for each in kinds if _choices(each)]
     return choices[0] if choices else str if str in kinds else kinds[0]
 

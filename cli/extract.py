@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bertfeat.core import ExtractionOptions
+from bertfeat.core import ExtractionOptions, ExtractorSettings
 from bertfeat.display import format_duration, format_size
 from bertfeat.errors import ROWS_FAILED, pluralize
 
@@ -15,15 +15,7 @@ from .bundles import settings_options
 from .console import Console, escape_controls, fields_of, progress_display, two_columns
 from .errors import SigtermInterrupt
 from .option_types import LOCATION
-from .options import (
-    FeatureOptions,
-    ModelOptions,
-    default_output,
-    feature_options,
-    model_options,
-    output_options,
-    reading_options,
-)
+from .options import default_output, extractor_options, output_options, reading_options
 from .workers import WaysToWork
 
 if TYPE_CHECKING:
@@ -40,8 +32,7 @@ if TYPE_CHECKING:
     help="Folder of the features, or its address: s3://bucket/corpus.features.",
     show_default="corpus.features for corpus.txt",
 )
-@feature_options
-@model_options
+@extractor_options
 @reading_options
 @settings_options("run", ExtractionOptions)
 @settings_options("ways", WaysToWork)
@@ -51,8 +42,7 @@ if TYPE_CHECKING:
 def command(
     sources: tuple[str, ...],
     output: "Location | None",
-    features: FeatureOptions,
-    model: ModelOptions,
+    settings: ExtractorSettings,
     reading: "CorpusSettings",
     run: ExtractionOptions,
     ways: WaysToWork,
@@ -72,9 +62,9 @@ def command(
     zcat logs.gz | bertfeat extract - -o logs.features --layers -1,-2
     """
     folder = output or default_output(sources, ".features")
-    if model.device is not None and "," in model.device:
-        devices = tuple(each.strip() for each in model.device.split(","))
-        model, ways = replace(model, device=devices[0]), replace(ways, devices=devices)
+    if settings.device is not None and "," in settings.device:
+        devices = tuple(each.strip() for each in settings.device.split(","))
+        settings, ways = replace(settings, device=devices[0]), replace(ways, devices=devices)
     ways.check()
     if dry_run and ways.join:
         raise click.UsageError("--dry-run is about all parts: leave out --join")
@@ -83,7 +73,7 @@ def command(
         kernels_note,
     )
 
-    extractor = Extractor(**asdict(model), **asdict(features))
+    extractor = Extractor(**asdict(settings))
     ways.check_device(extractor.device.type)
     if dry_run:
         estimate = _estimate_corpus(extractor, sources, reading, run, ways)
@@ -106,7 +96,7 @@ def command(
     _print_extraction(report, console)
     if run.width is not None or run.basis is not None:
         _say_kept(report.folder, console)
-    if features.only and not report.counts.words:
+    if settings.only and not report.counts.words:
         console.warn("no word of the corpus is among those of --only, so that no vector is stored")
     if note := kernels_note():
         console.say(note)

@@ -3,14 +3,13 @@
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, cast, get_args
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
-from bertfeat.core import CorpusSettings, LongTextPolicy, Pooling, VectorDtype, list_poolings
-from bertfeat.options import Option
+from bertfeat.core import CorpusSettings, ExtractorSettings, ModelSettings
 from bertfeat.search import MaxSim
 
 from .app import option
@@ -49,126 +48,21 @@ recorded_device_option = option(
 """The options of commands that compute with the model that an index, a feature set or a head records."""
 
 
-PrecisionName = Literal["auto", "fp32", "bf16", "fp16", "int8"]
-PRECISIONS = tuple(name for name in get_args(PrecisionName) if name != "auto")
+model_options = settings_options("model", ModelSettings)
+"""The options of the model and how it runs; the command gets ``model``, a :class:`ModelSettings`."""
 
 
-@dataclass(slots=True)
-class ModelOptions:
-    """The model, its device and its precision; the names are those of ``Extractor``'s arguments."""
-
-    model: Annotated[
-        str | None, Option("A hub id or a folder.", default="all-MiniLM-L6-v2", metavar="NAME|DIR", basic=True)
-    ] = None
-    precision: Annotated[
-        PrecisionName,
-        Option(
-            "auto: bf16 where the hardware multiplies it natively, else fp32. int8: faster still on CPUs without AMX, "
-            "less exact.",
-            basic=True,
-        ),
-    ] = "auto"
-    revision: Annotated[str | None, Option("The hub's branch, tag or commit of the model.", metavar="REV")] = None
-    device: Annotated[
-        str | None,
-        Option(
-            "cpu, cuda, cuda:1; extract: cuda:0,cuda:1 is a worker process for each.",
-            default="a GPU if there is one",
-            metavar="DEVICE",
-        ),
-    ] = None
-    batch_tokens: Annotated[
-        int | None,
-        Option("Tokens in one batch; fewer need less memory.", default="as fits the device", least=1, most=10**9),
-    ] = None
-
-
-model_options = settings_options("model", ModelOptions)
-"""The options of the model and how it runs; the command gets ``model``, a :class:`ModelOptions`."""
-
-
-@dataclass(slots=True)
-class FeatureOptions:
-    """The features that are computed for each text; the names are those of ``Extractor``'s arguments."""
-
-    layers: Annotated[
-        tuple[str, ...],
-        Option(
-            "Layers, also joined: last, concat4, sum4, mean-all, -1,-2, all, embeddings, cls, mean=1..6, concat=9+12.",
-            default="last",
-            metavar="SPEC[,SPEC]",
-            basic=True,
-        ),
-    ] = ("last",)
-    pooling: Annotated[
-        tuple[Pooling, ...] | None,
-        Option(
-            f"{list_poolings()}: one vector a text; {list_poolings(documents=False)}: one vector for each.",
-            default="the model's own, else mean",
-            metavar="KIND[,KIND]",
-            basic=True,
-        ),
-    ] = None
-    long: Annotated[
-        LongTextPolicy,
-        Option("Texts longer than the model's positions: windows, cut off at the end or beginning, or failed rows."),
-    ] = LongTextPolicy.WINDOW
-    max_length: Annotated[int | None, Option("Most tokens of one sequence.", default="the model's positions")] = None
-    dtype: Annotated[
-        VectorDtype,
-        Option(
-            "Number type of stored token and word matrices; vectors of texts are float32. In int8, whose cosines with "
-            "what was computed are at least 0.9995, they take half the bytes of float16."
-        ),
-    ] = "float16"
-    subword: Annotated[
-        Literal["first", "mean", "last"],
-        Option("Which subword's vector a word gets under word pooling, or their mean."),
-    ] = "first"
-    special_tokens: Annotated[
-        bool,
-        Option("Whether pooling over all tokens, and token features, include [CLS] and [SEP].", default="they do"),
-    ] = True
-    prompt: Annotated[
-        str | None, Option("Text put before each document; it counts in document vectors only.", metavar="TEXT")
-    ] = None
-    only: Annotated[
-        tuple[str, ...] | None,
-        Option(
-            "Store the vectors of these words only, under word pooling; train* is all that begin so, @FILE all in a "
-            "file, one a line (@-: stdin).",
-            default="every word",
-            metavar="WORD|@FILE[,…]",
-        ),
-    ] = None
-    words: Annotated[
-        Literal["spaces", "korean"],
-        Option(
-            "What the words of running text are: what stands between spaces and punctuation; or, in Korean, that with "
-            "particles apart (은행에서: 은행, 에서), which needs kiwipiepy."
-        ),
-    ] = "spaces"
-    context: Annotated[
-        str | None,
-        Option(
-            "Read each word after the N words before it, and before nothing: a sequence a word.",
-            default="the whole text",
-            metavar="left:N",
-        ),
-    ] = None
-
-
-def _with_words_of_files(options: FeatureOptions) -> FeatureOptions:
+def _with_words_of_files(settings: ExtractorSettings) -> ExtractorSettings:
     """Put the words of a file in the place of each ``@FILE``; a word that begins with @ is written with two."""
-    if not any(word.startswith("@") for word in options.only or ()):
-        return options
+    if not any(word.startswith("@") for word in settings.only or ()):
+        return settings
     words: list[str] = []
-    for word in options.only or ():
+    for word in settings.only or ():
         if word.startswith("@") and not word.startswith("@@"):
             words += _words_of_file(word.removeprefix("@"))
         else:
             words.append(word.removeprefix("@"))
-    return replace(options, only=tuple(words))
+    return replace(settings, only=tuple(words))
 
 
 def _words_of_file(name: str) -> Sequence[str]:
@@ -185,8 +79,8 @@ def _words_of_file(name: str) -> Sequence[str]:
     return listed
 
 
-feature_options = settings_options("features", FeatureOptions, finish=_with_words_of_files)
-"""The options of the features; the command gets ``features``, a :class:`FeatureOptions`."""
+extractor_options = settings_options("settings", ExtractorSettings, finish=_with_words_of_files)
+"""The options of a model and of the features; the command gets ``settings``, an :class:`ExtractorSettings`."""
 
 reading_options = settings_options("reading", CorpusSettings)
 """The options of reading a corpus; the command gets ``reading``, a ``CorpusSettings``."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.core import ModelSettings
 from bertfeat.server import ServerSettings
 
 from .app import Command, option
@@ -14,7 +15,7 @@ from .config import config_option
 from .console import Console
 from .errors import tell_end_in
 from .option_types import LOCATION, listed_option
-from .options import ModelOptions, model_options, output_options
+from .options import model_options, output_options
 
 if TYPE_CHECKING:
     from bertfeat.core import Location
@@ -58,7 +59,7 @@ def command(
     tagger: Path | None,
     layers: tuple[str, ...] | None,
     pooling: tuple[str, ...] | None,
-    model: ModelOptions,
+    model: ModelSettings,
     no_auth: bool,
     settings: ServerSettings,
     console: Console,

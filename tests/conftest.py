@@ -16,7 +16,7 @@ import torch
 from hypothesis import settings
 
 from bertfeat.core.encoder import Encoder, Precision, load_encoder
-from bertfeat.core.extraction import embedder
+from bertfeat.core.extraction.sentence_transformers import extractor as extractor_module
 from bertfeat.core.io import Address
 from bertfeat.core.models import Model, find_model
 from bertfeat.pretraining import calls
@@ -139,7 +139,7 @@ def shared_models_are_loaded_once() -> Iterator[None]:
         return encoders[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedder, "load_encoder", load_shared)
+        patch.setattr(extractor_module, "load_encoder", load_shared)
         yield
 
 

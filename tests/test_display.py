@@ -129,6 +129,7 @@ def test_what_public_calls_return_is_shown() -> None:
                 missing |= {kind for kind in results(returned) if not hasattr(kind, "_repr_html_")}
     internal = {
         "BlankLine",
+        "FeatureColumn",
         "PartContent",
         "PartHeader",
         "PartResult",

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
-from bertfeat.core import Extractor
+from bertfeat.core import Extractor, to_plain
 from bertfeat.errors import UsageError, WrongTypeError, needed_library
 
 with needed_library("this adapter is for haystack-ai", "haystack-ai"):
@@ -61,7 +61,7 @@ class HaystackTextEmbedder(_HaystackEmbedder):
     def to_dict(self) -> Serialized:
         """Serialize the component."""
         data: Serialized = default_to_dict(
-            self, extractor=self.extractor.settings, normalize_embeddings=self.normalize_embeddings
+            self, extractor=to_plain(self.extractor.settings), normalize_embeddings=self.normalize_embeddings
         )
         return data
 
@@ -101,7 +101,7 @@ class HaystackDocumentEmbedder(_HaystackEmbedder):
         """Serialize the component."""
         data: Serialized = default_to_dict(
             self,
-            extractor=self.extractor.settings,
+            extractor=to_plain(self.extractor.settings),
             normalize_embeddings=self.normalize_embeddings,
             meta_fields_to_embed=self.meta_fields_to_embed,
             embedding_separator=self.embedding_separator,

@@ -66,15 +66,15 @@ class MtebEncoder(AbsEncoder):
 
 
 def _model_meta(extractor: Extractor | StoredEncoder, prompts: Mapping[str, str], normalized: bool) -> ModelMeta:
-    settings = extractor.settings
+    settings = extractor.feature_settings
     named = [f"{name}: {prompt}" for name, prompt in sorted(prompts.items()) if prompt]
     texts = [*([extractor.prompt] if extractor.own_prompt else []), *named]
     experiment = {  # short, since MTEB makes a folder name of it
         "column": extractor.column.name,
-        "precision": settings["precision"],
-        "length": f"{settings['long']}-{settings['max_length']}",
+        "precision": settings.precision,
+        "length": f"{settings.long}-{settings.max_length}",
         **({"prompts": sha256("\n".join(texts).encode()).hexdigest()[:12]} if any(texts) else {}),
-        **({} if settings["special_tokens"] else {"special_tokens": False}),
+        **({} if settings.special_tokens else {"special_tokens": False}),
         **({"normalized": True} if normalized else {}),
     }
     return ModelMeta.create_empty(

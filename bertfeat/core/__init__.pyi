@@ -46,13 +46,14 @@ from .engine import (
 from .environment import installation as installation, kernels_note as kernels_note
 from .extraction import (
     FAR_COSINE as FAR_COSINE,
-    Embedder as Embedder,
     EncodeResult as EncodeResult,
     Estimate as Estimate,
     ExtractionOptions as ExtractionOptions,
     ExtractionReport as ExtractionReport,
     Extractor as Extractor,
+    ExtractorSettings as ExtractorSettings,
     Join as Join,
+    ModelSettings as ModelSettings,
     PartResult as PartResult,
     PrecisionComparison as PrecisionComparison,
     RunStatus as RunStatus,
@@ -191,7 +192,6 @@ from .recipe import (
     TaskName as TaskName,
     Unit as Unit,
     VectorDtype as VectorDtype,
-    feature_columns as feature_columns,
     list_poolings as list_poolings,
     needed_layers as needed_layers,
     parse_poolings as parse_poolings,

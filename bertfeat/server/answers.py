@@ -67,9 +67,9 @@ def arrow_response(table: pa.Table, headers: Mapping[str, str]) -> Response:
 def origin_headers(wanted: Wanted) -> dict[str, str]:
     """Return the headers by which a stored vector can be traced: the model, the columns, the precision."""
     return {
-        "x-bertfeat-model": wanted.embedder.model.fingerprint,
+        "x-bertfeat-model": wanted.extractor.model.fingerprint,
         "x-bertfeat-columns": ",".join(column.name for column in wanted.columns),
-        "x-bertfeat-precision": wanted.embedder.precision.value,
+        "x-bertfeat-precision": wanted.extractor.precision.value,
     }
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from bertfeat.core import (
     Document,
     DocumentFeatures,
-    Embedder,
+    Extractor,
     FeatureColumn,
     ModelIdentity,
     PartResult,
@@ -53,7 +53,7 @@ _GIVE_BACK_SECONDS, _REST_SECONDS = 2.0, 0.5  # of work, and of idleness, after 
 class Wanted:
     """The model and the columns that a request wants of its texts, and how these are read."""
 
-    embedder: Embedder  # one of the server's, whose own columns and settings do not matter
+    extractor: Extractor  # one of the server's, whose own columns and settings do not matter
     columns: tuple[FeatureColumn, ...]
     tokens: TokenSettings  # without the units, which the columns decide
 
@@ -129,7 +129,7 @@ class TextRequest:
     @property
     def reading(self) -> Hashable:
         """The key that texts have to share to be computed together, with the same bytes as alone."""
-        return self.wanted.embedder, self.wanted.tokens, self.wanted.has_pieces, self.first_tokens_at
+        return self.wanted.extractor, self.wanted.tokens, self.wanted.has_pieces, self.first_tokens_at
 
     def take_round(self, computed: _ComputedRound, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> None:
         """Take the results of a round for the texts ``numbers``, which have the rows ``places`` in it."""
@@ -200,7 +200,7 @@ class EncoderError(Exception):
 class _Round:
     """Texts that are computed together."""
 
-    embedder: Embedder
+    extractor: Extractor
     tokenized: TokenizedRows
     texts: int
     pairs: bool  # whether any of them is a pair
@@ -216,7 +216,7 @@ class Batcher:
     """
 
     def __init__(
-        self, embedders: Sequence[Embedder], *, round_tokens: int | None = None, most_tokens: int = 1_000_000
+        self, extractors: Sequence[Extractor], *, round_tokens: int | None = None, most_tokens: int = 1_000_000
     ) -> None:
         self.most_tokens = most_tokens
         self._queue: FairQueue[TextRequest] = FairQueue()
@@ -227,9 +227,9 @@ class Batcher:
         self._requests: set[TextRequest] = set()  # that somebody waits for
         self.tokens_per_second = 0.0  # moving average over the last rounds
         self.last_round = (0, 0)  # its texts and tokens
-        on_cpu = embedders[0].device.type == "cpu"
-        self._least_work = min(map(_work_of_token, embedders))
-        most_at_once = min(embedder.batch_tokens for embedder in embedders)
+        on_cpu = extractors[0].device.type == "cpu"
+        self._least_work = min(map(_work_of_token, extractors))
+        most_at_once = min(extractor.batch_tokens for extractor in extractors)
         cores = threads_in_use()
         shares = [len(range(number, cores, _MOST_ENCODERS)) for number in range(min(cores, _MOST_ENCODERS))]
         self._at_once = len(shares) if on_cpu else 1  # rounds that are computed at the same time
@@ -273,7 +273,7 @@ class Batcher:
                 request.answer()
                 return request
             self._requests.add(request)
-            self._queue.add(request, _work_of_token(wanted.embedder) / self._least_work)
+            self._queue.add(request, _work_of_token(wanted.extractor) / self._least_work)
             self._changed.notify_all()
         return request
 
@@ -338,19 +338,19 @@ class Batcher:
 
     def _tokenize(self, taken: Sequence[tuple[TextRequest, int]]) -> _Round:
         began = time.monotonic()
-        embedder = taken[0][0].wanted.embedder.variant(*_together(request.wanted for request, _ in taken))
+        extractor = taken[0][0].wanted.extractor.variant(*_together(request.wanted for request, _ in taken))
         rows = [replace(request.texts[number], row=at) for at, (request, number) in enumerate(taken)]
-        tokenized = embedder.tokenize_rows(rows)
+        tokenized = extractor.tokenize_rows(rows)
         pairs = any(row.pair is not None for row in rows)
         has_pieces = taken[0][0].wanted.has_pieces
-        return _Round(embedder, tokenized, len(rows), pairs, has_pieces, began, time.monotonic() - began)
+        return _Round(extractor, tokenized, len(rows), pairs, has_pieces, began, time.monotonic() - began)
 
     def _compute(self, waiting: _Round) -> _ComputedRound:
         with self._computing:
             began = time.monotonic()
-            result = waiting.embedder.compute_rows(waiting.tokenized, pairs=waiting.pairs)
+            result = waiting.extractor.compute_rows(waiting.tokenized, pairs=waiting.pairs)
             seconds = time.monotonic() - began
-        columns, layers = waiting.embedder.columns, waiting.embedder.model.num_layers
+        columns, layers = waiting.extractor.columns, waiting.extractor.model.num_layers
         documents = content_documents(result.content, columns, layers) if waiting.has_pieces else ()
         rate = self._at_once * result.computed_tokens / max(seconds, 1e-6)
         self.tokens_per_second = 0.8 * self.tokens_per_second + 0.2 * rate if self.tokens_per_second else rate
@@ -381,9 +381,9 @@ class Batcher:
                 self.drop(request)
 
 
-def _work_of_token(embedder: Embedder) -> int:
+def _work_of_token(extractor: Extractor) -> int:
     """The work of a token, as far as it differs between models: layers times the square of their width."""
-    return max(1, embedder.model.num_layers) * embedder.model.hidden_size**2
+    return max(1, extractor.model.num_layers) * extractor.model.hidden_size**2
 
 
 def _together(all_wanted: Iterable[Wanted]) -> tuple[tuple[FeatureColumn, ...], TokenSettings]:
@@ -423,7 +423,7 @@ class SharedEncoder:
 
     def language_warning(self, text: str, /) -> str | None:
         """The warning about a query in a language that the model does not know; None if it knows it."""
-        return self.wanted.embedder.language_warning(text)
+        return self.wanted.extractor.language_warning(text)
 
     def _compute(self, texts: Sequence[str]) -> RequestFeatures:
         documents = [Document(number, str(number), text) for number, text in enumerate(texts)]

@@ -20,7 +20,6 @@ from bertfeat.core import (
     Address,
     ContextPool,
     Document,
-    Embedder,
     Extractor,
     FeatureSet,
     ModelIdentity,
@@ -142,11 +141,11 @@ class Service:
             header, folder = features.header, features.folder
             location = self.model_that_made(header.model, folder).extractor.location
             columns = [column for column in features.columns if not column.pooling.per_document]
-            recorded = Embedder.from_record(header.model, header.settings, columns, name=location, where=folder)
+            recorded = Extractor.from_record(header.model, header.settings, columns, name=location, where=folder)
             self._encoders[folder] = self.share_encoder(recorded)
         return self._encoders[features.folder]
 
-    def share_encoder(self, recorded: Embedder) -> SharedEncoder:
+    def share_encoder(self, recorded: Extractor) -> SharedEncoder:
         """An encoder with the columns and settings of a record, whose model is one of the server's."""
         served = self._model_of_name[recorded.identity.fingerprint]
         wanted = Wanted(served.extractor, recorded.columns, recorded.token_settings).without_units()
@@ -216,7 +215,7 @@ class Service:
         Tokens are those of the wanted model, or of the first one.
         """
         limits = self.settings
-        tokenizer = (self.models[0].extractor if wanted is None else wanted.embedder).tokenizer
+        tokenizer = (self.models[0].extractor if wanted is None else wanted.extractor).tokenizer
         if len(texts) > limits.most_texts:
             problem = f"{len(texts):,} texts are more than the {limits.most_texts:,} of a request"
             raise Problem(Kind.TOO_LARGE, problem, param="input")
@@ -243,7 +242,7 @@ class Service:
         if piece_width and values > limits.most_values:
             rule = wanted.tokens.words
             words = await self.run(lambda: sum(len(split_words(text, rule)) for text in texts))
-            tokens = await self._measure(texts, limits.most_tokens, wanted.embedder.tokenizer)
+            tokens = await self._measure(texts, limits.most_tokens, wanted.extractor.tokenizer)
             values = len(texts) * width + max(tokens, words) * piece_width
         if values > limits.most_values:
             problem = f"{values:,} numbers are more than the {limits.most_values:,} of an answer; send fewer texts"

@@ -219,14 +219,14 @@ def _headers(wanted: Wanted, features: RequestFeatures, truncation: dict[str, st
         **origin_headers(wanted),
         **truncation,
         **times,
-        "x-compute-type": wanted.embedder.device.type,
+        "x-compute-type": wanted.extractor.device.type,
         "x-compute-time": times["x-total-time"],
         "x-compute-tokens": str(int(features.n_tokens.sum())),
     }
 
 
 def _tokens(wanted: Wanted, text: str, with_special: bool) -> list[dict[str, Any]]:
-    tokenizer = wanted.embedder.tokenizer
+    tokenizer = wanted.extractor.tokenizer
     (pieces,) = tokenizer.pieces([wanted.tokens.prompt + text], offsets=True)
     assert pieces.spans is not None
     starts, ends = pieces.spans.start.tolist(), pieces.spans.end.tolist()

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, StrictB
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from bertfeat.core import MAX_TEXT, Document, Extractor, FeatureColumn, LongTextPolicy, feature_columns, parse_poolings
+from bertfeat.core import MAX_TEXT, Document, Extractor, FeatureColumn, LongTextPolicy
 from bertfeat.server.batching import Wanted
 from bertfeat.server.problems import Kind, Problem
 
@@ -182,11 +182,11 @@ class ServedModel:
         return text
 
     def _parse(self, layers: tuple[str, ...] | None, pooling: tuple[str, ...] | None) -> tuple[FeatureColumn, ...]:
-        own, model = self.extractor.columns, self.extractor.model
-        recipes = layers if layers is not None else [column.recipe.spec for column in own]
-        poolings = parse_poolings(pooling, lambda: own[0].pooling)
-        return feature_columns(
-            recipes, poolings, num_layers=model.num_layers, hidden_size=model.hidden_size, dtype="float32"
+        own = self.extractor.columns
+        return self.extractor.columns_under(
+            layers=layers if layers is not None else [column.recipe.spec for column in own],
+            pooling=pooling if pooling is not None else own[0].pooling,
+            dtype="float32",
         )
 
     def _prompt(self, prompt: str | None, name: str | None) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from bertfeat.core import list_poolings
+from bertfeat.core import ModelSettings, list_poolings
 from bertfeat.learning import HeadSettings
 
 from ..app import Callback, Command, CommandOption, Decorator, option
 from ..bundles import bundle, leave_out, set_aside, settings_options
 from ..option_types import CommaList, listed_option
-from ..options import ModelOptions, model_options, reading_options
+from ..options import model_options, reading_options
 
 if TYPE_CHECKING:
     from bertfeat.core import CorpusSettings
@@ -138,7 +138,7 @@ def _learning_arguments(
     pooling: str | None,
     embed_pairs: str | None,
     settings: HeadSettings,
-    model: ModelOptions,
+    model: ModelSettings,
     reading: "CorpusSettings",
 ) -> "LearningArguments":
     return {

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from bertfeat import Extractor, Index
-from bertfeat.cli.options import PRECISIONS
+from bertfeat.cli.option_types import CommaList
 from bertfeat.core.corpus import CorpusSettings
 from bertfeat.core.encoder import Precision
 from bertfeat.core.extraction import PART_ROWS, verify_features
@@ -134,7 +134,9 @@ def test_choices_are_those_of_the_library(words: tuple[str, ...], name: str, val
 
 
 def test_precisions_are_those_of_the_library() -> None:
-    assert sorted(PRECISIONS) == sorted(Precision)
+    option = next(option for option in find_command(("bench",)).params if option.name == "precisions")
+    assert isinstance(option.type, CommaList)
+    assert option.type.choices == tuple(Precision)
 
 
 def test_shapes_are_those_of_the_library() -> None:

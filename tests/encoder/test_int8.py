@@ -33,7 +33,7 @@ from bertfeat.core.encoder.int8 import (
 from bertfeat.core.encoder.kernels import find_kernels
 from bertfeat.core.encoder.packed import PackedEncoder
 from bertfeat.core.encoder.weights import Affine, BlockWeights, read_weights
-from bertfeat.core.extraction.embedder import INT8_VERSION
+from bertfeat.core.extraction.resolve import INT8_VERSION
 from bertfeat.core.models import Model, find_model
 from bertfeat.core.recipe import Pooling
 from bertfeat.core.tokens import TokenBatch

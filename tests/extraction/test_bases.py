@@ -225,7 +225,7 @@ def test_a_length_that_float16_does_not_hold(bert: Tiny, tmp_path: Path, monkeyp
     corpus = text_file(tmp_path / "a.txt", ["the bank", "the river", "the water"])
     made = extractor(bert, dtype="float16")
     made.extract(corpus, tmp_path / "short", width=WIDTH)
-    monkeypatch.setattr("bertfeat.core.extraction.embedder.compute_features", large)
+    monkeypatch.setattr("bertfeat.core.extraction.sentence_transformers.extractor.compute_features", large)
     report = made.extract(corpus, tmp_path / "large", basis=tmp_path / "short")
     assert (report.failed, report.counts.documents) == (1, 2)
     (failure,) = FeatureSet(tmp_path / "large").failures()

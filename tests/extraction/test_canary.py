@@ -24,7 +24,7 @@ from bertfeat import (
     verify_features,
 )
 from bertfeat.core.encoder import Encoder, HiddenState
-from bertfeat.core.extraction import embedder
+from bertfeat.core.extraction.sentence_transformers import extractor as extractor_module
 from bertfeat.core.features import CANARY_TEXTS, PRECISION_COSINES, Canary, find_canary_problem, read_header
 from bertfeat.core.io import write_json
 from bertfeat.core.tokens import TokenBatch
@@ -65,10 +65,10 @@ class Disturbed:
 @pytest.fixture
 def harm(monkeypatch: pytest.MonkeyPatch) -> Harm:
     """Give a function after which each encoder that is loaded gives other vectors."""
-    load = vars(embedder)["load_encoder"]
+    load = vars(extractor_module)["load_encoder"]
 
     def harmed(by: float = 0.5) -> None:
-        monkeypatch.setattr(embedder, "load_encoder", lambda *arguments: Disturbed(load(*arguments), by))
+        monkeypatch.setattr(extractor_module, "load_encoder", lambda *arguments: Disturbed(load(*arguments), by))
 
     return harmed
 

@@ -1,5 +1,6 @@
 """Left context: each word as transformers sees it at the end of the words before it."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def test_a_run_records_it_and_refuses_another(bert: Tiny, tmp_path: Path) -> Non
     header = features.header
     again = Extractor.from_record(header.model, header.settings, header.columns, name=bert.folder)
     assert again.token_settings.left_words == 2
-    assert Extractor(**again.settings).token_settings == again.token_settings  # type: ignore[arg-type]
+    assert Extractor(**asdict(again.settings)).token_settings == again.token_settings
 
 
 @pytest.mark.sampled(1)

@@ -174,7 +174,7 @@ def test_the_settings_are_checked_when_the_extractor_is_made(bert: Tiny) -> None
         ({"subword": "middle"}, "middle"),
         ({"max_length": 65}, "8 to 64"),
         ({"max_length": 7}, "8 to 64"),
-        ({"batch_tokens": 0}, "at least 1"),
+        ({"batch_tokens": 0}, "from 1 to"),
         ({"device": "tpu9"}, "tpu9"),
     ):
         with pytest.raises(UsageError, match=told):

@@ -1,6 +1,7 @@
 """Vectors of chosen words: the very ones that transformers gives them, and none of other words."""
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ def test_a_run_resumes_verifies_and_records_them(bert: Tiny, tmp_path: Path) -> 
     for other in (extractor(bert, only="bank"), extractor(bert)):
         with pytest.raises(SettingsDifferError, match="only"):
             other.extract(corpus, folder, part_rows=4)
-    assert Extractor(**made.settings).token_settings == made.token_settings  # type: ignore[arg-type]
+    assert Extractor(**asdict(made.settings)).token_settings == made.token_settings
 
 
 def test_words_and_tags_of_the_corpus(bert: Tiny, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import given, strategies as st
 
 from bertfeat.core.extraction import Extractor
 from bertfeat.core.features import FeatureSettings
+from bertfeat.core.io import to_plain
 from bertfeat.core.recipe import Pooling
 from bertfeat.errors import UsageError
 from tests.support.sentence_models import MAX_TOKENS, oracle, peer, sentence_folder
@@ -275,7 +277,7 @@ def test_settings_make_an_equal_extractor(
 ) -> None:
     written = ",".join(layers) if together else layers
     made = Extractor(tiny("bert").folder, layers=written, pooling=pooling, device="cpu", **others)
-    again = Extractor(**json.loads(json.dumps(made.settings)))
+    again = Extractor(**json.loads(json.dumps(to_plain(made.settings))))
     assert again.columns == made.columns
     assert [column.name for column in again.columns] == [column.name for column in made.columns]
     assert again.settings == made.settings
@@ -291,7 +293,7 @@ def test_settings_of_recorded_columns(folder: Path) -> None:
         columns = [made.columns[number] for number in chosen]
         again = Extractor.from_record(made.identity, record, columns, name=folder)
         if fitting:
-            names = [column.name for column in Extractor(**again.settings).columns]  # type: ignore[arg-type]
+            names = [column.name for column in Extractor(**asdict(again.settings)).columns]
             assert names == [column.name for column in columns]
         else:
             with pytest.raises(UsageError, match="no layers and poolings give just sum4_mean, last_cls"):

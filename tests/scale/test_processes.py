@@ -18,7 +18,7 @@ import pytest
 
 from bertfeat.core.corpus import CorpusSettings, open_corpus
 from bertfeat.core.engine import key_of
-from bertfeat.core.extraction import Embedder
+from bertfeat.core.extraction import Extractor
 from bertfeat.core.features import check_part, list_parts
 from bertfeat.errors import BertfeatError, DamagedError, RowFailedError, UsageError, parameter
 from bertfeat.scale import Processes
@@ -279,7 +279,7 @@ def test_a_model_of_the_hub_is_that_of_its_revision(
             identity = replace(job.model, name="org/model", revision="abc")
             replace(job, model=identity, model_location=location).open_worker(device="cpu", threads=None)
 
-    monkeypatch.setattr(Embedder, "from_record", from_record)
+    monkeypatch.setattr(Extractor, "from_record", from_record)
     with pytest.raises(InterruptedError):
         extractor(bert).extract(text_file(tmp_path / "c.txt", lines(3)), tmp_path / "out", engine=Engine())
     assert asked == [("abc", name)]

@@ -260,8 +260,8 @@ def test_a_prompt_is_never_cut_off(any_tiny: Tiny) -> None:
 
 
 def test_words_with_left_context_after_a_cut(bert: Tiny) -> None:
-    whole = tokenized_by(bert, *documents([LONG_TEXT]), left_words=3, max_length=64, long=LEFT)
-    cut = tokenized_by(bert, *documents([LONG_TEXT]), left_words=3, max_length=20, long=LEFT)
+    whole = tokenized_by(bert, *documents([LONG_TEXT]), context="left:3", max_length=64, long=LEFT)
+    cut = tokenized_by(bert, *documents([LONG_TEXT]), context="left:3", max_length=20, long=LEFT)
     for found in (whole, cut):
         assert found.words is not None
         assert found.words.aligned is not None

@@ -9,11 +9,11 @@ from .agenda import (
     scan_tasks as scan_tasks,
 )
 from .cores import threads_in_use as threads_in_use, use_threads as use_threads
-from .embedder import Embedder as Embedder, PartResult as PartResult, TokenizedRows as TokenizedRows
 from .encode_arguments import EncodeResult as EncodeResult, TextInput as TextInput, take_texts as take_texts
 from .estimate import Estimate as Estimate, estimate_extraction as estimate_extraction
 from .joined_folder import RunStatus as RunStatus, run_status as run_status
 from .joining import Join as Join
+from .part_content import PartResult as PartResult, TokenizedRows as TokenizedRows
 from .plan import (
     SKETCH_SIZE as SKETCH_SIZE,
     PartLimits as PartLimits,
@@ -34,6 +34,11 @@ from .run_options import PART_ROWS as PART_ROWS, ExtractionOptions as Extraction
 from .sentence_transformers.extractor import Extractor as Extractor
 from .sentence_transformers.methods import SentenceEncoder as SentenceEncoder
 from .sentence_transformers.stored import StoredEncoder as StoredEncoder
+from .settings import (
+    ExtractorSettings as ExtractorSettings,
+    ModelSettings as ModelSettings,
+    PrecisionName as PrecisionName,
+)
 from .sharing import (
     CLAIMS as CLAIMS,
     PRESENCE as PRESENCE,
@@ -54,7 +59,7 @@ from .verify import (
     FAR_COSINE as FAR_COSINE,
     Deviation as Deviation,
     VerifyReport as VerifyReport,
-    compare_embedders as compare_embedders,
+    compare_extractors as compare_extractors,
     verify_features as verify_features,
 )
 from .worker import ExtractionJob as ExtractionJob

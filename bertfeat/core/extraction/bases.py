@@ -9,16 +9,19 @@ Shapes: n vectors of width W, stored by K coordinates.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.core.corpus import Corpus, Document
-from bertfeat.core.extraction.embedder import Embedder
 from bertfeat.core.extraction.sample import Reservoir
 from bertfeat.core.features import FeatureSet, PartHeader
 from bertfeat.core.recipe import Basis, FeatureColumn, Pooling
 from bertfeat.errors import FeatureSetError, UsageError, parameter
+
+if TYPE_CHECKING:
+    from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
 
 DOCUMENTS = 2000
 """The documents of the sample."""
@@ -50,19 +53,19 @@ def check_width(columns: Sequence[FeatureColumn], width: int) -> None:
             raise UsageError(problem, where=parameter("width", width), remedy="give fewer, or leave it out")
 
 
-def learn_bases(embedder: Embedder, corpus: Corpus, width: int) -> tuple[FeatureColumn, ...]:
-    """The embedder's columns, those of tokens and words with bases of ``width`` directions.
+def learn_bases(extractor: "Extractor", corpus: Corpus, width: int) -> tuple[FeatureColumn, ...]:
+    """The extractor's columns, those of tokens and words with bases of ``width`` directions.
 
     They are learned from a random sample of 2,000 of the first 100,000 documents, always the same one.
     """
     moments = {
         column.name: np.zeros((column.width, column.width))
-        for column in embedder.columns
+        for column in extractor.columns
         if not column.pooling.per_document
     }
     seen = dict.fromkeys(moments, 0)
     for documents in _sample_chunks(corpus):
-        result = embedder.compute_rows(embedder.tokenize_rows(documents), pairs=corpus.has_pairs)
+        result = extractor.compute_rows(extractor.tokenize_rows(documents), pairs=corpus.has_pairs)
         for pieces in (result.content.tokens, result.content.words):
             for name, matrix in ({} if pieces is None else pieces.matrices).items():
                 vectors = matrix.astype(np.float32, copy=False)
@@ -72,7 +75,7 @@ def learn_bases(embedder: Embedder, corpus: Corpus, width: int) -> tuple[Feature
             break
     return tuple(
         replace(column, basis=_basis_of(moments[column.name], width)) if column.name in moments else column
-        for column in embedder.columns
+        for column in extractor.columns
     )
 
 
@@ -88,19 +91,19 @@ def recorded_bases(
     return tuple(found) if whole else None
 
 
-def take_bases(embedder: Embedder, features: FeatureSet, width: int | None) -> tuple[FeatureColumn, ...]:
-    """The embedder's columns, those of tokens and words with the bases of a feature set.
+def take_bases(extractor: "Extractor", features: FeatureSet, width: int | None) -> tuple[FeatureColumn, ...]:
+    """The extractor's columns, those of tokens and words with the bases of a feature set.
 
     Raises:
         FeatureSetError: the set is of another model, or lacks a basis of a column.
         UsageError: the bases do not have ``width`` directions.
     """
-    if features.header.model.fingerprint != embedder.identity.fingerprint:
-        problem = f"its components are those of vectors of {features.header.model.name}, not of {embedder.model.name}"
+    if features.header.model.fingerprint != extractor.identity.fingerprint:
+        problem = f"its components are those of vectors of {features.header.model.name}, not of {extractor.model.name}"
         raise FeatureSetError(problem, where=features.folder, remedy="name a set of the same model")
     known = {(column.recipe, column.pooling): column.basis for column in features.columns}
     columns = []
-    for column in embedder.columns:
+    for column in extractor.columns:
         if not column.pooling.per_document:
             basis = known.get((column.recipe, column.pooling))
             if basis is None:

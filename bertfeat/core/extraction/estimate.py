@@ -7,9 +7,9 @@ from bertfeat.arguments import checked, require_at_least
 from bertfeat.core.corpus import BlankLine, Corpus, CorpusSettings, Document, Failure, check_readable
 from bertfeat.core.extraction.bases import check_width, take_bases
 from bertfeat.core.extraction.cores import held_to_threads, threads_in_use
-from bertfeat.core.extraction.embedder import Embedder
 from bertfeat.core.extraction.run_options import ExtractionOptions
 from bertfeat.core.extraction.sample import Reservoir
+from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
 from bertfeat.core.extraction.source import CorpusSource, open_files
 from bertfeat.core.features import FeatureSet, vector_bytes
 from bertfeat.core.io import as_location
@@ -41,7 +41,7 @@ class Estimate:
 
 @checked
 def estimate_extraction(
-    embedder: Embedder,
+    extractor: Extractor,
     corpus: CorpusSource,
     *,
     corpus_settings: CorpusSettings | None = None,
@@ -61,26 +61,26 @@ def estimate_extraction(
     """
     require_at_least(1, workers=workers)
     options = options or ExtractionOptions()
-    embedder = _with_planned_bases(embedder, options)
+    extractor = _with_planned_bases(extractor, options)
     opened = open_files(corpus, corpus_settings or CorpusSettings(), reader="an estimate")
     with held_to_threads(max(1, threads_in_use() // workers) if share_cores else threads_in_use()):
-        return _estimate(embedder, opened, options.keep_text, workers)
+        return _estimate(extractor, opened, options.keep_text, workers)
 
 
-def _with_planned_bases(embedder: Embedder, options: ExtractionOptions) -> Embedder:
-    """The embedder of columns that are stored as a run would store them, without bases that it would have to learn."""
+def _with_planned_bases(extractor: Extractor, options: ExtractionOptions) -> Extractor:
+    """The extractor of columns that are stored as a run would store them, without bases that it would have to learn."""
     if options.basis is not None:
-        return embedder.with_bases(take_bases(embedder, FeatureSet(as_location(options.basis)), options.width))
+        return extractor.with_bases(take_bases(extractor, FeatureSet(as_location(options.basis)), options.width))
     if options.width is None:
-        return embedder
-    check_width(embedder.columns, options.width)
+        return extractor
+    check_width(extractor.columns, options.width)
     planned = Basis(options.width, 1.0, b"")
-    return embedder.with_bases(
-        [column if column.pooling.per_document else replace(column, basis=planned) for column in embedder.columns]
+    return extractor.with_bases(
+        [column if column.pooling.per_document else replace(column, basis=planned) for column in extractor.columns]
     )
 
 
-def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool, workers: int) -> Estimate:
+def _estimate(extractor: Extractor, corpus: Corpus, keep_text: bool, workers: int) -> Estimate:
     counts = {Document: 0, Failure: 0, BlankLine: 0}
     characters, drawn = 0, Reservoir[Document](SAMPLE)
     for row in check_readable(corpus.rows(), corpus):
@@ -91,12 +91,12 @@ def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool, workers: int)
     sample = drawn.items
     if not sample:
         return Estimate(sum(counts.values()), 0, counts[Failure], counts[BlankLine], 0, 0, 0.0, 0.0, workers)
-    tokenized = embedder.tokenize_rows(sample)
+    tokenized = extractor.tokenize_rows(sample)
     numbers = tokenized.rows.unique_numbers
     tokens = float(tokenized.tokens.n_tokens[numbers].mean()) * counts[Document]
     words = tokenized.tokens.words
     word_count = 0.0 if words is None else float((words.offsets[1:] - words.offsets[:-1])[numbers].mean())
-    speed = _measure_rate(embedder, sample, pairs=corpus.has_pairs) * workers
+    speed = _measure_rate(extractor, sample, pairs=corpus.has_pairs) * workers
     computed = tokenized.token_count / max(1, len(tokenized.rows.unique)) * counts[Document]
     return Estimate(
         rows=sum(counts.values()),
@@ -105,7 +105,7 @@ def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool, workers: int)
         blank=counts[BlankLine],
         tokens=round(tokens),
         bytes=_estimate_bytes(
-            embedder, counts[Document], tokens, word_count * counts[Document], characters * keep_text
+            extractor, counts[Document], tokens, word_count * counts[Document], characters * keep_text
         ),
         seconds=computed / speed,
         tokens_per_second=speed,
@@ -113,21 +113,21 @@ def _estimate(embedder: Embedder, corpus: Corpus, keep_text: bool, workers: int)
     )
 
 
-def _estimate_bytes(embedder: Embedder, documents: int, tokens: float, words: float, characters: int) -> int:
+def _estimate_bytes(extractor: Extractor, documents: int, tokens: float, words: float, characters: int) -> int:
     vectors = {Unit.DOCUMENT: documents, Unit.TOKEN: tokens, Unit.WORD: words}
     total = documents * _ROW_BYTES + characters * _TEXT_SHARE
-    for column in embedder.columns:
+    for column in extractor.columns:
         total += vectors[column.pooling.unit] * vector_bytes(column)
-    units = {column.pooling.unit for column in embedder.columns} - {Unit.DOCUMENT}
+    units = {column.pooling.unit for column in extractor.columns} - {Unit.DOCUMENT}
     return round(total + _PIECE_BYTES * sum(vectors[unit] for unit in units))
 
 
-def _measure_rate(embedder: Embedder, sample: list[Document], *, pairs: bool) -> float:
+def _measure_rate(extractor: Extractor, sample: list[Document], *, pairs: bool) -> float:
     """Measure the tokens per second, from text to feature matrices."""
     # about four characters per token
     per_document = max(1, sum(len(row.text) + len(row.pair or "") for row in sample) // len(sample) // 4)
     timed = sample[: max(1, _TIMED_TOKENS // per_document)]
-    embedder.compute_rows(embedder.tokenize_rows(timed[: max(1, len(timed) // 8)]), pairs=pairs)  # warm-up
+    extractor.compute_rows(extractor.tokenize_rows(timed[: max(1, len(timed) // 8)]), pairs=pairs)  # warm-up
     begin = time.perf_counter()
-    result = embedder.compute_rows(embedder.tokenize_rows(timed), pairs=pairs)
+    result = extractor.compute_rows(extractor.tokenize_rows(timed), pairs=pairs)
     return max(1, result.computed_tokens) / (time.perf_counter() - begin)

@@ -26,6 +26,27 @@ class PartRows:
     blank: int
 
 
+@dataclass(frozen=True, slots=True)
+class TokenizedRows:
+    """Rows of a corpus whose documents have been tokenized, each text once, and wait for the encoder."""
+
+    rows: PartRows
+    tokens: TokenizedDocuments  # of rows.unique
+    rejected: dict[int, str]  # number among the unique documents → reason
+    token_count: int  # tokens that go through the encoder, overlaps of windows included
+
+
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """The content of computed rows, and the rows that failed."""
+
+    content: PartContent
+    failures: tuple[Failure, ...]  # including those of the corpus, in row order
+    computed_tokens: int  # that went through the encoder, overlaps of windows included
+    padded_tokens: int  # padding that went through it too
+    split_batches: int  # batches that were split because memory ran out
+
+
 def partition_rows(rows: Sequence[Row]) -> PartRows:
     """Separate documents from failures and blank lines, and find equal texts, which are computed once."""
     documents = tuple(row for row in rows if isinstance(row, Document))

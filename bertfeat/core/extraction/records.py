@@ -3,12 +3,12 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import torch
 
 from bertfeat.core.corpus import Corpus, CorpusSettings, FileCorpus
 from bertfeat.core.encoder import kernels_in_use
-from bertfeat.core.extraction.embedder import Embedder
 from bertfeat.core.extraction.source import STDIN
 from bertfeat.core.features import (
     FeatureSettings,
@@ -26,6 +26,9 @@ from bertfeat.core.features import (
 from bertfeat.core.io import ContextPool, Location, canonical_json, file_stamp, installed_versions, to_plain
 from bertfeat.core.recipe import FeatureColumn, Unit
 from bertfeat.errors import CorpusError, DamagedError
+
+if TYPE_CHECKING:
+    from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
 
 _RERUN = "run the same command again: it redoes the parts concerned"
 
@@ -82,13 +85,13 @@ def finished_as(folder: Location, identity: str) -> Manifest | None:
     return None
 
 
-def facts_of_run(embedder: Embedder, seconds: float) -> tuple[dict[str, object], dict[str, str]]:
+def facts_of_run(extractor: "Extractor", seconds: float) -> tuple[dict[str, object], dict[str, str]]:
     """Return what a manifest says of its run: times (when it ended, how long it took, where), and versions."""
     versions = installed_versions("bertfeat", "torch", "transformers", "tokenizers", "pyarrow", "numpy")
     versions["threads"] = str(torch.get_num_threads())
-    versions["kernels"] = kernels_in_use(embedder.device, embedder.precision)
+    versions["kernels"] = kernels_in_use(extractor.device, extractor.precision)
     finished = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"finished": finished, "seconds": round(seconds, 3), "device": str(embedder.device)}, versions
+    return {"finished": finished, "seconds": round(seconds, 3), "device": str(extractor.device)}, versions
 
 
 def write_run_manifest(

@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from bertfeat.core.corpus import Corpus, CorpusSettings, FileCorpus, check_readable
 from bertfeat.core.engine import Agenda, Engine
 from bertfeat.core.extraction.agenda import MadePart, PlannedAgenda, Result, ScanningAgenda, Task, tasks_of
 from bertfeat.core.extraction.bases import check_width, learn_bases, recorded_bases, take_bases
-from bertfeat.core.extraction.embedder import Embedder
 from bertfeat.core.extraction.joining import Join
 from bertfeat.core.extraction.plan import PartLimits, PlannedPart, begins_with, plan_parts, read_part
 from bertfeat.core.extraction.progress import ExtractionReport, OnProgress, RunProgress
@@ -58,6 +58,9 @@ from bertfeat.core.io import (
 from bertfeat.core.words import WordRule
 from bertfeat.errors import CorpusError, FeatureSetError, UsageError, parameter
 
+if TYPE_CHECKING:
+    from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
+
 _SILENT_SECONDS = 5.0  # of reading the corpus, before a message says so
 _log = logging.getLogger("bertfeat")
 
@@ -67,7 +70,7 @@ class ExtractionRun:
 
     def __init__(
         self,
-        embedder: Embedder,
+        extractor: "Extractor",
         source: CorpusSource,
         folder: Location,
         corpus_settings: CorpusSettings,
@@ -76,7 +79,7 @@ class ExtractionRun:
         engine: Engine | None = None,
         join: Join | None = None,
     ) -> None:
-        self._embedder, self._source, self._folder = embedder, source, folder
+        self._extractor, self._source, self._folder = extractor, source, folder
         self._corpus_settings, self._options = corpus_settings, options
         self._progress = RunProgress(on_progress)
         self._engine, self._join = engine, join
@@ -142,8 +145,8 @@ class ExtractionRun:
     def _check_corpus(self, corpus: Corpus) -> None:
         """Refuse wrong columns and contradictions before anything is touched."""
         next(check_readable(corpus.rows(), corpus), None)
-        check_kept(corpus.kept, self._embedder.columns)
-        tokens, neighbors = self._embedder.token_settings, self._corpus_settings.document_context
+        check_kept(corpus.kept, self._extractor.columns)
+        tokens, neighbors = self._extractor.token_settings, self._corpus_settings.document_context
         if corpus.has_words and tokens.words is not WordRule.SPACES:
             raise UsageError(
                 f"{', '.join(corpus.sources)} brings its own words, and {parameter('words', str(tokens.words))} splits "
@@ -158,34 +161,34 @@ class ExtractionRun:
 
     def _choose_bases(self, corpus: Corpus, recorded: PartHeader | None) -> None:
         """Fix the bases of the columns: of another set, of earlier runs, or learned from a sample."""
-        embedder, width, basis = self._embedder, self._options.width, self._options.basis
+        extractor, width, basis = self._extractor, self._options.width, self._options.basis
         if basis is not None:
-            columns = take_bases(embedder, FeatureSet(as_location(basis)), width)
+            columns = take_bases(extractor, FeatureSet(as_location(basis)), width)
         elif width is None:
             return
         else:
-            check_width(embedder.columns, width)
+            check_width(extractor.columns, width)
             if self._join is not None:
                 raise UsageError(
                     "runs that share a corpus do not learn components, which might differ",
                     where=parameter("width", width),
                     remedy=f"extract a part of the corpus first, and name that set with {parameter('basis')}",
                 )
-            if (known := recorded_bases(embedder.columns, recorded, width)) is not None:
+            if (known := recorded_bases(extractor.columns, recorded, width)) is not None:
                 columns = known
             else:
-                columns = learn_bases(embedder, corpus, width)
-        self._embedder = embedder.with_bases(columns)
+                columns = learn_bases(extractor, corpus, width)
+        self._extractor = extractor.with_bases(columns)
 
     def _settle(self, corpus: Corpus, recorded: FeatureSettings) -> FeatureSettings:
         """Fix the settings: those that are not given are taken from earlier runs."""
-        embedder = self._embedder
+        extractor = self._extractor
         return replace(
-            embedder.feature_settings,
+            extractor.feature_settings,
             document_context=self._corpus_settings.document_context,
             keep=tuple(f"{column.name}:{column.type}" for column in corpus.kept),
             text=self._options.keep_text,
-            batch_tokens=embedder.given_batch_tokens or recorded.batch_tokens or embedder.batch_tokens,
+            batch_tokens=extractor.given.batch_tokens or recorded.batch_tokens or extractor.batch_tokens,
             part_rows=self._options.part_rows or recorded.part_rows or PART_ROWS,
         )
 
@@ -229,20 +232,20 @@ class ExtractionRun:
             del part
 
     def _job(self, corpus: Corpus, settings: FeatureSettings, recorded: PartHeader | None) -> ExtractionJob:
-        embedder, model = self._embedder, self._embedder.identity
+        extractor, model = self._extractor, self._extractor.identity
         if recorded is not None and recorded.model.fingerprint == model.fingerprint:
             model = replace(model, canary=recorded.model.canary)
         assert settings.batch_tokens is not None
         assert settings.part_rows is not None
         limits = PartLimits(
             settings.part_rows,
-            bytes_per_row(embedder.columns, special_tokens=settings.special_tokens),
-            bytes_per_character(embedder.columns),
+            bytes_per_row(extractor.columns, special_tokens=settings.special_tokens),
+            bytes_per_character(extractor.columns),
         )
         return ExtractionJob(
             model=model,
-            model_location=str(embedder.location),
-            columns=embedder.columns,
+            model_location=str(extractor.location),
+            columns=extractor.columns,
             settings=settings,
             batch_tokens=settings.batch_tokens,
             limits=limits,
@@ -277,7 +280,7 @@ class ExtractionRun:
             agenda = PlannedAgenda(plan_parts(corpus, job.limits), self._select, self._add_part)
         # with several writers the first one has begun, and a manifest is there only if the others have finished
         begin = (lambda: None) if self._join else self._changes.begin
-        worker = PartWorker(job, self._embedder, self._progress, begin, self._failures)
+        worker = PartWorker(job, self._extractor, self._progress, begin, self._failures)
         worker.work(tasks_of(agenda, worker.raise_failed_writes), agenda.finish)
 
     def _shared(self, job: ExtractionJob, identity: str) -> SharedRun:
@@ -350,5 +353,5 @@ class ExtractionRun:
         elif not self._changes.changed and is_finished(self._folder, corpus.sources):
             return
         plan = self._plan_digest.hexdigest()
-        times, versions = facts_of_run(self._embedder, self._progress.seconds)
+        times, versions = facts_of_run(self._extractor, self._progress.seconds)
         write_run_manifest(self._folder, corpus, identity, plan, times, versions)

@@ -19,7 +19,7 @@ from bertfeat.core.encoder import block_flop, is_packable, kernels_in_use, peak_
 from bertfeat.core.extraction.progress import ExtractionReport
 from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
 from bertfeat.core.extraction.source import CorpusSource, open_run_source
-from bertfeat.core.extraction.verify import Deviation, compare_embedders
+from bertfeat.core.extraction.verify import Deviation, compare_extractors
 from bertfeat.core.io import recorded_stages, storage_errors
 from bertfeat.core.recipe import needed_layers
 from bertfeat.display import displayed
@@ -132,7 +132,7 @@ def compare_precisions(
                 tokens_per_second=median(each),
                 runs=tuple(sorted(each)),
                 ratio=median(each) / median(speeds[0]),
-                deviations=compare_embedders(extractor, exact, compared),
+                deviations=compare_extractors(extractor, exact, compared),
             )
             for extractor, each in zip(extractors, speeds, strict=True)
         ),

@@ -28,7 +28,7 @@ from bertfeat.display import displayed
 from bertfeat.errors import BertfeatError, FeatureSetError, UsageError
 
 if TYPE_CHECKING:
-    from bertfeat.core.extraction.embedder import Embedder
+    from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
 
 SAMPLE = 100
 FAR_COSINE = 0.99
@@ -96,7 +96,9 @@ def verify_features(
     has_texts = "text" in features.names and not features.header.settings.document_context
     if not sample or not len(features) or (corpus is None and not has_texts):
         return VerifyReport(parts, len(features), 0, bound, ())
-    from bertfeat.core.extraction.embedder import Embedder  # here, because it imports torch, and checksums need none
+    from bertfeat.core.extraction.sentence_transformers.extractor import (
+        Extractor,  # here, because it imports torch, and checksums need none
+    )
 
     rows = _sampled_rows(features, sample, seed)
     stored = {row: features[row] for row in rows}
@@ -107,7 +109,7 @@ def verify_features(
     header = features.header
     header.settings.check_words(where=features.folder)
     unrounded = [replace(column, dtype="float32") for column in header.columns]
-    embedder = Embedder.from_record(
+    extractor = Extractor.from_record(
         replace(header.model, canary=None),  # the report says how far apart its vectors are
         replace(header.settings, dtype="float32"),
         unrounded,
@@ -117,7 +119,7 @@ def verify_features(
         only=header.settings.only,
         where=features.folder,
     )
-    again = {document.row: document for document in _compute_again(embedder, documents, FeatureSetError)}
+    again = {document.row: document for document in _compute_again(extractor, documents, FeatureSetError)}
     deviations = tuple(_deviation(column.name, stored, again) for column in header.columns)
     return VerifyReport(parts, len(features), len(again), bound, deviations)
 
@@ -171,21 +173,21 @@ def _find_documents(corpus: Corpus, stored: Mapping[int, DocumentFeatures]) -> l
     return documents
 
 
-def compare_embedders(one: "Embedder", other: "Embedder", documents: Sequence[Document]) -> tuple[Deviation, ...]:
-    """Compute documents by two embedders of the same columns, and return how far apart each column's features are.
+def compare_extractors(one: "Extractor", other: "Extractor", documents: Sequence[Document]) -> tuple[Deviation, ...]:
+    """Compute documents by two extractors of the same columns, and return how far apart each column's features are.
 
     Raises:
         UsageError: one of the documents cannot be computed.
     """
     theirs, ours = (
-        {document.row: document for document in _compute_again(embedder, documents, UsageError)}
-        for embedder in (other, one)
+        {document.row: document for document in _compute_again(extractor, documents, UsageError)}
+        for extractor in (other, one)
     )
     return tuple(_deviation(column.name, theirs, ours) for column in one.columns)
 
 
 def _compute_again(
-    embedder: "Embedder", documents: Sequence[Document], error: type[BertfeatError]
+    extractor: "Extractor", documents: Sequence[Document], error: type[BertfeatError]
 ) -> Iterator[DocumentFeatures]:
     """Compute the features of documents.
 
@@ -193,14 +195,14 @@ def _compute_again(
         error: one of them fails, and cannot be compared.
     """
     pairs = any(document.pair is not None for document in documents)
-    result = embedder.compute_rows(embedder.tokenize_rows(documents), pairs=pairs)
+    result = extractor.compute_rows(extractor.tokenize_rows(documents), pairs=pairs)
     if result.failures:
         first = result.failures[0]
         raise error(
-            f"{len(result.failures)} of {len(documents)} rows cannot be computed in {embedder.precision.value} with "
+            f"{len(result.failures)} of {len(documents)} rows cannot be computed in {extractor.precision.value} with "
             f"this model; row {first.row}: {first.reason}"
         )
-    return content_documents(result.content, embedder.columns, embedder.model.num_layers)
+    return content_documents(result.content, extractor.columns, extractor.model.num_layers)
 
 
 def _deviation(column: str, stored: Mapping[int, DocumentFeatures], again: Mapping[int, DocumentFeatures]) -> Deviation:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import torch
 
@@ -17,9 +17,8 @@ from bertfeat.core.corpus import CorpusFile, Failure, KeptColumn
 from bertfeat.core.engine import Worker
 from bertfeat.core.extraction.agenda import MadePart, OnDone, Result, ScannedFiles, ScanTask, Task
 from bertfeat.core.extraction.cores import threads_in_use, use_threads, writer_count
-from bertfeat.core.extraction.embedder import Embedder, PartResult, TokenizedRows
 from bertfeat.core.extraction.language_check import corpus_warnings
-from bertfeat.core.extraction.part_content import count_part
+from bertfeat.core.extraction.part_content import PartResult, TokenizedRows, count_part
 from bertfeat.core.extraction.plan import PartLimits, PlannedPart, read_part, scan_file
 from bertfeat.core.extraction.progress import RunProgress
 from bertfeat.core.features import (
@@ -47,6 +46,9 @@ from bertfeat.core.io import (
 )
 from bertfeat.core.recipe import FeatureColumn
 from bertfeat.errors import BertfeatError, DamagedError, RowFailedError, StorageError, parameter, pluralize
+
+if TYPE_CHECKING:
+    from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
 
 _TOKENS_BETWEEN = 200_000  # tokens of the parts that are written before freed memory is given back again
 
@@ -108,17 +110,17 @@ class PartWorker:
     def __init__(
         self,
         job: "ExtractionJob",
-        embedder: Embedder,
+        extractor: "Extractor",
         progress: RunProgress | None = None,
         begin: Callable[[], None] = lambda: None,
         failures: FailureLimit | None = None,
     ) -> None:
-        self._job, self._embedder = job, embedder
+        self._job, self._extractor = job, extractor
         self._progress = progress or RunProgress()
         self._failures = failures or FailureLimit(job.folder, job.max_failures)
         wait = self._progress.wait_for_write
         self._writer = _PartWriter(
-            job.folder, embedder.device, several_writers=job.several_writers, begin=begin, wait=wait
+            job.folder, extractor.device, several_writers=job.several_writers, begin=begin, wait=wait
         )
 
     def work(self, tasks: Iterator[Task], done: OnDone) -> None:
@@ -150,7 +152,7 @@ class PartWorker:
         if header is not None:
             return MadePart(header, kept=True)
         rows = task.rows if task.rows is not None else read_part(self._job.files, task)
-        tokenized = self._embedder.tokenize_rows(rows)
+        tokenized = self._extractor.tokenize_rows(rows)
         warnings = () if self._progress.warnings else tuple(corpus_warnings(tokenized.rows.unique, tokenized.tokens))
         return _TokenizedPart(task.task, tokenized, warnings, damage)
 
@@ -175,8 +177,8 @@ class PartWorker:
     def _make_part(self, part: _TokenizedPart, done: OnDone) -> None:
         self._failures.check(part.tokenized.rows.failures, final=False)  # failures of reading, known before computing
         begin = time.monotonic()
-        _ = self._embedder.encoder, self._embedder.canary  # made for the first part, and not part of the run's time
-        self._embedder.check_against(self._job.model, self._job.folder)
+        _ = self._extractor.encoder, self._extractor.canary  # made for the first part, and not part of the run's time
+        self._extractor.check_against(self._job.model, self._job.folder)
         self._progress.exclude(time.monotonic() - begin)
         result = self._compute(part)
         header = self._part_header(part, result)
@@ -193,7 +195,7 @@ class PartWorker:
             computed += tokens
             self._progress.add_batch(tokens, documents, part.planned, computed / total)
 
-        return self._embedder.compute_rows(
+        return self._extractor.compute_rows(
             part.tokenized,
             batch_tokens=self._job.batch_tokens,
             kept=self._job.kept,
@@ -216,7 +218,7 @@ class PartWorker:
             sketch=planned.sketch,
             blank=rows.blank,
             failures=result.failures,
-            model=replace(self._job.model, canary=self._embedder.canary),
+            model=replace(self._job.model, canary=self._extractor.canary),
             columns=self._job.columns,
             sources=self._job.sources,
             counts=count_part(result.content, rows.documents),
@@ -250,12 +252,16 @@ class ExtractionJob:
             ModelError: this machine does not have the model.
             FeatureSetError: the model on this machine differs from the recorded one.
         """
+        from bertfeat.core.extraction.sentence_transformers.extractor import (
+            Extractor,  # here: it has runs, which have workers
+        )
+
         if threads is not None:
             use_threads(threads)
         # None: the model is found by its recorded name, together with its revision
         location = None if self.model_location == self.model.name else self.model_location
         self.settings.check_words(where=self.folder)
-        embedder = Embedder.from_record(
+        extractor = Extractor.from_record(
             self.model,
             self.settings,
             self.columns,
@@ -264,7 +270,7 @@ class ExtractionJob:
             only=self.settings.only,
             where=self.folder,
         )
-        return PartWorker(self, embedder)
+        return PartWorker(self, extractor)
 
     def threads_in_use(self) -> int:
         """The number of threads that this process computes with."""

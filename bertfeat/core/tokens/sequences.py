@@ -38,9 +38,14 @@ class TokenSettings:
     with_tokens: bool = False
     with_words: bool = False
     only: WordList | None = None  # the words that get vectors; None: all
-    left_words: int | None = None  # words before a word that its vector may know of; None: the whole window
+    context: str | None = None  # "left:8": a word's vector knows of the 8 words before it; None: of the whole window
     words: WordRule = WordRule.SPACES  # how running text is split
     causal: bool = False  # whether the model's tokens see only those before them
+
+    @property
+    def left_words(self) -> int | None:
+        """Words before a word that its vector may know of; None: the whole window."""
+        return None if self.context is None else int(self.context.removeprefix("left:"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """``Extractor``: corpora and texts → features; a substitute for ``SentenceTransformer`` in libraries that take one."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import NoReturn, Self
@@ -12,29 +13,65 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertfeat.arguments import checked, require_at_least
-from bertfeat.core.corpus import Corpus, CorpusItem, CorpusSettings, KeptColumn, memory_corpus
+from bertfeat.core.corpus import Corpus, CorpusItem, CorpusSettings, KeptColumn, Row, memory_corpus
+from bertfeat.core.encoder import Encoder, load_encoder, resolve_device, resolve_precision
 from bertfeat.core.engine import Engine
-from bertfeat.core.extraction.embedder import Embedder, PartResult
+from bertfeat.core.extraction.canary import compute_canary
+from bertfeat.core.extraction.compute import compute_features, windows_of_columns
+from bertfeat.core.extraction.cores import held_to_threads, merging_threads
 from bertfeat.core.extraction.encode_arguments import EncodeOptions, take_texts, text_documents
 from bertfeat.core.extraction.joining import Join
+from bertfeat.core.extraction.language_check import query_warning
+from bertfeat.core.extraction.part_content import (
+    PartResult,
+    TokenizedRows,
+    assemble_part,
+    find_overflows,
+    find_oversized,
+    list_failures,
+    partition_rows,
+)
 from bertfeat.core.extraction.progress import ExtractionReport, Progress
+from bertfeat.core.extraction.resolve import (
+    find_recorded_model,
+    resolve_columns,
+    resolve_tokens,
+    settings_of_record,
+    settings_to_record,
+)
 from bertfeat.core.extraction.run import ExtractionRun
 from bertfeat.core.extraction.run_options import ExtractionOptions
 from bertfeat.core.extraction.sentence_transformers.methods import SentenceEncoder
+from bertfeat.core.extraction.settings import ExtractorSettings
 from bertfeat.core.extraction.source import CorpusSource
-from bertfeat.core.features import DocumentFeatures, MemoryFeatures, PartContent, content_documents
-from bertfeat.core.io import Address, as_location, prefetched
-from bertfeat.core.recipe import FeatureColumn, Pooling, feature_columns
-from bertfeat.errors import UsageError
+from bertfeat.core.features import (
+    Canary,
+    DocumentFeatures,
+    FeatureSettings,
+    MemoryFeatures,
+    ModelIdentity,
+    PartContent,
+    content_documents,
+    find_canary_problem,
+)
+from bertfeat.core.io import Address, as_location, keep_freed_memory, prefetched, stage, to_plain
+from bertfeat.core.models import Model, find_model
+from bertfeat.core.recipe import FeatureColumn, LayerSpec, Pooling, Unit, parse_poolings, split_specs
+from bertfeat.core.tokens import Tokenizer, TokenSettings, tokenize
+from bertfeat.errors import FeatureSetError, ModelError, UsageError
+from bertfeat.options import takes
 from bertfeat.progress import ProgressOption, telling
 
+_CPU_BATCH_TOKENS = 8192
+_CUDA_BATCH_TOKENS = 131_072
+_CUDA_BYTES_PER_TOKEN = 64  # times hidden size: activations of one block, in 16 bit
 _CHUNK = 2048  # texts that encode() and features() compute at a time
 # left out of pickles, and made again
 _CACHED = ("tokenizer", "encoder", "_loaded", "canary", "batch_tokens", "model_card_data")
 
 
 @checked
-class Extractor(Embedder, SentenceEncoder):
+class Extractor(SentenceEncoder):
     """Runs texts through a frozen encoder and gives its layers as features.
 
     ``layers`` and ``pooling`` are written as on the command line (``"concat4"``, ``"sum=-4..-1,cls"``;
@@ -51,6 +88,278 @@ class Extractor(Embedder, SentenceEncoder):
         UsageError: a setting that cannot be right, such as a layer outside the model.
         ModelError: the model cannot be found or loaded.
     """
+
+    @takes(ExtractorSettings)
+    def __init__(self, settings: ExtractorSettings) -> None:
+        self.model: Model = find_model(settings.model, revision=settings.revision)
+        self.device = resolve_device(settings.device)
+        self.precision = resolve_precision(settings.precision, self.device)
+        self.columns: tuple[FeatureColumn, ...] = resolve_columns(settings, self.model)
+        self.token_settings: TokenSettings = resolve_tokens(settings, self.model, self.columns)
+        self.own_prompt = settings.prompt is not None
+        """Whether it was made with a prompt, which is used instead of the model's."""
+        self.given: ExtractorSettings = replace(
+            settings,
+            layers=split_specs(settings.layers),
+            pooling=parse_poolings(settings.pooling, lambda: self.model.pooling),
+        )
+        """The settings that it was made with."""
+        self.location = _location(settings.model, self.model)
+        """The location by which another process finds the model: a folder's absolute path, or its name."""
+        self._record: tuple[ModelIdentity, object] | None = None  # that it was made from, with its folder
+
+    @classmethod
+    def from_record(
+        cls,
+        identity: ModelIdentity,
+        settings: FeatureSettings,
+        columns: Sequence[FeatureColumn],
+        *,
+        name: str | Path | None = None,
+        precision: str | None = None,
+        device: str | None = None,
+        prompt: str | None = None,
+        only: Sequence[str] = (),
+        where: object = "",
+    ) -> Self:
+        """Make the extractor that a feature set, an index or a tagger records, to compute ``columns`` in the same way.
+
+        ``name`` is where the model is now, if it has moved; ``precision`` and ``prompt`` replace the recorded ones;
+        ``only`` are the words that get vectors, which are all by default, whatever is recorded: a query may have any
+        words. ``where`` is the folder of the record, for errors.
+
+        Raises:
+            FeatureSetError: the model there is not the recorded one, or does not take the recorded settings.
+        """
+        model = find_recorded_model(identity, name, where)
+        made = replace(
+            settings_of_record(settings, columns),
+            model=name or identity.name,
+            revision=None if name else identity.revision,
+            precision=resolve_precision(precision or settings.precision, resolve_device(device)),
+            device=device,
+            prompt=settings.prompt if prompt is None else prompt,
+            only=only or None,
+        )
+        try:
+            extractor = cls(**asdict(made))
+        except UsageError as error:
+            problem = f"its settings do not fit {model.name}: {error}"
+            raise FeatureSetError(problem, where=where, remedy="make it again") from error
+        extractor.columns = tuple(columns)
+        extractor.model = model  # the one whose files have been hashed
+        extractor._record = identity, where
+        return extractor
+
+    # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def settings(self) -> ExtractorSettings:
+        """The settings that make an equal Extractor: ``Extractor(**asdict(settings))``.
+
+        Raises:
+            UsageError: its columns are not those that it was made with (:meth:`from_record`, :meth:`variant`), and no
+                layers and poolings give just these columns.
+        """
+        of_columns = replace(
+            settings_of_record(self.feature_settings, self.columns),
+            model=self.location,
+            revision=self.model.revision,
+            device=str(self.device),
+            batch_tokens=self.given.batch_tokens,
+            subword=self.token_settings.subword,
+            prompt=self.token_settings.prompt if self.own_prompt else None,
+        )
+        as_given = replace(of_columns, layers=self.given.layers, pooling=self.given.pooling)
+        for settings in (as_given, of_columns):
+            made = resolve_columns(settings, self.model)
+            if made == self.columns and [each.name for each in made] == [each.name for each in self.columns]:
+                return settings
+        names = ", ".join(column.name for column in self.columns)
+        raise UsageError(f"no layers and poolings give just {names}", remedy="make an Extractor for each column")
+
+    @property
+    def feature_settings(self) -> FeatureSettings:
+        """The settings that a feature set of its vectors records, but for those of a corpus and a run."""
+        return settings_to_record(self.model, self.columns, self.precision, self.token_settings)
+
+    @property
+    def model_name(self) -> str:
+        """The name of the model."""
+        return self.model.name
+
+    @property
+    def prompt(self) -> str:
+        """The text that is put before every text, unless a call gives another one."""
+        return self.token_settings.prompt
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The model's prompts by name; ``query`` and ``document`` are always there, empty if the model has none."""
+        return {"query": "", "document": "", **self.model.prompts}
+
+    @property
+    def _model_folder(self) -> Path:
+        return self.model.folder
+
+    @cached_property
+    def identity(self) -> ModelIdentity:
+        """Name, revision, size and fingerprint of the model, as feature sets record them."""
+        return ModelIdentity.of(self.model)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer."""
+        return Tokenizer(self.model)
+
+    def language_warning(self, text: str) -> str | None:
+        """The warning about a query in a language that the model does not know; None if it knows it."""
+        return query_warning(text, self.tokenizer)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The model's weights, ready to compute; of an extractor that was made from a record, they give its vectors."""
+        if self._record is not None:
+            self.check_against(*self._record)
+        return self._loaded
+
+    @cached_property
+    def _loaded(self) -> Encoder:
+        if self.device.type == "cpu":
+            keep_freed_memory()
+        return load_encoder(self.model, self.precision, self.device)
+
+    @cached_property
+    def canary(self) -> Canary:
+        """The vectors that the encoder gives a few fixed strings."""
+        return compute_canary(self._loaded, self.tokenizer, max_tokens=self.model.max_tokens)
+
+    def check_against(self, recorded: ModelIdentity, where: object) -> None:
+        """Check that the model gives the same vectors here as it gave where something was recorded.
+
+        Where there is a canary to compare with, the weights are loaded. ``where`` is the record's folder, for errors.
+
+        Raises:
+            ModelError: the recorded canary and the same strings' vectors here differ by more than rounding explains.
+        """
+        if recorded.canary is not None and (problem := find_canary_problem(recorded.canary, self.canary)):
+            raise ModelError(
+                f"{self.model.name} gives other vectors here than those that are recorded: {problem}",
+                where=where,
+                remedy="use the versions and the device of the record, or make it again here",
+            )
+
+    @cached_property
+    def batch_tokens(self) -> int:
+        """Most tokens in one batch: as requested, else by the device."""
+        if self.given.batch_tokens is not None:
+            return self.given.batch_tokens
+        if self.device.type != "cuda":
+            return _CPU_BATCH_TOKENS
+        free, _ = torch.cuda.mem_get_info(self.device)
+        fitting = int(free) // (2 * _CUDA_BYTES_PER_TOKEN * self.model.hidden_size)
+        return max(self.token_settings.max_length, min(_CUDA_BATCH_TOKENS, fitting))
+
+    def __repr__(self) -> str:
+        try:
+            settings = to_plain(self.settings)
+        except UsageError:
+            return f"<Extractor of {self.model.name}: {', '.join(column.name for column in self.columns)}>"
+        return f"Extractor({', '.join(f'{name}={value!r}' for name, value in settings.items())})"
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name not in _CACHED}
+
+    # ── other columns, and the same weights for them ──────────────────────────────────────────────────────────────────
+
+    def columns_under(
+        self, *, layers: LayerSpec | Sequence[LayerSpec], pooling: str | Sequence[str] | None, dtype: str
+    ) -> tuple[FeatureColumn, ...]:
+        """The columns that the model gives under other layers, poolings and dtype.
+
+        Raises:
+            UsageError: an unknown one.
+        """
+        return resolve_columns(ExtractorSettings(layers=layers, pooling=pooling, dtype=dtype), self.model)
+
+    def variant(self, columns: Sequence[FeatureColumn], token_settings: TokenSettings) -> Self:
+        """An extractor of the same weights, for other columns or another reading of the texts."""
+        self.tokenizer, self.encoder  # noqa: B018  # loaded here, once for all variants
+        other = self.with_bases(columns)
+        other.token_settings = token_settings
+        return other
+
+    def with_bases(self, columns: Sequence[FeatureColumn]) -> Self:
+        """The extractor of the same columns with the bases by which they are stored."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.columns = tuple(columns)
+        return other
+
+    def of_columns(self, columns: Sequence[FeatureColumn]) -> Self:
+        """An extractor of the same weights, for other columns."""
+        units = {column.pooling.unit for column in columns}
+        with_units = replace(self.token_settings, with_tokens=Unit.TOKEN in units, with_words=Unit.WORD in units)
+        return self.variant(columns, with_units)
+
+    # ── the two steps of a part, which a run overlaps ───────────────────────────────────────────────────────
+
+    def tokenize_rows(self, rows: Sequence[Row]) -> TokenizedRows:
+        """Tokenize the documents among rows, each text once."""
+        with stage("tokenize"):
+            parted = partition_rows(rows)
+            documents = list(parted.unique)
+            tokens = tokenize(documents, self.tokenizer, self.token_settings)
+            oversized = find_oversized(tokens, self.columns)
+            if oversized:  # they keep their places, without their tokens
+                for number in oversized:
+                    documents[number] = replace(documents[number], text="", pair=None, words=None, before="", after="")
+                tokens = tokenize(documents, self.tokenizer, self.token_settings)
+            windows = windows_of_columns(tokens.layout, self.columns)
+            token_count = int(np.diff(tokens.layout.window_offsets)[windows].sum())
+        return TokenizedRows(parted, tokens, {**tokens.rejected, **oversized}, token_count)
+
+    def compute_rows(
+        self,
+        tokenized: TokenizedRows,
+        *,
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        kept: Sequence[KeptColumn] = (),
+        keep_text: bool = True,
+        tags: bool = False,
+        pairs: bool = False,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> PartResult:
+        """Compute tokenized rows and assemble their content.
+
+        ``tags`` and ``pairs`` say whether the corpus has any, and so whether the content has columns for them;
+        ``on_batch`` gets the number of tokens of each batch.
+        """
+        encoder = self.encoder
+        with held_to_threads(merging_threads(self.device, self.columns)):
+            matrices = compute_features(
+                encoder,
+                tokenized.tokens,
+                self.columns,
+                batch_tokens=batch_tokens or self.batch_tokens,
+                batch_size=batch_size,
+                on_batch=on_batch,
+            )
+            rejected = {**find_overflows(matrices, tokenized.tokens, self.columns), **tokenized.rejected}
+            content = assemble_part(
+                tokenized.rows,
+                rejected,
+                tokenized.tokens,
+                matrices,
+                self.columns,
+                kept=kept,
+                keep_text=keep_text,
+                tags=tags,
+                pairs=pairs,
+            )
+        failures = list_failures(tokenized.rows, rejected)
+        return PartResult(content, failures, matrices.computed_tokens, matrices.padded_tokens, matrices.split_batches)
 
     # ── features of texts and of corpora ────────────────────────────────────────────────────────────────────
 
@@ -214,76 +523,7 @@ class Extractor(Embedder, SentenceEncoder):
             f"max_length={value}, and long='truncate' to cut as well"
         )
 
-    # ── what the model is ───────────────────────────────────────────────────────────────────────────────────
 
-    @property
-    def model_name(self) -> str:
-        """The name of the model."""
-        return self.model.name
-
-    @property
-    def prompt(self) -> str:
-        """The text that is put before every text, unless a call gives another one."""
-        return self.token_settings.prompt
-
-    @property
-    def prompts(self) -> Mapping[str, str]:
-        """The model's prompts by name; ``query`` and ``document`` are always there, empty if the model has none."""
-        return {"query": "", "document": "", **self.model.prompts}
-
-    @property
-    def _model_folder(self) -> Path:
-        return self.model.folder
-
-    @property
-    def settings(self) -> dict[str, object]:
-        """The arguments that make an equal Extractor, as JSON values.
-
-        Raises:
-            UsageError: its columns are not those that it was made with (:meth:`from_record`, :meth:`variant`), and no
-                layers and poolings give just these columns.
-        """
-        tokens, columns = self.token_settings, self.columns
-        sizes = {"num_layers": self.model.num_layers, "hidden_size": self.model.hidden_size}
-        dtype = next((column.dtype for column in columns if not column.pooling.per_document), "float16")
-        ways = (
-            (self.layers, self.poolings),
-            (
-                tuple(dict.fromkeys(column.recipe.spelling for column in columns)),
-                tuple(dict.fromkeys(column.pooling for column in columns)),
-            ),
-        )
-        for layers, poolings in ways:
-            made = feature_columns(layers, poolings, dtype=dtype, **sizes)
-            if made == columns and all(one.name == other.name for one, other in zip(made, columns, strict=True)):
-                break
-        else:
-            names = ", ".join(column.name for column in columns)
-            raise UsageError(f"no layers and poolings give just {names}", remedy="make an Extractor for each column")
-        return {
-            "model": self.location,
-            "layers": list(layers),
-            "pooling": list(map(str, poolings)),
-            "precision": str(self.precision),
-            "long": str(tokens.long),
-            "max_length": tokens.max_length,
-            "device": str(self.device),
-            "dtype": dtype,
-            "subword": str(tokens.subword),
-            "special_tokens": tokens.special_tokens,
-            "batch_tokens": self.given_batch_tokens,
-            "prompt": tokens.prompt if self.own_prompt else None,
-            "only": None if tokens.only is None else list(tokens.only.entries),
-            "words": str(tokens.words),
-            "context": None if tokens.left_words is None else f"left:{tokens.left_words}",
-            "revision": self.model.revision,
-        }
-
-    def __repr__(self) -> str:
-        try:
-            return f"Extractor({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
-        except UsageError:
-            return f"<Extractor of {self.model.name}: {', '.join(column.name for column in self.columns)}>"
-
-    def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name not in _CACHED}
+def _location(given: str | Path | None, model: Model) -> str:
+    is_folder = given is not None and Path(given).is_dir()
+    return str(Path(str(given)).absolute() if is_folder else given or model.name)

@@ -31,7 +31,7 @@ from bertfeat.core.extraction.similarity import (
     similarity_of_all,
     similarity_of_pairs,
 )
-from bertfeat.core.features import ModelIdentity
+from bertfeat.core.features import FeatureSettings, ModelIdentity
 from bertfeat.core.recipe import FeatureColumn
 from bertfeat.errors import UsageError
 
@@ -109,8 +109,8 @@ class SentenceEncoder(ABC):
 
     @property
     @abstractmethod
-    def settings(self) -> dict[str, object]:
-        """The settings by which vectors are computed, as JSON values, among them precision, long and max_length."""
+    def feature_settings(self) -> FeatureSettings:
+        """The settings by which vectors are computed."""
 
     @property
     @abstractmethod

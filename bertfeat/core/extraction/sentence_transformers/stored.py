@@ -249,11 +249,6 @@ class StoredEncoder(SentenceEncoder):
         return self.sets[0].header.settings
 
     @property
-    def settings(self) -> dict[str, object]:
-        """The settings that the first set records, as JSON values."""
-        return self.feature_settings.plain
-
-    @property
     def max_seq_length(self) -> int:
         """Most tokens that were read at once, special ones included."""
         return self.sets[0].header.settings.max_length or 0
