@@ -62,7 +62,7 @@ def step(data: Path, documents: int, repeats: int) -> dict[str, Any]:
             return store
 
         def dropped(extractor: Extractor, lines: list[str]) -> Callable[[], int]:
-            return lambda: sum(int(each.n_tokens.sum()) for each in extractor.contents(memory_corpus(lines)))
+            return lambda: sum(int(each.n_tokens.sum()) for each in extractor.contents(lines))
 
         def encoded(lines: list[str]) -> Callable[[], int]:
             tokens = sum(len(pieces.ids) + 2 for pieces in pooled.tokenizer.pieces(lines, offsets=False))

@@ -132,7 +132,6 @@ def test_what_public_calls_return_is_shown() -> None:
         "FeatureColumn",
         "PartContent",
         "PartHeader",
-        "PartResult",
         "ReadableColumn",
         "SearchScope",
         "TokenizedRows",

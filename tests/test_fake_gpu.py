@@ -41,7 +41,6 @@ def test_every_column_has_the_shape_and_format_of_a_cpu(
     tokenized = tokenized_texts(packed_tiny, columns)
     wanted = compute_features(packed_tiny.encoder, tokenized, columns, batch_tokens=100)
     found = on_a_fake_gpu(packed_tiny, precision, tokenized, columns)
-    assert found.computed_tokens == wanted.computed_tokens
     assert forms(found) == forms(wanted)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import Extractor, memory_corpus, take_texts, unit_vectors
+from bertfeat.core import Extractor, take_texts, unit_vectors
 from bertfeat.errors import UsageError, WrongTypeError, needed_library
 
 with needed_library("FeatureTransformer needs scikit-learn", "bertfeat[analysis]"):
@@ -81,7 +81,7 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         extractor, texts = self._extractor_of_settings(), _check_texts(X)
         vectors = np.empty((len(texts), sum(column.width for column in extractor.columns)), np.float32)
         at = 0
-        for content in extractor.contents(memory_corpus(texts)) if texts else ():
+        for content in extractor.contents(texts) if texts else ():
             beside = np.hstack([content.vectors[column.name] for column in extractor.columns])
             vectors[at : at + len(beside)] = beside
             at += len(beside)

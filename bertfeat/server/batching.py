@@ -28,7 +28,7 @@ from bertfeat.core import (
     Extractor,
     FeatureColumn,
     ModelIdentity,
-    PartResult,
+    PartContent,
     Pooling,
     TokenizedRows,
     TokenSettings,
@@ -96,7 +96,7 @@ class RequestFeatures:
 class _ComputedRound:
     """The features of a round of texts, and the times of its computation."""
 
-    result: PartResult
+    content: PartContent
     documents: Sequence[DocumentFeatures]  # of the content, if there are columns of tokens or words
     began: float
     seconds_tokenizing: float
@@ -133,7 +133,7 @@ class TextRequest:
 
     def take_round(self, computed: _ComputedRound, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> None:
         """Take the results of a round for the texts ``numbers``, which have the rows ``places`` in it."""
-        content = computed.result.content
+        content = computed.content
         there = np.isin(places, content.rows)
         at, embedded = np.searchsorted(content.rows, places[there]), numbers[there]
         for name, vectors in self._vectors.items():
@@ -141,7 +141,7 @@ class TextRequest:
         self._n_tokens[embedded], self._n_truncated[embedded] = content.n_tokens[at], content.n_truncated[at]
         for number, place in zip(embedded.tolist() if self._documents else (), at.tolist(), strict=False):
             self._documents[number] = _only_wanted(computed.documents[place], self.wanted)
-        reasons = {failure.row: failure.reason.partition(": ")[2] for failure in computed.result.failures}
+        reasons = {failure.row: failure.reason.partition(": ")[2] for failure in content.failures}
         self._failures |= {
             number: reasons[place]
             for number, place in zip(numbers.tolist(), places.tolist(), strict=True)
@@ -348,14 +348,14 @@ class Batcher:
     def _compute(self, waiting: _Round) -> _ComputedRound:
         with self._computing:
             began = time.monotonic()
-            result = waiting.extractor.compute_rows(waiting.tokenized, pairs=waiting.pairs)
+            content = waiting.extractor.compute_rows(waiting.tokenized, pairs=waiting.pairs)
             seconds = time.monotonic() - began
         columns, layers = waiting.extractor.columns, waiting.extractor.model.num_layers
-        documents = content_documents(result.content, columns, layers) if waiting.has_pieces else ()
-        rate = self._at_once * result.computed_tokens / max(seconds, 1e-6)
+        documents = content_documents(content, columns, layers) if waiting.has_pieces else ()
+        rate = self._at_once * waiting.tokenized.token_count / max(seconds, 1e-6)
         self.tokens_per_second = 0.8 * self.tokens_per_second + 0.2 * rate if self.tokens_per_second else rate
-        self.last_round, self._computed_at = (waiting.texts, result.computed_tokens), time.monotonic()
-        return _ComputedRound(result, tuple(documents), waiting.began, waiting.seconds_tokenizing, seconds)
+        self.last_round, self._computed_at = (waiting.texts, waiting.tokenized.token_count), time.monotonic()
+        return _ComputedRound(content, tuple(documents), waiting.began, waiting.seconds_tokenizing, seconds)
 
     def _hand_out(self, taken: Sequence[tuple[TextRequest, int]], computed: _ComputedRound) -> None:
         places: dict[TextRequest, list[int]] = {}

@@ -452,12 +452,12 @@ def test_rows_of_finished_parts_are_let_go(bert: Tiny, tmp_path: Path, monkeypat
     most = 0
     original = PartWorker._part_header
 
-    def part_header(self: PartWorker, part: Any, result: Any, *others: Any) -> Any:
+    def part_header(self: PartWorker, part: Any, tokenized: Any, content: Any) -> Any:
         nonlocal most
-        alive.append(weakref.ref(result.content.vectors["last_mean"]))
-        alive.append(weakref.ref(part.tokenized.tokens.layout.ids))
+        alive.append(weakref.ref(content.vectors["last_mean"]))
+        alive.append(weakref.ref(tokenized.tokens.layout.ids))
         most = max(most, sum(reference() is not None for reference in alive))
-        return original(self, part, result, *others)
+        return original(self, part, tokenized, content)
 
     monkeypatch.setattr(PartWorker, "_part_header", part_header)
     extractor(bert).extract(memory_corpus(lines(200)), tmp_path, part_rows=10)

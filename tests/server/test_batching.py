@@ -171,7 +171,7 @@ def test_a_text_that_fails_does_so_alone(
     compute = Extractor.compute_rows
 
     def fail(self: Any, tokenized: Any, **more: Any) -> Any:
-        if any("poison" in document.text for document in tokenized.rows.documents):
+        if any("poison" in document.text for document in tokenized.documents):
             raise ZeroDivisionError
         return compute(self, tokenized, **more)
 

@@ -228,7 +228,7 @@ def test_a_poisoned_text_fails_alone(live: Live, monkeypatch: pytest.MonkeyPatch
     errors = {"poison": ZeroDivisionError("secret"), "hunger": MemoryError(), "panic": PanicError("secret")}
 
     def fail(self: Any, tokenized: Any, **more: Any) -> Any:
-        for document in tokenized.rows.documents:
+        for document in tokenized.documents:
             for word, error in errors.items():
                 if document.text == word:
                     raise error

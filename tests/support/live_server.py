@@ -187,7 +187,7 @@ def hold_encoder(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list
 
     def wait(self: Any, tokenized: Any, **more: Any) -> Any:
         go.wait(20)
-        computed.extend(document.text for document in tokenized.rows.documents)
+        computed.extend(document.text for document in tokenized.documents)
         return compute(self, tokenized, **more)
 
     monkeypatch.setattr(Extractor, "compute_rows", wait)

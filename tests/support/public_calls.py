@@ -307,7 +307,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "Extractor.__call__": lambda world: {"features": world.extractor.preprocess(["the bank"])},
     "Extractor.blocks": lambda world: {"corpus": bertfeat.memory_corpus(["the bank"]), "rows": 2},
     "Extractor.compute_rows": lambda world: {"tokenized": world.extractor.tokenize_rows(world.rows)},
-    "Extractor.contents": lambda world: {"corpus": bertfeat.memory_corpus(["the bank"])},
+    "Extractor.contents": lambda world: {"texts": ["the bank"]},
     "Extractor.encode": lambda world: {"inputs": ["the bank"]},
     "Extractor.encode_document": lambda world: {"inputs": ["the bank"]},
     "Extractor.encode_query": lambda world: {"inputs": ["the bank"]},

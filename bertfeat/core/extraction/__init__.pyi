@@ -13,7 +13,7 @@ from .encode_arguments import EncodeResult as EncodeResult, TextInput as TextInp
 from .estimate import Estimate as Estimate, estimate_extraction as estimate_extraction
 from .joined_folder import RunStatus as RunStatus, run_status as run_status
 from .joining import Join as Join
-from .part_content import PartResult as PartResult, TokenizedRows as TokenizedRows
+from .part_content import TokenizedRows as TokenizedRows
 from .plan import (
     SKETCH_SIZE as SKETCH_SIZE,
     PartLimits as PartLimits,

@@ -65,8 +65,8 @@ def learn_bases(extractor: "Extractor", corpus: Corpus, width: int) -> tuple[Fea
     }
     seen = dict.fromkeys(moments, 0)
     for documents in _sample_chunks(corpus):
-        result = extractor.compute_rows(extractor.tokenize_rows(documents), pairs=corpus.has_pairs)
-        for pieces in (result.content.tokens, result.content.words):
+        content = extractor.compute_rows(extractor.tokenize_rows(documents), pairs=corpus.has_pairs)
+        for pieces in (content.tokens, content.words):
             for name, matrix in ({} if pieces is None else pieces.matrices).items():
                 vectors = matrix.astype(np.float32, copy=False)
                 moments[name] += vectors.T @ vectors

@@ -47,8 +47,10 @@ class FeatureMatrices:
 
     matrices: Mapping[str, NDArray[np.floating]]  # column name → [D, W], or [n, W] for tokens and words
     split_batches: int  # batches that were split because memory ran out
-    computed_tokens: int  # tokens that went through the encoder, overlaps included
-    padded_tokens: int  # padding that went through it too
+
+
+OnBatch = Callable[[int, int], None]
+"""A function that gets the numbers of tokens and of padding of each batch that was computed."""
 
 
 def compute_features(
@@ -58,13 +60,13 @@ def compute_features(
     *,
     batch_tokens: int,
     batch_size: int | None = None,
-    on_batch: Callable[[int], None] | None = None,
+    on_batch: OnBatch | None = None,
 ) -> FeatureMatrices:
     """Run every window that the columns read through the encoder, and fill their matrices.
 
-    ``on_batch`` gets the number of tokens of each batch.
+    Tokens of overlapping windows count twice for ``on_batch``.
     """
-    return _BatchPass(encoder, tokenized, columns).run(batch_tokens, batch_size, on_batch or (lambda _: None))
+    return _BatchPass(encoder, tokenized, columns).run(batch_tokens, batch_size, on_batch or (lambda *_: None))
 
 
 def windows_of_columns(layout: Layout, columns: Iterable[FeatureColumn]) -> NDArray[np.int64]:
@@ -96,16 +98,15 @@ class _BatchPass:
             if key[0] is column.pooling
         ]
         self._copies: deque[list[tuple[_Target, Tensor, PendingCopy]]] = deque()  # with their rows of the result
-        self._splits = self._tokens = self._padding = 0
+        self._splits = 0
 
-    def run(self, batch_tokens: int, batch_size: int | None, on_batch: Callable[[int], None]) -> FeatureMatrices:
+    def run(self, batch_tokens: int, batch_size: int | None, on_batch: OnBatch) -> FeatureMatrices:
         """Run all batches and return the matrices."""
         padded, windows = self._encoder.padded, windows_of_columns(self._layout, self._columns)
         for batch in cut_batches(self._layout, batch_tokens, padded=padded, most=batch_size, windows=windows):
             self._run_or_halve(batch)
-            self._tokens += len(batch.ids)
-            self._padding += int(batch.lengths.max()) * len(batch.lengths) - len(batch.ids) if padded else 0
-            on_batch(len(batch.ids))
+            padding = int(batch.lengths.max()) * len(batch.lengths) - len(batch.ids) if padded else 0
+            on_batch(len(batch.ids), padding)
         self._store_copies(behind=0)
         results = {target.column.name: target.result for target in self._targets if not target.gathers}
         for target in self._targets:
@@ -114,7 +115,7 @@ class _BatchPass:
         for column in self._columns:
             POOLING_METHODS[column.pooling].finish(results[column.name])
         matrices = {name: result.numpy() for name, result in results.items()}
-        return FeatureMatrices(matrices, self._splits, self._tokens, self._padding)
+        return FeatureMatrices(matrices, self._splits)
 
     def _run_or_halve(self, batch: TokenBatch) -> None:
         """Run a batch, or its halves where memory runs out."""

@@ -92,12 +92,12 @@ def _estimate(extractor: Extractor, corpus: Corpus, keep_text: bool, workers: in
     if not sample:
         return Estimate(sum(counts.values()), 0, counts[Failure], counts[BlankLine], 0, 0, 0.0, 0.0, workers)
     tokenized = extractor.tokenize_rows(sample)
-    numbers = tokenized.rows.unique_numbers
+    numbers = tokenized.unique_numbers
     tokens = float(tokenized.tokens.n_tokens[numbers].mean()) * counts[Document]
     words = tokenized.tokens.words
     word_count = 0.0 if words is None else float((words.offsets[1:] - words.offsets[:-1])[numbers].mean())
     speed = _measure_rate(extractor, sample, pairs=corpus.has_pairs) * workers
-    computed = tokenized.token_count / max(1, len(tokenized.rows.unique)) * counts[Document]
+    computed = tokenized.token_count / max(1, len(tokenized.unique)) * counts[Document]
     return Estimate(
         rows=sum(counts.values()),
         documents=counts[Document],
@@ -129,5 +129,6 @@ def _measure_rate(extractor: Extractor, sample: list[Document], *, pairs: bool) 
     timed = sample[: max(1, _TIMED_TOKENS // per_document)]
     extractor.compute_rows(extractor.tokenize_rows(timed[: max(1, len(timed) // 8)]), pairs=pairs)  # warm-up
     begin = time.perf_counter()
-    result = extractor.compute_rows(extractor.tokenize_rows(timed), pairs=pairs)
-    return max(1, result.computed_tokens) / (time.perf_counter() - begin)
+    tokenized = extractor.tokenize_rows(timed)
+    extractor.compute_rows(tokenized, pairs=pairs)
+    return max(1, tokenized.token_count) / (time.perf_counter() - begin)

@@ -1,13 +1,13 @@
-"""Rows of a part → its different documents, computed once each → the part's content in row order."""
+"""Rows of a part → its different documents, tokenized and computed once each → the part's content in row order."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertfeat.core.corpus import BlankLine, Document, Failure, KeptColumn, Row
+from bertfeat.core.corpus import Document, Failure, KeptColumn
 from bertfeat.core.extraction.compute import FeatureMatrices
 from bertfeat.core.features import CELL_LIMIT, Counts, PartContent, Pieces, vector_bytes
 from bertfeat.core.recipe import FeatureColumn, Unit
@@ -16,40 +16,25 @@ from bertfeat.errors import shell_spelling
 
 
 @dataclass(frozen=True, slots=True)
-class PartRows:
-    """The rows of a part: all documents, the different ones among them, failures and blank lines."""
+class TokenizedRows:
+    """The rows of a part: failures, blank lines, and documents, which have been tokenized, equal texts once."""
 
     documents: tuple[Document, ...]
     unique: tuple[Document, ...]  # one of each group of documents with equal texts
     unique_numbers: NDArray[np.int64]  # [documents] number of the equal document in unique
     failures: tuple[Failure, ...]
     blank: int
-
-
-@dataclass(frozen=True, slots=True)
-class TokenizedRows:
-    """Rows of a corpus whose documents have been tokenized, each text once, and wait for the encoder."""
-
-    rows: PartRows
-    tokens: TokenizedDocuments  # of rows.unique
-    rejected: dict[int, str]  # number among the unique documents → reason
+    tokens: TokenizedDocuments  # of unique
+    rejected: Mapping[int, str]  # number in unique → why it cannot be embedded
     token_count: int  # tokens that go through the encoder, overlaps of windows included
+    warnings: tuple[str, ...] = ()  # about the language of the texts
 
 
-@dataclass(frozen=True, slots=True)
-class PartResult:
-    """The content of computed rows, and the rows that failed."""
+def find_unique(documents: Sequence[Document]) -> tuple[tuple[Document, ...], NDArray[np.int64]]:
+    """Find the documents with different texts, which are computed once, and for each document the number of its equal.
 
-    content: PartContent
-    failures: tuple[Failure, ...]  # including those of the corpus, in row order
-    computed_tokens: int  # that went through the encoder, overlaps of windows included
-    padded_tokens: int  # padding that went through it too
-    split_batches: int  # batches that were split because memory ran out
-
-
-def partition_rows(rows: Sequence[Row]) -> PartRows:
-    """Separate documents from failures and blank lines, and find equal texts, which are computed once."""
-    documents = tuple(row for row in rows if isinstance(row, Document))
+    Shape of the numbers: ``[documents]``.
+    """
     numbers: dict[tuple[object, ...], int] = {}
     unique: list[Document] = []
     unique_numbers = np.empty(len(documents), np.int64)
@@ -58,9 +43,7 @@ def partition_rows(rows: Sequence[Row]) -> PartRows:
         unique_numbers[at] = numbers.setdefault(key, len(unique))
         if unique_numbers[at] == len(unique):
             unique.append(document)
-    failures = tuple(row for row in rows if isinstance(row, Failure))
-    blank = sum(isinstance(row, BlankLine) for row in rows)
-    return PartRows(documents, tuple(unique), unique_numbers, failures, blank)
+    return tuple(unique), unique_numbers
 
 
 def find_oversized(tokenized: TokenizedDocuments, columns: Sequence[FeatureColumn]) -> Mapping[int, str]:
@@ -77,6 +60,14 @@ def find_oversized(tokenized: TokenizedDocuments, columns: Sequence[FeatureColum
                 f"split the text, or choose fewer layers"
             )
     return reasons
+
+
+def without_texts(documents: Sequence[Document], numbers: Collection[int]) -> list[Document]:
+    """The documents, those of some numbers without their texts."""
+    return [
+        replace(document, text="", pair=None, words=None, before="", after="") if at in numbers else document
+        for at, document in enumerate(documents)
+    ]
 
 
 def find_overflows(
@@ -113,9 +104,7 @@ def _held_values(matrix: NDArray[np.floating], column: FeatureColumn) -> NDArray
 
 
 def assemble_part(
-    rows: PartRows,
-    rejected: Mapping[int, str],
-    tokenized: TokenizedDocuments,
+    tokenized: TokenizedRows,
     computed: FeatureMatrices,
     columns: Sequence[FeatureColumn],
     *,
@@ -124,10 +113,12 @@ def assemble_part(
     tags: bool,
     pairs: bool,
 ) -> PartContent:
-    """Assemble the content of a part: one row for each document that was not rejected, in the order of the corpus."""
-    stay = ~np.isin(rows.unique_numbers, np.fromiter(rejected, np.int64, len(rejected)))
-    documents = [document for document, stays in zip(rows.documents, stay.tolist(), strict=True) if stays]
-    numbers = rows.unique_numbers[stay]
+    """Assemble the content of a part: one row for each document that can be stored, in the order of the corpus."""
+    tokens = tokenized.tokens
+    rejected = {**find_overflows(computed, tokens, columns), **tokenized.rejected}
+    stay = ~np.isin(tokenized.unique_numbers, np.fromiter(rejected, np.int64, len(rejected)))
+    documents = [document for document, stays in zip(tokenized.documents, stay.tolist(), strict=True) if stays]
+    numbers = tokenized.unique_numbers[stay]
     by_unit: dict[Unit, dict[str, NDArray[np.floating]]] = {unit: {} for unit in Unit}
     for column in columns:
         by_unit[column.pooling.unit][column.name] = computed.matrices[column.name]
@@ -137,24 +128,26 @@ def assemble_part(
         texts=[document.text for document in documents] if keep_text else None,
         pairs=[document.pair or "" for document in documents] if keep_text and pairs else None,
         kept={column: [document.kept[at] for document in documents] for at, column in enumerate(kept)},
-        n_tokens=tokenized.n_tokens[numbers],
-        n_unk=tokenized.n_unknown[numbers],
-        n_truncated=tokenized.n_truncated[numbers],
+        n_tokens=tokens.n_tokens[numbers],
+        n_unk=tokens.n_unknown[numbers],
+        n_truncated=tokens.n_truncated[numbers],
         vectors={name: _take_rows(matrix, numbers) for name, matrix in by_unit[Unit.DOCUMENT].items()},
-        tokens=_take_pieces(tokenized.tokens, numbers, by_unit[Unit.TOKEN], keep_text=keep_text, pairs=pairs),
-        words=_take_pieces(tokenized.words, numbers, by_unit[Unit.WORD], keep_text=keep_text, pairs=pairs),
-        tags=_take_tags(documents, numbers, tokenized.words) if tags else None,
+        tokens=_take_pieces(tokens.tokens, numbers, by_unit[Unit.TOKEN], keep_text=keep_text, pairs=pairs),
+        words=_take_pieces(tokens.words, numbers, by_unit[Unit.WORD], keep_text=keep_text, pairs=pairs),
+        tags=_take_tags(documents, numbers, tokens.words) if tags else None,
+        failures=_list_failures(tokenized, rejected),
+        split_batches=computed.split_batches,
     )
 
 
-def list_failures(rows: PartRows, rejected: Mapping[int, str]) -> tuple[Failure, ...]:
+def _list_failures(tokenized: TokenizedRows, rejected: Mapping[int, str]) -> tuple[Failure, ...]:
     """The failures of the corpus and the documents that were rejected, in row order."""
     failures = [
         Failure(document.row, document.id, f"row {document.row} (id {document.id}): {rejected[number]}")
-        for document, number in zip(rows.documents, rows.unique_numbers.tolist(), strict=True)
+        for document, number in zip(tokenized.documents, tokenized.unique_numbers.tolist(), strict=True)
         if number in rejected
     ]
-    return tuple(sorted([*rows.failures, *failures], key=lambda failure: failure.row))
+    return tuple(sorted([*tokenized.failures, *failures], key=lambda failure: failure.row))
 
 
 def count_part(content: PartContent, documents: Sequence[Document]) -> Counts:

@@ -103,6 +103,7 @@ class PlannedPart:
     share: float  # of the corpus, 0 to 1
     rows: tuple[Row, ...] | None = None  # where they have just been read
     exists: bool = False  # whether an earlier run left a part that seems to be this one
+    damage: str = ""  # what is wrong with that one
 
     @property
     def last_row(self) -> int:

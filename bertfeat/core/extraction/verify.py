@@ -195,14 +195,14 @@ def _compute_again(
         error: one of them fails, and cannot be compared.
     """
     pairs = any(document.pair is not None for document in documents)
-    result = extractor.compute_rows(extractor.tokenize_rows(documents), pairs=pairs)
-    if result.failures:
-        first = result.failures[0]
+    content = extractor.compute_rows(extractor.tokenize_rows(documents), pairs=pairs)
+    if content.failures:
+        first = content.failures[0]
         raise error(
-            f"{len(result.failures)} of {len(documents)} rows cannot be computed in {extractor.precision.value} with "
+            f"{len(content.failures)} of {len(documents)} rows cannot be computed in {extractor.precision.value} with "
             f"this model; row {first.row}: {first.reason}"
         )
-    return content_documents(result.content, extractor.columns, extractor.model.num_layers)
+    return content_documents(content, extractor.columns, extractor.model.num_layers)
 
 
 def _deviation(column: str, stored: Mapping[int, DocumentFeatures], again: Mapping[int, DocumentFeatures]) -> Deviation:

@@ -18,7 +18,7 @@ from bertfeat.core.engine import Worker
 from bertfeat.core.extraction.agenda import MadePart, OnDone, Result, ScannedFiles, ScanTask, Task
 from bertfeat.core.extraction.cores import threads_in_use, use_threads, writer_count
 from bertfeat.core.extraction.language_check import corpus_warnings
-from bertfeat.core.extraction.part_content import PartResult, TokenizedRows, count_part
+from bertfeat.core.extraction.part_content import TokenizedRows, count_part
 from bertfeat.core.extraction.plan import PartLimits, PlannedPart, read_part, scan_file
 from bertfeat.core.extraction.progress import RunProgress
 from bertfeat.core.features import (
@@ -89,16 +89,6 @@ class FailureLimit:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _TokenizedPart:
-    """A part that waits for the encoder."""
-
-    planned: PlannedPart
-    tokenized: TokenizedRows
-    warnings: tuple[str, ...]  # of its language
-    damage: str
-
-
 class PartWorker:
     """Scans files and makes parts, one after the other.
 
@@ -127,8 +117,9 @@ class PartWorker:
         """Do the tasks; ``done`` gets the result of each, on any thread, once it is on the disk."""
         with self._writer:
             for task, prepared in self._progress.time_waiting(prefetched(self._prepare_ahead(tasks))):
-                if isinstance(prepared, _TokenizedPart):
-                    self._make_part(prepared, done)
+                if isinstance(prepared, TokenizedRows):
+                    assert isinstance(task, PlannedPart)
+                    self._make_part(task, prepared, done)
                 else:
                     if isinstance(prepared, MadePart):
                         self._failures.check(prepared.header.failures, final=True)
@@ -139,22 +130,26 @@ class PartWorker:
         """Raise the error of a write that has failed, on a thread that waits for tasks."""
         self._writer.raise_failed()
 
-    def _prepare_ahead(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Result | _TokenizedPart]]:
+    def _prepare_ahead(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Result | TokenizedRows]]:
         """Do all steps before the encoder, for each task; on a thread of its own, one task ahead."""
         for task in tasks:
-            yield task.task if isinstance(task, PlannedPart) else task, self._prepare(task)
+            yield self._scan(task) if isinstance(task, ScanTask) else self._prepare(task)
             del task
 
-    def _prepare(self, task: Task) -> Result | _TokenizedPart:
-        if isinstance(task, ScanTask):
-            return ScannedFiles(tuple(scan_file(self._job.files[n], n, self._job.limits) for n in task.files))
-        header, damage = self._find_existing(task) if task.exists else (None, "")
+    def _scan(self, task: ScanTask) -> tuple[ScanTask, ScannedFiles]:
+        return task, ScannedFiles(tuple(scan_file(self._job.files[n], n, self._job.limits) for n in task.files))
+
+    def _prepare(self, part: PlannedPart) -> tuple[PlannedPart, MadePart | TokenizedRows]:
+        """The part, without its rows, and what is left to do: nothing where it is there, else its tokenized rows."""
+        header, damage = self._find_existing(part) if part.exists else (None, "")
+        task = replace(part, rows=None, damage=damage)
         if header is not None:
-            return MadePart(header, kept=True)
-        rows = task.rows if task.rows is not None else read_part(self._job.files, task)
+            return task, MadePart(header, kept=True)
+        rows = part.rows if part.rows is not None else read_part(self._job.files, part)
         tokenized = self._extractor.tokenize_rows(rows)
-        warnings = () if self._progress.warnings else tuple(corpus_warnings(tokenized.rows.unique, tokenized.tokens))
-        return _TokenizedPart(task.task, tokenized, warnings, damage)
+        if not self._progress.warnings:
+            tokenized = replace(tokenized, warnings=tuple(corpus_warnings(tokenized.unique, tokenized.tokens)))
+        return task, tokenized
 
     def _find_existing(self, planned: PlannedPart) -> tuple[PartHeader | None, str]:
         """The header of an earlier run's part, if it is whole and from the same rows; else what is wrong with it.
@@ -174,29 +169,29 @@ class PartWorker:
             remove_stored(path)
         return None, damage
 
-    def _make_part(self, part: _TokenizedPart, done: OnDone) -> None:
-        self._failures.check(part.tokenized.rows.failures, final=False)  # failures of reading, known before computing
+    def _make_part(self, part: PlannedPart, tokenized: TokenizedRows, done: OnDone) -> None:
+        self._failures.check(tokenized.failures, final=False)  # failures of reading, known before computing
         begin = time.monotonic()
         _ = self._extractor.encoder, self._extractor.canary  # made for the first part, and not part of the run's time
         self._extractor.check_against(self._job.model, self._job.folder)
         self._progress.exclude(time.monotonic() - begin)
-        result = self._compute(part)
-        header = self._part_header(part, result)
+        content, padded = self._compute(part, tokenized)
+        header = self._part_header(part, tokenized, content)
         self._failures.check(header.failures, final=True)
-        made = MadePart(header, False, result.computed_tokens, result.padded_tokens, part.warnings, part.damage)
-        planned = part.planned
-        self._writer.write(header, result.content, lambda: done(planned, made))
+        made = MadePart(header, False, tokenized.token_count, padded, tokenized.warnings, part.damage)
+        self._writer.write(header, content, lambda: done(part, made))
 
-    def _compute(self, part: _TokenizedPart) -> PartResult:
-        documents, total, computed = len(part.tokenized.rows.documents), max(1, part.tokenized.token_count), 0
+    def _compute(self, part: PlannedPart, tokenized: TokenizedRows) -> tuple[PartContent, int]:
+        """The content of a part, and the tokens of padding that went through the encoder with it."""
+        documents, total, computed, padded = len(tokenized.documents), max(1, tokenized.token_count), 0, 0
 
-        def on_batch(tokens: int) -> None:
-            nonlocal computed
-            computed += tokens
-            self._progress.add_batch(tokens, documents, part.planned, computed / total)
+        def on_batch(tokens: int, padding: int) -> None:
+            nonlocal computed, padded
+            computed, padded = computed + tokens, padded + padding
+            self._progress.add_batch(tokens, documents, part, computed / total)
 
-        return self._extractor.compute_rows(
-            part.tokenized,
+        content = self._extractor.compute_rows(
+            tokenized,
             batch_tokens=self._job.batch_tokens,
             kept=self._job.kept,
             keep_text=self._job.settings.text,
@@ -204,25 +199,26 @@ class PartWorker:
             pairs=self._job.has_pairs,
             on_batch=on_batch,
         )
+        return content, padded
 
-    def _part_header(self, part: _TokenizedPart, result: PartResult) -> PartHeader:
-        planned, rows, settings = part.planned, part.tokenized.rows, self._job.settings
+    def _part_header(self, part: PlannedPart, tokenized: TokenizedRows, content: PartContent) -> PartHeader:
+        settings = self._job.settings
         return PartHeader(
             format_version=FORMAT_VERSION,
             settings=settings,
             fingerprint=settings.fingerprint,
-            number=planned.number,
-            first_row=planned.first_row,
-            last_row=planned.last_row,
-            digest=planned.digest,
-            sketch=planned.sketch,
-            blank=rows.blank,
-            failures=result.failures,
+            number=part.number,
+            first_row=part.first_row,
+            last_row=part.last_row,
+            digest=part.digest,
+            sketch=part.sketch,
+            blank=tokenized.blank,
+            failures=content.failures,
             model=replace(self._job.model, canary=self._extractor.canary),
             columns=self._job.columns,
             sources=self._job.sources,
-            counts=count_part(result.content, rows.documents),
-            split_batches=result.split_batches,
+            counts=count_part(content, tokenized.documents),
+            split_batches=content.split_batches,
         )
 
 

@@ -139,11 +139,9 @@ def _document_pieces(batch: pa.RecordBatch, kind: str) -> list[DocumentPieces] |
 class MemoryFeatures:
     """The documents of some rows of a corpus with their features, in memory, with the attributes of a feature set."""
 
-    def __init__(
-        self, content: PartContent, columns: Sequence[FeatureColumn], failed: tuple[Failure, ...], origin: str
-    ) -> None:
+    def __init__(self, content: PartContent, columns: Sequence[FeatureColumn], origin: str) -> None:
         self._table = content_table(content, columns)
-        self._failed = failed
+        self._failed = content.failures
         self.rows = content.rows
         """The numbers of these rows in the corpus, ``[D]``."""
         self.folder = origin

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.core.corpus import RESERVED_COLUMNS, KeptColumn, Value
+from bertfeat.core.corpus import RESERVED_COLUMNS, Failure, KeptColumn, Value
 from bertfeat.core.features.cells import encode_vectors, vector_bytes
 from bertfeat.core.features.record_batches import Matrix, Pieces
 from bertfeat.core.recipe import FeatureColumn
@@ -28,7 +28,7 @@ CELL_LIMIT = 2**31 - 2**16
 
 @dataclass(frozen=True, slots=True)
 class PartContent:
-    """The documents of one part, in order, as arrays."""
+    """The documents of one part, in order, as arrays, and its rows that failed."""
 
     rows: NDArray[np.int64]  # [D] ascending
     ids: Sequence[str]
@@ -42,6 +42,8 @@ class PartContent:
     tokens: Pieces | None
     words: Pieces | None
     tags: Sequence[Sequence[str]] | None
+    failures: tuple[Failure, ...] = ()  # in row order, with those of the corpus
+    split_batches: int = 0  # batches that were split because memory ran out
 
 
 def check_kept(kept: Iterable[KeptColumn], columns: Iterable[FeatureColumn]) -> None:

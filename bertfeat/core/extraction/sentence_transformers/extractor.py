@@ -1,6 +1,6 @@
 """``Extractor``: corpora and texts → features; a substitute for ``SentenceTransformer`` in libraries that take one."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import chain, islice, pairwise
@@ -13,23 +13,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertfeat.arguments import checked, require_at_least
-from bertfeat.core.corpus import Corpus, CorpusItem, CorpusSettings, KeptColumn, Row, memory_corpus
+from bertfeat.core.corpus import (
+    BlankLine,
+    Corpus,
+    CorpusItem,
+    CorpusSettings,
+    Document,
+    Failure,
+    KeptColumn,
+    Row,
+    memory_corpus,
+)
 from bertfeat.core.encoder import Encoder, load_encoder, resolve_device, resolve_precision
 from bertfeat.core.engine import Engine
 from bertfeat.core.extraction.canary import compute_canary
-from bertfeat.core.extraction.compute import compute_features, windows_of_columns
+from bertfeat.core.extraction.compute import OnBatch, compute_features, windows_of_columns
 from bertfeat.core.extraction.cores import held_to_threads, merging_threads
 from bertfeat.core.extraction.encode_arguments import EncodeOptions, take_texts, text_documents
 from bertfeat.core.extraction.joining import Join
 from bertfeat.core.extraction.language_check import query_warning
 from bertfeat.core.extraction.part_content import (
-    PartResult,
     TokenizedRows,
     assemble_part,
-    find_overflows,
     find_oversized,
-    list_failures,
-    partition_rows,
+    find_unique,
+    without_texts,
 )
 from bertfeat.core.extraction.progress import ExtractionReport, Progress
 from bertfeat.core.extraction.resolve import (
@@ -307,17 +315,22 @@ class Extractor(SentenceEncoder):
     def tokenize_rows(self, rows: Sequence[Row]) -> TokenizedRows:
         """Tokenize the documents among rows, each text once."""
         with stage("tokenize"):
-            parted = partition_rows(rows)
-            documents = list(parted.unique)
-            tokens = tokenize(documents, self.tokenizer, self.token_settings)
-            oversized = find_oversized(tokens, self.columns)
-            if oversized:  # they keep their places, without their tokens
-                for number in oversized:
-                    documents[number] = replace(documents[number], text="", pair=None, words=None, before="", after="")
-                tokens = tokenize(documents, self.tokenizer, self.token_settings)
+            documents = tuple(row for row in rows if isinstance(row, Document))
+            unique, unique_numbers = find_unique(documents)
+            tokens = tokenize(unique, self.tokenizer, self.token_settings)
+            if oversized := find_oversized(tokens, self.columns):  # they keep their places, without their tokens
+                tokens = tokenize(without_texts(unique, oversized), self.tokenizer, self.token_settings)
             windows = windows_of_columns(tokens.layout, self.columns)
-            token_count = int(np.diff(tokens.layout.window_offsets)[windows].sum())
-        return TokenizedRows(parted, tokens, {**tokens.rejected, **oversized}, token_count)
+            return TokenizedRows(
+                documents=documents,
+                unique=unique,
+                unique_numbers=unique_numbers,
+                failures=tuple(row for row in rows if isinstance(row, Failure)),
+                blank=sum(isinstance(row, BlankLine) for row in rows),
+                tokens=tokens,
+                rejected={**tokens.rejected, **oversized},
+                token_count=int(np.diff(tokens.layout.window_offsets)[windows].sum()),
+            )
 
     def compute_rows(
         self,
@@ -329,16 +342,16 @@ class Extractor(SentenceEncoder):
         keep_text: bool = True,
         tags: bool = False,
         pairs: bool = False,
-        on_batch: Callable[[int], None] | None = None,
-    ) -> PartResult:
-        """Compute tokenized rows and assemble their content.
+        on_batch: OnBatch | None = None,
+    ) -> PartContent:
+        """Compute tokenized rows and assemble their content, with the failures among them.
 
         ``tags`` and ``pairs`` say whether the corpus has any, and so whether the content has columns for them;
-        ``on_batch`` gets the number of tokens of each batch.
+        ``on_batch`` gets the numbers of tokens and of padding of each batch.
         """
         encoder = self.encoder
         with held_to_threads(merging_threads(self.device, self.columns)):
-            matrices = compute_features(
+            computed = compute_features(
                 encoder,
                 tokenized.tokens,
                 self.columns,
@@ -346,20 +359,9 @@ class Extractor(SentenceEncoder):
                 batch_size=batch_size,
                 on_batch=on_batch,
             )
-            rejected = {**find_overflows(matrices, tokenized.tokens, self.columns), **tokenized.rejected}
-            content = assemble_part(
-                tokenized.rows,
-                rejected,
-                tokenized.tokens,
-                matrices,
-                self.columns,
-                kept=kept,
-                keep_text=keep_text,
-                tags=tags,
-                pairs=pairs,
+            return assemble_part(
+                tokenized, computed, self.columns, kept=kept, keep_text=keep_text, tags=tags, pairs=pairs
             )
-        failures = list_failures(tokenized.rows, rejected)
-        return PartResult(content, failures, matrices.computed_tokens, matrices.padded_tokens, matrices.split_batches)
 
     # ── features of texts and of corpora ────────────────────────────────────────────────────────────────────
 
@@ -372,22 +374,28 @@ class Extractor(SentenceEncoder):
             UsageError: an item that is no text, or a text that cannot be embedded.
         """
         items = texts if isinstance(texts, str) else take_texts(texts).items
-        corpus = memory_corpus(items, corpus_settings or CorpusSettings())
         documents: list[DocumentFeatures] = []
-        for content in self.contents(corpus):
+        for content in self.contents(items, corpus_settings=corpus_settings):
             documents.extend(content_documents(content, self.columns, self.model.num_layers))
         return documents
 
-    def contents(self, corpus: Corpus, *, batch_size: int | None = None) -> Iterator[PartContent]:
-        """Compute the documents of a corpus in memory, 2,048 at a time, and tokenize the next ones meanwhile.
+    def contents(
+        self,
+        texts: Iterable[CorpusItem],
+        *,
+        corpus_settings: CorpusSettings | None = None,
+        batch_size: int | None = None,
+    ) -> Iterator[PartContent]:
+        """Compute texts, 2,048 at a time, and tokenize the next ones meanwhile.
 
         Raises:
-            UsageError: a text that cannot be embedded.
+            UsageError: an item that is no text, or a text that cannot be embedded.
         """
-        for result in self._results(corpus, _CHUNK, (), batch_size):
-            if failures := result.failures:
+        corpus = memory_corpus(texts, corpus_settings or CorpusSettings())
+        for content in self._contents(corpus, _CHUNK, (), batch_size):
+            if failures := content.failures:
                 raise UsageError(f"{len(failures)} texts cannot be embedded; the first: {failures[0].reason}")
-            yield result.content
+            yield content
 
     def blocks(self, corpus: Corpus, rows: int) -> Iterator[MemoryFeatures]:
         """Compute a corpus in memory, ``rows`` rows at a time; rows that fail are listed in their block.
@@ -397,12 +405,12 @@ class Extractor(SentenceEncoder):
         """
         require_at_least(1, rows=rows)
         origin = ", ".join(corpus.sources[:3]) or "the list"
-        for result in self._results(corpus, rows, corpus.kept):
-            yield MemoryFeatures(result.content, self.columns, result.failures, origin)
+        for content in self._contents(corpus, rows, corpus.kept):
+            yield MemoryFeatures(content, self.columns, origin)
 
-    def _results(
+    def _contents(
         self, corpus: Corpus, rows: int, kept: Sequence[KeptColumn], batch_size: int | None = None
-    ) -> Iterator[PartResult]:
+    ) -> Iterator[PartContent]:
         """Compute ``rows`` rows of a corpus at a time, and tokenize the next ones meanwhile."""
         listed = corpus.rows()
         first = list(islice(listed, rows))
@@ -502,7 +510,7 @@ class Extractor(SentenceEncoder):
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
         with tqdm(total=len(items), desc="Texts", disable=not options.show_progress_bar) as bar:
-            for content in self.contents(memory_corpus(items), batch_size=options.batch_size):
+            for content in self.contents(items, batch_size=options.batch_size):
                 yield content
                 bar.update(len(content.rows))
 
