@@ -40,14 +40,13 @@ def scan(corpus: FileCorpus, task: ScanTask) -> ScannedFiles:
 class Parts:
     """Notes which parts an agenda shows, and which are made."""
 
-    def __init__(self, wanted: Any = lambda _part: True) -> None:
-        self._wanted = wanted
+    def __init__(self) -> None:
         self.shown: list[int] = []
         self.made: list[int] = []
 
-    def select(self, part: PlannedPart) -> PlannedPart | None:
+    def select(self, part: PlannedPart) -> PlannedPart:
         self.shown.append(part.number)
-        return part if self._wanted(part) else None
+        return part
 
     def on_part(self, part: PlannedPart, made: MadePart) -> None:
         assert made is MADE
@@ -125,7 +124,7 @@ def test_scans_do_not_run_far_ahead_of_one_that_is_late(tmp_path: Path, monkeypa
 def test_parts_are_handed_out_before_all_is_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agenda_module, "_READY_PARTS", 3)
     corpus = corpus_of(tmp_path, *[20] * 9)
-    parts = Parts(lambda part: part.number % 2)
+    parts = Parts()
     agenda = ScanningAgenda(corpus.files, LIMITS, parts.select, parts.on_part)
     kinds = []
     while not agenda.done:
@@ -133,15 +132,15 @@ def test_parts_are_handed_out_before_all_is_scanned(tmp_path: Path, monkeypatch:
         assert task is not None
         kinds.append(type(task).__name__)
         agenda.finish(task, scan(corpus, task) if isinstance(task, ScanTask) else MADE)
-    assert kinds[:4] == ["ScanTask", "ScanTask", "PlannedPart", "PlannedPart"]
+    assert kinds[:3] == ["ScanTask", "PlannedPart", "PlannedPart"]
     assert kinds.count("ScanTask") == 9
-    assert parts.made == [number for number in range(45) if number % 2]
+    assert parts.made == list(range(45))
 
 
 # ── parts with their rows ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_rows_that_are_not_wanted_are_freed_before_the_next_are_read() -> None:
+def test_rows_are_freed_before_the_next_are_read() -> None:
     alive: list[weakref.ref[PlannedPart]] = []
 
     class Part(PlannedPart):  # whose class has no slot for weak references
@@ -155,12 +154,12 @@ def test_rows_that_are_not_wanted_are_freed_before_the_next_are_read() -> None:
             yield mine
             del mine
 
-    parts = Parts(lambda part: part.number in (3, 9))
+    parts = Parts()
     agenda = PlannedAgenda(plan(), parts.select, parts.on_part)
     for task in tasks_of(agenda):
         agenda.finish(task, MADE)
         del task
-    assert (parts.shown, parts.made, agenda.done) == (list(range(10)), [3, 9], True)
+    assert (parts.shown, parts.made, agenda.done) == (list(range(10)), list(range(10)), True)
 
 
 def test_a_worker_that_waits_hears_of_errors() -> None:

@@ -313,7 +313,7 @@ def test_a_long_comparison_with_finished_parts_is_told_once(
 ) -> None:
     run(bert, corpus, done)
     assert "finished parts" not in caplog.text
-    monkeypatch.setattr("bertfeat.core.extraction.run._SILENT_SECONDS", 0.0)
+    monkeypatch.setattr("bertfeat.core.extraction.run_folder._SILENT_SECONDS", 0.0)
     run(bert, corpus, done)
     assert caplog.text.count(f"reading the corpus once to compare it with the finished parts of {done}") == 1
 

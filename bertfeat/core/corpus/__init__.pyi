@@ -6,7 +6,6 @@ from .document import (
     START as START,
     BlankLine as BlankLine,
     Corpus as Corpus,
-    CorpusSummary as CorpusSummary,
     Document as Document,
     Failure as Failure,
     KeptColumn as KeptColumn,
@@ -24,11 +23,10 @@ from .formats import (
 )
 from .input_file import CorpusFile as CorpusFile, FileReading as FileReading
 from .lines import BadLine as BadLine, TextEncoding as TextEncoding, read_lines as read_lines
-from .memory import CorpusItem as CorpusItem, MemoryCorpus as MemoryCorpus, memory_corpus as memory_corpus
-from .records import BadRecord as BadRecord, LineRecordReader as LineRecordReader, RecordReader as RecordReader
+from .memory import CorpusItem as CorpusItem, memory_corpus as memory_corpus
+from .records import LineRecordReader as LineRecordReader, RecordReader as RecordReader
 from .settings import CorpusSettings as CorpusSettings
 from .sources import (
-    Source as Source,
     find_sources as find_sources,
     format_of as format_of,
 )

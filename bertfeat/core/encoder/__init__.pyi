@@ -10,7 +10,6 @@ from .kernels import kernels_in_use as kernels_in_use, kernels_problem as kernel
 from .load import load_encoder as load_encoder
 from .path import (
     BatchForm as BatchForm,
-    EncoderPath as EncoderPath,
     is_packable as is_packable,
     planned_path as planned_path,
 )

@@ -1,9 +1,7 @@
 from .agenda import (
     MadePart as MadePart,
-    OnDone as OnDone,
     Result as Result,
     ScannedFiles as ScannedFiles,
-    ScanNumbering as ScanNumbering,
     ScanTask as ScanTask,
     Task as Task,
     scan_tasks as scan_tasks,
@@ -15,7 +13,6 @@ from .joined_folder import RunStatus as RunStatus, run_status as run_status
 from .joining import Join as Join
 from .part_content import TokenizedRows as TokenizedRows
 from .plan import (
-    SKETCH_SIZE as SKETCH_SIZE,
     PartLimits as PartLimits,
     PartNumbering as PartNumbering,
     PlannedPart as PlannedPart,
@@ -23,13 +20,11 @@ from .plan import (
     plan_parts as plan_parts,
     scan_file as scan_file,
 )
-from .progress import ExtractionReport as ExtractionReport, OnProgress as OnProgress, Progress as Progress
+from .progress import ExtractionReport as ExtractionReport, Progress as Progress
 from .records import (
-    bytes_per_character as bytes_per_character,
     bytes_per_row as bytes_per_row,
     finished_as as finished_as,
 )
-from .resume import ExistingParts as ExistingParts
 from .run_options import PART_ROWS as PART_ROWS, ExtractionOptions as ExtractionOptions
 from .sentence_transformers.extractor import Extractor as Extractor
 from .sentence_transformers.methods import SentenceEncoder as SentenceEncoder
@@ -37,18 +32,13 @@ from .sentence_transformers.stored import StoredEncoder as StoredEncoder
 from .settings import (
     ExtractorSettings as ExtractorSettings,
     ModelSettings as ModelSettings,
-    PrecisionName as PrecisionName,
 )
 from .sharing import (
     CLAIMS as CLAIMS,
     PRESENCE as PRESENCE,
     RUN_RECORD as RUN_RECORD,
     SCANS as SCANS,
-    SharedRun as SharedRun,
-    clear_joined as clear_joined,
-    joined_at_work as joined_at_work,
 )
-from .source import CorpusSource as CorpusSource, open_run_source as open_run_source, spool_stdin as spool_stdin
 from .speed import (
     PrecisionComparison as PrecisionComparison,
     Speed as Speed,
@@ -57,9 +47,7 @@ from .speed import (
 )
 from .verify import (
     FAR_COSINE as FAR_COSINE,
-    Deviation as Deviation,
     VerifyReport as VerifyReport,
-    compare_extractors as compare_extractors,
     verify_features as verify_features,
 )
 from .worker import ExtractionJob as ExtractionJob

@@ -53,8 +53,8 @@ _PATIENCE = 0.1  # seconds between looks at an agenda without tasks
 _READY_PARTS = 64  # planned ahead before another file is scanned
 _WAITING_SPANS = 20_000  # of files that were scanned before an earlier one: some 40 MB
 
-Selection = Callable[[PlannedPart], PlannedPart | None]
-"""A function that gets each part before it is handed out, and returns the part to do, or None to leave it out."""
+Selection = Callable[[PlannedPart], PlannedPart]
+"""A function that gets each part before it is handed out, and returns the part to do."""
 
 OnPart = Callable[[PlannedPart, MadePart], None]
 
@@ -68,12 +68,9 @@ class PlannedAgenda:
 
     def take(self) -> Task | None:
         """The next part; the plan reads it now."""
-        for part in self._parts:
-            if selected := self._select(part):
-                return selected
-            del part  # and its rows, before the next ones are read
-        self.done = True
-        return None
+        part = next(self._parts, None)
+        self.done = part is None
+        return part and self._select(part)
 
     def finish(self, task: Task, result: Result) -> None:
         """Note a finished part."""
@@ -150,8 +147,8 @@ class ScanningAgenda:
     def _make_ready(self, part: PlannedPart) -> None:
         if self._check is not None:
             self._unchecked.append(part)
-        elif selected := self._select(part):
-            self._ready.append(selected)
+        else:
+            self._ready.append(self._select(part))
 
 
 def tasks_of(agenda: Agenda[Task, Result], while_waiting: Callable[[], None] = lambda: None) -> Iterator[Task]:

@@ -15,15 +15,16 @@ from pathlib import Path
 from bertfeat.arguments import checked
 from bertfeat.core.extraction.plan import PlannedPart
 from bertfeat.core.extraction.records import finished_as
+from bertfeat.core.extraction.run_folder import RunFolder
 from bertfeat.core.extraction.sharing import (
     CLAIMS,
     PRESENCE,
     RUN_RECORD,
     SCANS,
-    SharedRun,
     clear_joined,
-    joined_at_work,
+    watch_for_joined,
 )
+from bertfeat.core.extraction.worker import ExtractionJob
 from bertfeat.core.features import remove_leftovers
 from bertfeat.core.io import (
     Address,
@@ -72,10 +73,10 @@ def write_run_record(folder: Location, record: RunRecord) -> None:
 class JoinedFolder:
     """The folder as one of the runs sees it. Its record says which run writes it; changes are made with the lock."""
 
-    def __init__(self, run: SharedRun, lease: float) -> None:
-        self._run, self._lease = run, lease
-        self.folder: Location = run.job.folder
-        self._kin = f"{PRESENCE}{run.identity[:16]}-"  # how the names of this run's presence claims begin
+    def __init__(self, parts: RunFolder, job: ExtractionJob, identity: str, lease: float) -> None:
+        self._parts, self._job, self.identity, self._lease = parts, job, identity, lease
+        self.folder: Location = job.folder
+        self._kin = f"{PRESENCE}{identity[:16]}-"  # how the names of this run's presence claims begin
         self._presence: Lease | None = None
 
     def prepare(self) -> bool:
@@ -116,7 +117,7 @@ class JoinedFolder:
         """
         if self._is_ours(read_run_record(self.folder)):
             return True
-        if finished_as(self.folder, self._run.identity) is not None:
+        if finished_as(self.folder, self.identity) is not None:
             return False
         raise self._taken_over()
 
@@ -138,7 +139,7 @@ class JoinedFolder:
     def finish(self, finish: Callable[[], None]) -> None:
         """Write the manifest, unless another process has, and remove what was needed for working together."""
         with self._alone() as lock:
-            if finished_as(self.folder, self._run.identity) is None:
+            if finished_as(self.folder, self.identity) is None:
                 if not self._is_ours(read_run_record(self.folder)):
                     raise self._taken_over()
                 lock.check()
@@ -155,30 +156,30 @@ class JoinedFolder:
     def _begin(self) -> RunRecord | None:
         """The record of this run, which is written if need be; None if the set is finished."""
         record = read_run_record(self.folder)
-        if finished_as(self.folder, self._run.identity) is not None:
+        if finished_as(self.folder, self.identity) is not None:
             return None
         if record is not None and self._is_ours(record):
             return record
         # if there is no record, other runs at work stop by themselves at their next look
-        if record is not None and joined_at_work(self.folder, self._lease, but=self._kin):
+        if record is not None and watch_for_joined(self.folder, self._lease, but=self._kin):
             raise FolderLockedError(
                 "others have joined on it with other settings, or over another state of the corpus",
                 where=self.folder,
                 remedy="wait until they have ended",
             )
-        has_parts = self._run.look_through()
+        has_parts = self._parts.look_through(self._job.settings)
         remove_stored_folder(self.folder / SCANS)
         remove_leftovers(self.folder)
         if not has_parts:
-            self._run.begin()
-        record = RunRecord(1, self._run.identity, sorted_out=not has_parts)
+            self._parts.begin()
+        record = RunRecord(1, self.identity, sorted_out=not has_parts)
         write_run_record(self.folder, record)
         return record
 
     def _keep_only(self, parts: Sequence[PlannedPart]) -> None:
         try:
-            self._run.look_through()  # here too: another process may have been the first to join
-            self._run.keep_only(parts)
+            self._parts.look_through(self._job.settings)  # here too: another process may have been the first to join
+            self._parts.keep_only(self._job.files, parts)
         except FeatureSetError:
             clear_joined(self.folder)  # the parts stay what they were
             raise
@@ -204,7 +205,7 @@ class JoinedFolder:
 
     def _has_kin_with_lock(self) -> bool:
         """Whether a process of this run has the lock, which it may need for long: to look through a million parts."""
-        if self._is_ours(read_run_record(self.folder)) or finished_as(self.folder, self._run.identity) is not None:
+        if self._is_ours(read_run_record(self.folder)) or finished_as(self.folder, self.identity) is not None:
             return True
         holder = lock_holder(self.folder)
         own = self._presence.place if self._presence else None
@@ -213,7 +214,7 @@ class JoinedFolder:
         return holder is not None and any(each and each[0] and each[0].owner.is_process_of(holder) for each in found)
 
     def _is_ours(self, record: RunRecord | None) -> bool:
-        return record is not None and record.identity == self._run.identity
+        return record is not None and record.identity == self.identity
 
     def _taken_over(self) -> FolderLockedError:
         return FolderLockedError(

@@ -16,10 +16,21 @@ from contextvars import copy_context
 
 from bertfeat.arguments import checked
 from bertfeat.core.engine import Agenda, TaskKey, key_of
-from bertfeat.core.extraction.agenda import Result, ScannedFiles, ScanNumbering, ScanTask, Task, scan_tasks
+from bertfeat.core.extraction.agenda import (
+    OnPart,
+    Result,
+    ScannedFiles,
+    ScanNumbering,
+    ScanTask,
+    Selection,
+    Task,
+    scan_tasks,
+)
 from bertfeat.core.extraction.joined_folder import JoinedFolder
 from bertfeat.core.extraction.plan import PlannedPart
-from bertfeat.core.extraction.sharing import CLAIMS, SCANS, SharedRun
+from bertfeat.core.extraction.run_folder import RunFolder
+from bertfeat.core.extraction.sharing import CLAIMS, SCANS
+from bertfeat.core.extraction.worker import ExtractionJob
 from bertfeat.core.features import part_number, part_path
 from bertfeat.core.io import (
     ContextPool,
@@ -69,17 +80,28 @@ class Join:
             endings: list[Callable[[], None]] = [] if self._agenda is None else self._agenda.end()
             _call_all([*endings, *([] if self._folder is None else [self._folder.leave])])
 
-    def agenda(self, run: SharedRun) -> Agenda[Task, Result]:
+    def agenda(
+        self,
+        parts: RunFolder,
+        job: ExtractionJob,
+        identity: str,
+        select: Selection,
+        on_part: OnPart,
+        on_part_of_others: Callable[[PlannedPart], None],
+    ) -> Agenda[Task, Result]:
         """The tasks that nobody else has, once the folder is ready for this run.
+
+        ``identity`` is equal for runs of the same settings over the same corpus. ``select`` gets each part of the plan,
+        ``on_part`` those that this process has made, and ``on_part_of_others`` those that others have.
 
         Raises:
             FolderLockedError: a run that does not join is at work on the folder, or one of another corpus.
         """
-        if run.overwrite:
+        if parts.overwrite:
             problem = f"{parameter('overwrite')} removes what others who join are at work on"
             raise UsageError(problem, remedy="start anew with one run, stop it, and then join")
-        self._folder = JoinedFolder(run, self.lease)
-        self._agenda = _JoinAgenda(run, self._folder, self.lease)
+        self._folder = JoinedFolder(parts, job, identity, self.lease)
+        self._agenda = _JoinAgenda(job, self._folder, self.lease, select, on_part, on_part_of_others)
         return self._agenda
 
     def finish(self, finish: Callable[[], None]) -> None:
@@ -91,14 +113,23 @@ class Join:
 class _JoinAgenda:
     """The tasks that are left to do in the folder: first scans, then parts. Those that others hold are passed over."""
 
-    def __init__(self, run: SharedRun, shared: JoinedFolder, lease: float) -> None:
-        self._run, self._shared = run, shared
-        self._folder: Location = run.job.folder
+    def __init__(
+        self,
+        job: ExtractionJob,
+        shared: JoinedFolder,
+        lease: float,
+        select: Selection,
+        on_part: OnPart,
+        on_part_of_others: Callable[[PlannedPart], None],
+    ) -> None:
+        self._job, self._shared = job, shared
+        self._select, self._on_part, self._on_part_of_others = select, on_part, on_part_of_others
+        self._folder: Location = job.folder
         self._watch = LeaseWatch(lease)
         self._most_pause = min(_MOST_PAUSE, lease / 6)
         self._pause = _LEAST_PAUSE
         self._claims: dict[TaskKey, Lease] = {}  # of this process
-        self._left: dict[TaskKey, Task] = {key_of(task): task for task in scan_tasks(run.job.files)}
+        self._left: dict[TaskKey, Task] = {key_of(task): task for task in scan_tasks(job.files)}
         self._open: deque[Task] = deque()  # that nobody was at work on at the last look
         self._looked, self._next = float("-inf"), 0  # when it last looked; the number of the task to go on from
         self._lock = threading.Lock()
@@ -132,7 +163,7 @@ class _JoinAgenda:
             put_file(self._scan_place(task.number), canonical_json(result), if_absent=True)
         else:
             assert isinstance(task, PlannedPart)
-            self._run.on_part(task, result)
+            self._on_part(task, result)
         with self._lock:
             self._left.pop(key_of(task), None)
             lease = self._claims.get(key_of(task))
@@ -192,7 +223,7 @@ class _JoinAgenda:
         for key in finished & self._left.keys() - self._claims.keys():
             task = self._left.pop(key)
             if isinstance(task, PlannedPart):
-                self._run.on_part_of_others(task)
+                self._on_part_of_others(task)
 
     def _claim(self, task: Task) -> bool:
         """Claim a task, and see that it is still to be done."""
@@ -217,7 +248,7 @@ class _JoinAgenda:
 
     @property
     def _plan_name(self) -> str:
-        return self._run.identity[:16]
+        return self._shared.identity[:16]
 
     def _scan_place(self, number: int) -> Location:
         return self._folder / SCANS / self._plan_name / f"scan-{number:05d}.json"
@@ -227,14 +258,16 @@ class _JoinAgenda:
         try:
             parts = list(self._plan_parts())
         except FileNotFoundError:  # removed by others: they have finished the set, or have to begin anew
-            self._left = {key_of(task): task for task in scan_tasks(self._run.job.files)}
+            self._left = {key_of(task): task for task in scan_tasks(self._job.files)}
             return True
-        self._left = {key_of(part): part for part in parts if self._run.select(part)}
+        for part in parts:
+            self._select(part)
+        self._left = {key_of(part): part for part in parts}
         self._planned, self._next = True, 0
         return self._shared.sort_out(parts)
 
     def _plan_parts(self) -> Iterator[PlannedPart]:
-        job = self._run.job
+        job = self._job
         numbering = ScanNumbering(job.files, job.limits)
         numbers = range(len(scan_tasks(job.files)))
         with ContextPool(_READERS, "bertfeat-scans") as pool:

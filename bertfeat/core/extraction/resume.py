@@ -1,4 +1,4 @@
-"""The parts that earlier runs left in a folder: whether they belong to this run, and the first change to them."""
+"""The parts that earlier runs left in a folder, and whether they belong to a run."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +13,8 @@ from bertfeat.core.features import (
     list_parts,
     part_path,
     read_header,
-    remove_manifest,
 )
-from bertfeat.core.io import Address, ContextPool, Location, ResultKind, claim_folder, remove_stored
+from bertfeat.core.io import Address, ContextPool, Location, remove_stored
 from bertfeat.errors import (
     AnotherCorpusError,
     DamagedError,
@@ -198,23 +197,6 @@ class ExistingParts:
             self.damaged.append(str(error))
             return False
         return True
-
-
-class ChangedFolder:
-    """The folder of a run, whose set is marked as unfinished before the first change to it."""
-
-    def __init__(self, folder: Location, *, overwrite: bool) -> None:
-        self._folder, self._overwrite = folder, overwrite
-        self.changed = False  # whether anything in the folder was changed
-
-    def begin(self) -> None:
-        """Mark the set, once; with ``overwrite`` the parts of earlier runs are removed."""
-        if not self.changed:
-            claim_folder(self._folder, ResultKind.FEATURES)
-            remove_manifest(self._folder)
-            if self._overwrite:
-                remove_parts(list_parts(self._folder))
-            self.changed = True
 
 
 def remove_parts(paths: Iterable[Location]) -> None:

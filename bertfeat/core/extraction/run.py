@@ -6,8 +6,6 @@ rows alone, so a run that was interrupted, or shared out, gives byte for byte wh
 """
 
 import logging
-import time
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -17,7 +15,7 @@ from bertfeat.core.engine import Agenda, Engine
 from bertfeat.core.extraction.agenda import MadePart, PlannedAgenda, Result, ScanningAgenda, Task, tasks_of
 from bertfeat.core.extraction.bases import check_width, learn_bases, recorded_bases, take_bases
 from bertfeat.core.extraction.joining import Join
-from bertfeat.core.extraction.plan import PartLimits, PlannedPart, begins_with, plan_parts, read_part
+from bertfeat.core.extraction.plan import PartLimits, PlannedPart, plan_parts
 from bertfeat.core.extraction.progress import ExtractionReport, OnProgress, RunProgress
 from bertfeat.core.extraction.records import (
     bytes_per_character,
@@ -30,9 +28,9 @@ from bertfeat.core.extraction.records import (
     run_identity,
     write_run_manifest,
 )
-from bertfeat.core.extraction.resume import ChangedFolder, ExistingParts
+from bertfeat.core.extraction.run_folder import RunFolder
 from bertfeat.core.extraction.run_options import PART_ROWS, ExtractionOptions
-from bertfeat.core.extraction.sharing import SharedRun, lock_unless_joined
+from bertfeat.core.extraction.sharing import lock_unless_joined
 from bertfeat.core.extraction.source import CorpusSource, is_of_files, open_run_source
 from bertfeat.core.extraction.worker import ExtractionJob, FailureLimit, PartWorker
 from bertfeat.core.features import (
@@ -61,7 +59,6 @@ from bertfeat.errors import CorpusError, FeatureSetError, UsageError, parameter
 if TYPE_CHECKING:
     from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
 
-_SILENT_SECONDS = 5.0  # of reading the corpus, before a message says so
 _log = logging.getLogger("bertfeat")
 
 
@@ -80,15 +77,13 @@ class ExtractionRun:
         join: Join | None = None,
     ) -> None:
         self._extractor, self._source, self._folder = extractor, source, folder
+        self._parts = RunFolder(folder, overwrite=options.overwrite, prune=options.prune)
         self._corpus_settings, self._options = corpus_settings, options
         self._progress = RunProgress(on_progress)
         self._engine, self._join = engine, join
-        self._changes = ChangedFolder(folder, overwrite=options.overwrite)
-        self._existing = ExistingParts(folder)
         self._lock: FolderLock | None = None
         self._failures = FailureLimit(folder, options.max_failures)
         self._planned_parts = 0
-        self._checked: frozenset[str] | None = None  # digests of the plan that finished parts were checked against
         self._plan_digest = sha256()
         self._vectors = CanaryGroups()  # of the parts that were added
 
@@ -120,7 +115,7 @@ class ExtractionRun:
 
     def _extract(self, corpus: Corpus, job: ExtractionJob, identity: str) -> None:
         if self._join is None:
-            self._look_through(job.settings)
+            self._parts.look_through(job.settings)
         self._work(corpus, job, identity)
         if self._join is None:
             self._finish(corpus, identity)
@@ -128,7 +123,7 @@ class ExtractionRun:
             self._join.finish(lambda: self._finish(corpus, identity))
             if manifest := finished_as(self._folder, identity):
                 self._add_finished(manifest)
-        for problem in dict.fromkeys(self._existing.damaged):
+        for problem in dict.fromkeys(self._parts.existing.damaged):
             _log.warning("done again: %s", problem)
 
     # ── before ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -192,45 +187,6 @@ class ExtractionRun:
             part_rows=self._options.part_rows or recorded.part_rows or PART_ROWS,
         )
 
-    def _look_through(self, settings: FeatureSettings) -> bool:
-        """Look at what earlier runs left; refuse other settings before anything is touched."""
-        if not self._options.overwrite:
-            self._existing = ExistingParts.read(self._folder)
-            self._existing.check_settings(settings)
-        return bool(self._existing.headers or self._existing.damaged)
-
-    def _check_plan(self, job: ExtractionJob, plan: Sequence[PlannedPart]) -> None:
-        """Refuse a plan that would remove finished parts, before anything is touched; with ``prune``, remove them.
-
-        Every way to work through a plan calls this once, wherever there are parts of earlier runs.
-        """
-        self._existing.check_corpus(plan)
-
-        def has_grown(header: PartHeader) -> bool:
-            covering = (part for part in plan if header.first_row <= part.first_row < header.last_row)
-            parts = ((part, read_part(job.files, part) if part.rows is None else part.rows) for part in covering)
-            return begins_with(parts, header)
-
-        outside = self._existing.outside(plan, has_grown)
-        if not self._options.prune:
-            remedy = f"{parameter('prune', True)} removes what is outside of it and keeps the rest"
-            self._existing.refuse_removal(outside, plan, f"{remedy}, {parameter('overwrite', True)} starts anew")
-        elif outside:
-            self._changes.begin()
-            self._existing.drop(outside, plan)
-            _log.warning("removed %d parts that are outside of the corpus", len(outside))
-        self._checked = frozenset(part.digest for part in plan)
-
-    def _plan_to_check(self, corpus: Corpus, job: ExtractionJob) -> Iterator[PlannedPart]:
-        """The plan, with rows only for the parts that overlap the last earlier part, which may have grown."""
-        last, begin, warned = self._existing.last_rows, time.monotonic(), False
-        for part in plan_parts(corpus, job.limits):
-            if not warned and time.monotonic() - begin > _SILENT_SECONDS:
-                warned = True
-                _log.warning("reading the corpus once to compare it with the finished parts of %s", self._folder)
-            yield part if part.first_row < last.stop and part.last_row > last.start else part.task
-            del part
-
     def _job(self, corpus: Corpus, settings: FeatureSettings, recorded: PartHeader | None) -> ExtractionJob:
         extractor, model = self._extractor, self._extractor.identity
         if recorded is not None and recorded.model.fingerprint == model.fingerprint:
@@ -264,9 +220,9 @@ class ExtractionRun:
     def _work(self, corpus: Corpus, job: ExtractionJob, identity: str) -> None:
         agenda: Agenda[Task, Result] | None = None
         if self._join is not None:
-            agenda = self._join.agenda(self._shared(job, identity))
+            agenda = self._join.agenda(self._parts, job, identity, self._select, self._add_part, self._progress.skip)
         if self._engine is not None:
-            check = (lambda plan: self._check_plan(job, plan)) if self._existing.files else None
+            check = (lambda plan: self._parts.check_plan(job.files, plan)) if self._parts.existing.files else None
             agenda = agenda or ScanningAgenda(job.files, job.limits, self._select, self._add_part, check)
             try:
                 self._engine.run(job.with_absolute_paths(), agenda)
@@ -275,57 +231,29 @@ class ExtractionRun:
                     remove_leftovers(self._folder)
             return
         if agenda is None:
-            if self._existing.files:
-                self._check_plan(job, list(self._plan_to_check(corpus, job)))
+            if self._parts.existing.files:
+                self._parts.check_plan(job.files, list(self._parts.plan_to_check(corpus, job.limits)))
             agenda = PlannedAgenda(plan_parts(corpus, job.limits), self._select, self._add_part)
         # with several writers the first one has begun, and a manifest is there only if the others have finished
-        begin = (lambda: None) if self._join else self._changes.begin
+        begin = (lambda: None) if self._join else self._parts.begin
         worker = PartWorker(job, self._extractor, self._progress, begin, self._failures)
         worker.work(tasks_of(agenda, worker.raise_failed_writes), agenda.finish)
 
-    def _shared(self, job: ExtractionJob, identity: str) -> SharedRun:
-        """The facts and callbacks of this run, for working together with others."""
-
-        def keep_only(plan: Sequence[PlannedPart]) -> None:
-            self._check_plan(job, plan)
-            self._changes.begin()
-            self._existing.keep_only(plan)
-
-        return SharedRun(
-            job=job,
-            identity=identity,
-            select=self._select,
-            on_part=self._add_part,
-            on_part_of_others=self._progress.skip,
-            look_through=lambda: self._look_through(job.settings),
-            begin=self._changes.begin,
-            keep_only=keep_only,
-            overwrite=self._options.overwrite,
-        )
-
-    def _select(self, part: PlannedPart) -> PlannedPart | None:
-        """Look at a part of the plan before it is handed out."""
+    def _select(self, part: PlannedPart) -> PlannedPart:
+        """Note a part of the plan before it is handed out, and whether an earlier run has made it."""
         self._planned_parts = part.number + 1
         self._plan_digest.update(part.digest.encode())
-        if self._existing.has(part):
-            return replace(part, exists=True)
-        if self._checked is not None and part.number in self._existing.headers and part.digest not in self._checked:
-            raise CorpusError(
-                "the corpus has changed since the run began",
-                where=f"part {part.number}",
-                remedy="run the same command again",
-            )
-        if self._engine is not None and self._join is None:
-            self._changes.begin()
-            self._existing.remove(part.number)
-        return part
+        selected = self._parts.match(part)
+        if self._engine is not None and self._join is None and not selected.exists:
+            self._parts.make_room(part)
+        return selected
 
     def _add_part(self, part: PlannedPart, made: MadePart) -> None:
         """Count a part that is finished."""
         if made.damage:
-            self._existing.damaged.append(made.damage)
+            self._parts.existing.damaged.append(made.damage)
         if self._engine is not None:
-            self._changes.changed |= not made.kept
+            self._parts.changed |= not made.kept
             self._failures.check(made.header.failures, final=True)
         self._progress.add_part(part, made, elsewhere=self._engine is not None)
         self._vectors.add(part.number, made.header.model.canary)
@@ -350,7 +278,7 @@ class ExtractionRun:
             raise CorpusError("the corpus has no rows, so there is nothing to extract", where=", ".join(corpus.sources))
         if self._join is not None:
             refuse_changed_files(corpus)
-        elif not self._changes.changed and is_finished(self._folder, corpus.sources):
+        elif not self._parts.changed and is_finished(self._folder, corpus.sources):
             return
         plan = self._plan_digest.hexdigest()
         times, versions = facts_of_run(self._extractor, self._progress.seconds)

@@ -1,14 +1,10 @@
-"""The names and the protocol of runs that join, and the check for other runs on a folder."""
+"""What joined runs leave in a folder, and the check whether any is at work there."""
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-from bertfeat.core.extraction.agenda import OnPart, Selection
-from bertfeat.core.extraction.plan import PlannedPart
-from bertfeat.core.extraction.worker import ExtractionJob
 from bertfeat.core.io import (
     STATE_FOLDER,
     Address,
@@ -42,23 +38,8 @@ _OF_JOINED = {place.rpartition("/")[2] for place in (CLAIMS, SCANS, RUN_RECORD)}
 _log = logging.getLogger("bertfeat")
 
 
-@dataclass(frozen=True, slots=True)
-class SharedRun:
-    """The facts and callbacks of a run that joins others (:class:`bertfeat.core.Join`)."""
-
-    job: ExtractionJob
-    identity: str  # equal for runs of the same settings over the same corpus
-    select: Selection  # to be asked about every part of the plan
-    on_part: OnPart  # is called with every part that this process has made
-    on_part_of_others: Callable[[PlannedPart], None]  # and with every part that others have made
-    look_through: Callable[[], bool]  # reads the headers of the parts in the folder; tells whether there are any
-    begin: Callable[[], None]  # marks the set as unfinished
-    keep_only: Callable[[Sequence[PlannedPart]], None]  # removes the parts in the folder that are not of this plan
-    overwrite: bool  # whether parts of earlier runs are ignored
-
-
-def joined_at_work(folder: Location, lease: float, *, but: str | None = None) -> bool:
-    """Whether joined runs are at work on a folder; if there are claims, wait for a lease to see which ones are renewed.
+def watch_for_joined(folder: Location, lease: float, *, but: str | None = None) -> bool:
+    """Tell whether joined runs are at work on a folder; if there are claims, watch for a lease which ones are renewed.
 
     Runs whose claims have names that begin with ``but`` do not count.
     """
@@ -87,7 +68,7 @@ def lock_unless_joined(folder: Location) -> Iterator[FolderLock]:
     """
     with folder_lock(folder) as lock:
         left = {file.name.partition("/")[0] for file in list_files(folder / STATE_FOLDER)}
-        if "claims" in left and joined_at_work(folder, lease_seconds()):
+        if "claims" in left and watch_for_joined(folder, lease_seconds()):
             raise FolderLockedError(
                 "runs that joined are at work on it",
                 where=folder,

@@ -22,10 +22,9 @@ from .comparison import (
 from .document import (
     DocumentFeatures as DocumentFeatures,
     MemoryFeatures as MemoryFeatures,
-    batch_documents as batch_documents,
     content_documents as content_documents,
 )
-from .exports import EXPORT_FORMATS as EXPORT_FORMATS, ExportReport as ExportReport, export_features as export_features
+from .exports import EXPORT_FORMATS as EXPORT_FORMATS, export_features as export_features
 from .manifest import (
     FAILURES_NAME as FAILURES_NAME,
     WORDS_NAME as WORDS_NAME,
@@ -52,12 +51,9 @@ from .part import (
 from .parts import (
     OTHER_MACHINE as OTHER_MACHINE,
     SPOOL_NAME as SPOOL_NAME,
-    PartEntry as PartEntry,
-    check_accounting as check_accounting,
     list_part_files as list_part_files,
     list_parts as list_parts,
     part_entry as part_entry,
-    part_footers as part_footers,
     refuse_foreign_parts as refuse_foreign_parts,
     remove_leftovers as remove_leftovers,
 )
@@ -68,7 +64,6 @@ from .record_batches import (
     PieceRanges as PieceRanges,
     Pieces as Pieces,
     RecordBatch as RecordBatch,
-    VectorBatch as VectorBatch,
     derived_dtype as derived_dtype,
     list_offsets as list_offsets,
     piece_offsets as piece_offsets,
@@ -85,13 +80,11 @@ from .schema import (
 )
 from .settings import (
     FeatureSettings as FeatureSettings,
-    SettingDifference as SettingDifference,
     describe_column as describe_column,
 )
 from .span_vectors import (
     SpanBatch as SpanBatch,
     SpanCutter as SpanCutter,
-    SpanPooling as SpanPooling,
     SpanPositions as SpanPositions,
     SpanReader as SpanReader,
     find_pieces as find_pieces,
