@@ -15,7 +15,7 @@ import inspect
 import math
 import typing
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
 
 from bertfeat.errors import UsageError, parameter
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _Fields = ParamSpec("_Fields")
-_Settings = TypeVar("_Settings")
+_Settings = TypeVar("_Settings", covariant=True)
+_Result = TypeVar("_Result")
 _Owner = TypeVar("_Owner")
 
 _BEYOND_REACH = 1_000_000  # upper bounds from here on are left out of help texts
@@ -113,24 +114,47 @@ def check_bounds(settings: "DataclassInstance") -> None:
             raise UsageError(f"must be {field.option.describe_bounds()}", where=where)
 
 
-def takes(
-    settings: Callable[_Fields, _Settings],
-) -> Callable[[Callable[[_Owner, _Settings], None]], Callable[Concatenate[_Owner, _Fields], None]]:
-    """Decorate a constructor that takes settings: its callers give the fields of their class as keywords."""
+class _Taker(Protocol[_Fields, _Settings]):
+    """A decorator of a function, or of a constructor, that takes settings."""
 
-    def decorate(construct: Callable[[_Owner, _Settings], None]) -> Callable[Concatenate[_Owner, _Fields], None]:
-        @functools.wraps(construct)
-        def call(owner: _Owner, /, *arguments: _Fields.args, **keywords: _Fields.kwargs) -> None:
-            construct(owner, settings(*arguments, **keywords))
+    @overload
+    def __call__(self, function: Callable[[_Settings], _Result], /) -> Callable[_Fields, _Result]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[_Owner, _Settings], _Result], /
+    ) -> Callable[Concatenate[_Owner, _Fields], _Result]: ...
+
+
+def takes(settings: Callable[_Fields, _Settings]) -> _Taker[_Fields, _Settings]:
+    """Decorate a function or constructor that takes settings: its callers give the fields of their class as arguments.
+
+    ::
+
+        @takes(ExtractorSettings)
+        def __init__(self, settings: ExtractorSettings) -> None: ...
+    """
+
+    make = cast("Callable[..., _Settings]", settings)
+
+    def decorate(function: Callable[..., _Result], /) -> Callable[..., _Result]:
+        owner = [each.replace(annotation=object) for each in inspect.signature(function).parameters.values()][:-1]
+
+        @functools.wraps(function)
+        def call(*arguments: object, **keywords: object) -> _Result:
+            try:
+                made = make(*arguments[len(owner) :], **keywords)
+            except TypeError as error:  # an argument that is missing, or one too many
+                called = f"{getattr(settings, '__name__', '')}.__init__"
+                raise TypeError(str(error).replace(called, function.__qualname__)) from None
+            return function(*arguments[: len(owner)], made)
 
         signature = inspect.signature(settings)
-        itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
         fields = [each.replace(annotation=_without_option(each.annotation)) for each in signature.parameters.values()]
-        call.__dict__["__signature__"] = signature.replace(parameters=[itself, *fields])
-        call.__annotations__ = {each.name: each.annotation for each in fields} | {"return": None}
+        call.__dict__["__signature__"] = inspect.Signature([*owner, *fields])
+        call.__annotations__ = {each.name: each.annotation for each in fields}
         return call
 
-    return decorate
+    return cast("_Taker[_Fields, _Settings]", decorate)
 
 
 def _without_option(annotation: object) -> object:

@@ -1,14 +1,15 @@
 """``bertfeat usages``: show a word in its contexts, nearest in meaning first; as aligned lines, CSV or JSON."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from bertfeat.errors import pluralize
 from bertfeat.options import Option
+from bertfeat.usages import ListSettings
 
 from .app import Command, option
 from .bundles import on_command_line, settings_options
@@ -32,58 +33,11 @@ if TYPE_CHECKING:
     from bertfeat.usages import Senses, SlicedUsages, SliceUsages, Usage, Usages
 
 
-@dataclass(slots=True)
-class UsageQuery:
-    """The usages that are looked for, and their order."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageQuery(ListSettings):
+    """The usages that are looked for: listed, by slices, or grouped into senses."""
 
-    like: Annotated[
-        str | None, Option("Nearest first to what WORD means in this sentence.", metavar="SENTENCE", basic=True)
-    ] = None
     senses: Annotated[int | None, Option("Group the usages into N senses (scikit-learn).", basic=True, least=2)] = None
-    match: Annotated[
-        Literal["exact", "prefix", "any"],
-        Option(
-            "prefix: words that begin with WORD (은행 finds 은행에서); any: every word, compared with --like.",
-        ),
-    ] = "exact"
-    near: Annotated[str | None, Option("Only usages that have WORD2, or riv*, near them.", metavar="WORD2")] = None
-    left: Annotated[
-        int | None, Option("Of --near: words before the usage.", default="5, or all of the span of --spans", least=0)
-    ] = None
-    right: Annotated[
-        int | None, Option("Of --near: words after the usage.", default="5, or all of the span of --spans", least=0)
-    ] = None
-    k: Annotated[
-        int | None,
-        Option(
-            "Number of usages; 0 only counts.",
-            default="10, or 5 for each sense or slice",
-            basic=True,
-            least=0,
-            most=10_000,
-        ),
-    ] = None
-    page: Annotated[
-        int | None, Option("Which page: 2 is the -k usages after the first ones.", default="1", least=1)
-    ] = None
-    sort: Annotated[
-        str | None,
-        Option("By the words on the left or right, or by a kept column.", metavar="left|right|COL", basic=True),
-    ] = None
-    sample: Annotated[int | None, Option("Take N usages at random, always the same ones.", metavar="N", least=1)] = None
-    column: Annotated[
-        str | None,
-        Option(
-            "A stored column, or one derived from it: sum4, -2, last_word.",
-            default="last, where it can be read, else the only one",
-            metavar="NAME",
-            basic=True,
-        ),
-    ] = None
-    where: Annotated[
-        str | None,
-        Option("On kept columns: \"year > 1900 and lang in ('de', 'en')\".", metavar="CONDITION", basic=True),
-    ] = None
     by: Annotated[
         str | None, Option("Slice by slice of a kept column, such as the year.", metavar="COL", basic=True)
     ] = None
@@ -96,19 +50,10 @@ class UsageQuery:
             basic=True,
         ),
     ] = None
-    one_per_document: Annotated[bool, Option("Only the nearest usage, else the first, of each document.")] = False
-    spans: Annotated[
-        str | None,
-        Option(
-            "The context is the usage's span: sentences, paragraphs, words:50, column:NAME; --near looks there.",
-            metavar="RULE",
-        ),
-    ] = None
-    context: Annotated[int | None, Option("Characters on each side.", default="300, or the whole span", least=0)] = None
 
-    def arguments(self, *names: str) -> dict[str, Any]:
-        """Return the arguments of the library's function that are given; the library knows the other defaults."""
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the library's functions that are given; they know the other defaults."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,19 +147,14 @@ def command(
 def _search_index(
     folder: "Location", word: str, query: UsageQuery, form: _UsageFormat, model: str | None, device: str | None
 ) -> None:
-    others = (query.column, query.by, query.sort, query.sample, query.near, query.spans)
-    if query.match != "any" or query.like is None or any(option is not None for option in others):
-        raise click.UsageError(
-            f"{folder} is an index, which answers only --match any with --like, by its own column, without --column, "
-            f"--by, --sort, --sample, --near and --spans; give the features that it was made from"
-        )
+    if query.by is not None or query.senses is not None:
+        raise click.UsageError(f"{folder} is an index, which has no slices and senses; give the features")
     from bertfeat import Index
-    from bertfeat.usages import find_usages_in_index
+    from bertfeat.usages import find_usages
 
     index = Index(folder, model=model, device=device)
     form = form.with_columns(index.kept, lambda: unmet_in_index(index, query.where))
-    arguments = query.arguments("like", "k", "page", "where", "one_per_document", "context")
-    _print_usages(find_usages_in_index(index, word, **arguments), form, query)
+    _print_usages(find_usages(index, word, **query.arguments()), form, query)
 
 
 def _search_features(
@@ -235,17 +175,16 @@ def _search_features(
         picture_path(plot)
     features = FeatureSet(folder)
     form = _feature_format(features, form, query)
-    arguments = query.arguments(*_LISTING, *_ASKED, "like")
+    arguments = query.arguments() | {"model": model, "device": device}
     if query.by is not None:
         with progress_display(form.console) as progress:
-            arguments |= {"model": model, "device": device, "progress": progress}
-            sliced = find_usages_by(features, word, query.by, query.slices, **arguments)
+            sliced = find_usages_by(features, word, progress=progress, **arguments)
         if plot is not None:
             draw_frequencies(sliced, plot)
         _print_sliced_usages(sliced, form, query)
         return
     with progress_display(form.console) as progress:
-        usages = find_usages(features, word, model=model, device=device, progress=progress, **arguments)
+        usages = find_usages(features, word, progress=progress, **arguments)
     _print_usages(usages, form, query)
 
 
@@ -260,8 +199,7 @@ def _group_features(folder: "Location", word: str, query: UsageQuery, form: _Usa
     features = FeatureSet(folder)
     form = _feature_format(features, form, query)
     with progress_display(form.console) as progress:
-        arguments = query.arguments(*_ASKED, "senses", "by", "slices")
-        senses = find_senses(features, word, progress=progress, **arguments)
+        senses = find_senses(features, word, progress=progress, **query.arguments())
     if plot is not None:
         draw_senses(senses, plot)
     _print_senses(senses, form, query)
@@ -305,18 +243,6 @@ def _check_usage_options(query: UsageQuery, as_csv: bool, plot: Path | None, con
 
 
 _LISTING = ("page", "sort", "sample")  # options of a list of usages
-_ASKED = (
-    "match",
-    "near",
-    "left",
-    "right",
-    "k",
-    "column",
-    "where",
-    "one_per_document",
-    "spans",
-    "context",
-)  # of every search
 
 
 def _print_usages(result: "Usages", form: _UsageFormat, query: UsageQuery) -> None:

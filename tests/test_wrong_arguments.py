@@ -134,6 +134,14 @@ def test_every_public_call_is_tried() -> None:
     assert all(is_checked(function) for name, function in found.items() if name[0].islower())
 
 
+def test_an_argument_that_is_missing_or_too_many_is_an_error_of_python() -> None:
+    """It names what was called, also where the arguments are the fields of a settings class."""
+    with pytest.raises(TypeError, match=r"^find_usages\(\) missing 1 required positional argument: 'word'$"):
+        bertfeat.find_usages("a.features")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^Extractor\.__init__\(\) takes from 1 to 2 positional arguments but 3"):
+        bertfeat.Extractor("bert", "last")  # type: ignore[call-arg]
+
+
 def test_what_the_documentation_imports_is_checked() -> None:
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
     text = "\n".join(page.read_text("utf-8") for page in pages if page.name != "architecture.md")

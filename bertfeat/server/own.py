@@ -34,6 +34,7 @@ from bertfeat.server.service import Service
 from bertfeat.server.wanted import Body, Name, Texts, WantedBody, documents_of
 from bertfeat.usages import (
     Association,
+    ListSettings,
     Senses,
     SlicedUsages,
     Usages,
@@ -275,27 +276,25 @@ def word_features(service: Service, name: str | None) -> FeatureSet:
 
 
 def _usages(service: Service, features: FeatureSet, body: UsagesBody) -> dict[str, Any]:
-    given = {"match": body.match, "column": body.layers, "where": body.where}
-    more: dict[str, Any] = {**given, "one_per_document": body.one_per_document, "spans": body.spans}
-    context = _LONGEST_CONTEXT if body.context is None and body.spans is not None else body.context
-    more |= {"near": body.near, "left": body.left, "right": body.right, "context": context}
-    more |= {} if body.k is None else {"k": body.k}
+    named = {field.name for field in fields(ListSettings)}
+    asked = {name: value for name, value in body if name in named and value is not None} | {"column": body.layers}
+    if body.context is None and body.spans is not None:
+        asked["context"] = _LONGEST_CONTEXT
     if body.senses is not None:
         if body.like is not None:
             raise Problem(Kind.WRONG_VALUE, "like orders usages and senses groups them; give one of the two", "senses")
         for name in ("page", "sort", "sample"):
             if getattr(body, name) is not None:
                 raise Problem(Kind.WRONG_VALUE, "senses shows the most central usages of each group", name)
-        senses: Senses = find_senses(features, body.word, body.senses, by=body.by, slices=body.slices, **more)
+        senses: Senses = find_senses(features, body.word, body.senses, by=body.by, slices=body.slices, **asked)
         return _plain_fields(senses)
-    encoder = service.encoder_of(features) if body.like is not None else None
-    more |= {"page": body.page or 1, "sort": body.sort, "sample": body.sample, "like": body.like, "encoder": encoder}
+    asked["encoder"] = service.encoder_of(features) if body.like is not None else None
     if body.by is not None:
-        sliced: SlicedUsages = find_usages_by(features, body.word, body.by, body.slices, **more)
+        sliced: SlicedUsages = find_usages_by(features, body.word, body.by, body.slices, **asked)
         return _plain_fields(sliced)
     if body.slices is not None:
         raise Problem(Kind.WRONG_VALUE, "slices are slices of a kept column; name it with by", "slices")
-    usages: Usages = find_usages(features, body.word, **more)
+    usages: Usages = find_usages(features, body.word, **asked)
     return _plain_fields(usages)
 
 

@@ -23,7 +23,7 @@ from .results import (
 from .search import (
     find_usages as find_usages,
     find_usages_by as find_usages_by,
-    find_usages_in_index as find_usages_in_index,
 )
 from .senses import cluster_labels as cluster_labels, find_senses as find_senses, group_vectors as group_vectors
+from .settings import ListSettings as ListSettings
 from .word_index import open_word_index as open_word_index

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bertfeat.arguments import require_at_least
 from bertfeat.core import WordQuery
 from bertfeat.errors import UsageError, parameter
+from bertfeat.usages.settings import UsageSettings
 from bertfeat.usages.word_index import Hits, WordIndex
 
 REACH = 5
@@ -38,16 +39,17 @@ class NearWord:
     right: int
 
     @classmethod
-    def of(cls, word: str | None, left: int | None, right: int | None, spans: str | None = None) -> Self | None:
+    def of(cls, asked: UsageSettings) -> Self | None:
         """The word that is near; None where none is asked for. In ``spans`` it is near anywhere in the usage's span."""
-        if word is None:
+        left, right = asked.left, asked.right
+        if asked.near is None:
             for name, value in (("left", left), ("right", right)):
                 if value is not None:
                     problem = f"{parameter(name, value)} says how near a word must stand"
                     raise UsageError(problem, remedy=f"name it with {parameter('near')}")
             return None
-        reach = REACH if spans is None else _ANY_REACH
-        near = cls(WordQuery.parse(word), reach if left is None else left, reach if right is None else right)
+        reach = REACH if asked.spans is None else _ANY_REACH
+        near = cls(WordQuery.parse(asked.near), reach if left is None else left, reach if right is None else right)
         check_reach(near.left, near.right)
         return near
 

@@ -5,7 +5,7 @@ Shapes: D documents, n hits, W width of the feature column.
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,11 +32,12 @@ from bertfeat.core import (
 )
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter, shell_value, shorten
 from bertfeat.progress import ProgressOption, StepProgress
-from bertfeat.search import QueryEncoder, check_encoder, query_warnings, unmark_words
+from bertfeat.search import Index, QueryEncoder, check_encoder, query_warnings, unmark_words
 from bertfeat.usages.hits import ReadHits, documents_that_meet, find_hits, read_hits
 from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
 from bertfeat.usages.near import NearWord
 from bertfeat.usages.results import CONTEXT, Usage
+from bertfeat.usages.settings import ListSettings, UsageSettings
 from bertfeat.usages.spans import Bounds, bound_hits, open_cutter
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
 
@@ -137,35 +138,35 @@ class UsageSearch:
         return [usages[number] for number in numbers]
 
 
-def open_usage_search(
-    features: FeatureSet | str | Path | Address,
-    word: str,
-    like: str | None,
-    match: Match | str,
-    near: NearWord | None,
-    spans: str | None,
-    column: str | None,
-    where: str | None,
-    model: str | Path | None,
-    device: str | None,
-    encoder: QueryEncoder | None,
-    progress: ProgressOption[StepProgress],
-) -> UsageSearch:
-    """Check the arguments of :func:`bertfeat.find_usages`, and embed the word in the sentence ``like``."""
-    if not isinstance(features, FeatureSet):
-        features = FeatureSet(features)
-    query, like = word_query(features, word, match), None if like is None else require_text(like, parameter("like"))
+@dataclass(frozen=True, slots=True)
+class UsageRequest(ListSettings):
+    """A search in a feature set, or in an index of words, for usages that are listed."""
+
+    features: FeatureSet | Index | str | Path | Address
+    word: str
+    _: KW_ONLY
+    model: str | Path | None = None
+    device: str | None = None
+    encoder: QueryEncoder | None = None
+    progress: ProgressOption[StepProgress] = None
+
+
+def open_usage_search(features: FeatureSet, asked: UsageRequest) -> UsageSearch:
+    """Check a request, find the word, and embed it in the sentence ``like``."""
+    near, query = NearWord.of(asked), word_query(features, asked.word, asked.match)
+    like = None if asked.like is None else require_text(asked.like, parameter("like"))
     if query.match is Match.ANY and like is None:
         raise UsageError(
             f"{parameter('match', 'any')} compares every word",
             remedy=f"say with {parameter('like')} what they are compared with",
         )
-    readable = find_usage_column(features, column)
-    condition, cutter = parse_condition_on(features, where), open_cutter(features, spans)
+    readable = find_usage_column(features, asked.column)
+    condition, cutter = parse_condition_on(features, asked.where), open_cutter(features, asked.spans)
     vector, warnings = None, tuple[str, ...]()
     if like is not None:
+        encoder = asked.encoder
         if encoder is None:
-            encoder = open_word_encoder(features, readable, model=model, device=device)
+            encoder = open_word_encoder(features, readable, model=asked.model, device=asked.device)
         else:
             header = features.header
             check_encoder(
@@ -180,7 +181,7 @@ def open_usage_search(
             )
         vector = embed_word(query, like, encoder, readable, features.header.settings)
         warnings = query_warnings(encoder, like)
-    search = look_up(features, query, readable, condition, near, cutter, progress=progress)
+    search = look_up(features, query, readable, condition, near, cutter, progress=asked.progress)
     return replace(search, like=like, vector=vector, warnings=warnings)
 
 
@@ -220,15 +221,19 @@ def word_query(features: FeatureSet, word: str, match: Match | str = Match.EXACT
     return query
 
 
-def check_numbers(k: int, context: int | None, spans: str | None = None) -> int:
-    """Refuse a negative ``k`` or ``context``; the characters of context on each side, all of a span by default."""
-    if k < 0:
-        raise UsageError(f"{k} usages cannot be", remedy="0 only counts them", where=parameter("k", k))
-    if context is None:
-        return CONTEXT if spans is None else sys.maxsize
-    if context < 0:
-        raise UsageError(f"a context of {context} characters cannot be", remedy="0 keeps none")
-    return context
+def shown_context(asked: UsageSettings) -> int:
+    """The characters of context on each side, all of a span by default; refuses numbers that cannot be.
+
+    Raises:
+        UsageError: ``k`` or ``context`` is negative.
+    """
+    if asked.k is not None and asked.k < 0:
+        raise UsageError(f"{asked.k} usages cannot be", remedy="0 only counts them", where=parameter("k", asked.k))
+    if asked.context is None:
+        return CONTEXT if asked.spans is None else sys.maxsize
+    if asked.context < 0:
+        raise UsageError(f"a context of {asked.context} characters cannot be", remedy="0 keeps none")
+    return asked.context
 
 
 def parse_condition_on(features: FeatureSet, where: str | None) -> Condition | None:

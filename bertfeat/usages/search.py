@@ -7,18 +7,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least, require_text
-from bertfeat.core import Address, FeatureSet, Match, WordQuery, cut_slices, dictionary_key, dictionary_ranks, is_word
+from bertfeat.core import (
+    Address,
+    FeatureSet,
+    Match,
+    ResultKind,
+    WordQuery,
+    as_location,
+    cut_slices,
+    dictionary_key,
+    dictionary_ranks,
+    is_word,
+    result_kind,
+)
 from bertfeat.errors import IndexFolderError, UsageError, did_you_mean, parameter
-from bertfeat.progress import ProgressOption, StepProgress
-from bertfeat.search import Hit, Index, QueryEncoder, query_warnings
-from bertfeat.usages.near import NearWord
-from bertfeat.usages.query import UsageSearch, check_numbers, embed_word, open_usage_search
-from bertfeat.usages.results import CONTEXT, Site, SlicedUsages, SliceUsages, Usage, Usages
+from bertfeat.options import takes
+from bertfeat.search import Hit, Index, query_warnings
+from bertfeat.usages.query import UsageRequest, UsageSearch, embed_word, open_usage_search, shown_context
+from bertfeat.usages.results import Site, SlicedUsages, SliceUsages, Usage, Usages
 from bertfeat.usages.word_index import WordIndex
 
 _SEED = 0  # of random samples
@@ -27,29 +39,8 @@ _SIDES = {"left": -1, "right": 1}
 
 
 @checked
-def find_usages(
-    features: FeatureSet | str | Path | Address,
-    word: str,
-    *,
-    like: str | None = None,
-    match: Match | str = Match.EXACT,
-    near: str | None = None,
-    left: int | None = None,
-    right: int | None = None,
-    k: int = 10,
-    page: int = 1,
-    sort: str | None = None,
-    sample: int | None = None,
-    column: str | None = None,
-    where: str | None = None,
-    one_per_document: bool = False,
-    spans: str | None = None,
-    context: int | None = None,
-    model: str | Path | None = None,
-    device: str | None = None,
-    encoder: QueryEncoder | None = None,
-    progress: ProgressOption[StepProgress] = None,
-) -> Usages:
+@takes(UsageRequest)
+def find_usages(asked: UsageRequest) -> Usages:
     """Find the ``k`` usages of a word that are nearest in meaning to the word in the sentence ``like``.
 
     Without ``like`` they are the first ones: in the corpus, or sorted by the words on their ``left`` or ``right``, or
@@ -76,6 +67,9 @@ def find_usages(
     Words are looked up in the set's word index, which the first look-up makes; ``progress`` hears of that. Only
     documents with usages that are shown or compared (or cut into spans) are read, a row group at a time.
 
+    With ``match="any"`` and a sentence, ``features`` may be an index of words or tokens, which is faster: the scores
+    are those of the index, and there is no ``column``, ``sort``, ``sample``, ``near`` or ``spans``.
+
     Raises:
         UsageError: the word is not in the sentence, ``k`` below 0, ``page`` below 1, ``match="any"`` without a
             sentence, ``sort`` with one or by something that is not there, spans that are unknown or of a column that
@@ -86,61 +80,44 @@ def find_usages(
         DamagedError: a part or the word index is damaged.
         StorageError: the word index cannot be written anywhere.
     """
-    listing = _Listing(k, page, sort, sample, one_per_document, check_numbers(k, context, spans))
-    features, nearby = listing.check(features, like), NearWord.of(near, left, right, spans)
-    search = open_usage_search(
-        features, word, like, match, nearby, spans, column, where, model, device, encoder, progress
-    )
+    if isinstance(asked.features, Index) or _is_index(asked.features):
+        return _find_in_index(asked)
+    listing = _Listing.of(asked, k=10)
+    features = listing.check(asked.features, asked.like)
+    search = open_usage_search(features, asked)
     (chosen,) = _choose_usages(search, listing, np.zeros(len(search.hits), np.int64), 1)
     documents = int(search.documents.sum())
     counts = search.frequency(chosen.found, search.documents)
-    shown = (chosen.skipped, chosen.usages)
-    return Usages(word, search.like, search.column.name, documents, *counts, *shown, search.warnings, near, spans)
+    own = (asked.word, search.like, search.column.name, documents)
+    return Usages(*own, *counts, chosen.skipped, chosen.usages, search.warnings, asked.near, asked.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class SlicedRequest(UsageRequest):
+    """A search for usages in each slice of a kept column."""
+
+    by: str
+    slices: str | int | None = None
 
 
 @checked
-def find_usages_by(
-    features: FeatureSet | str | Path | Address,
-    word: str,
-    by: str,
-    slices: str | int | None = None,
-    *,
-    like: str | None = None,
-    match: Match | str = Match.EXACT,
-    near: str | None = None,
-    left: int | None = None,
-    right: int | None = None,
-    k: int = 5,
-    page: int = 1,
-    sort: str | None = None,
-    sample: int | None = None,
-    column: str | None = None,
-    where: str | None = None,
-    one_per_document: bool = False,
-    spans: str | None = None,
-    context: int | None = None,
-    model: str | Path | None = None,
-    device: str | None = None,
-    encoder: QueryEncoder | None = None,
-    progress: ProgressOption[StepProgress] = None,
-) -> SlicedUsages:
+@takes(SlicedRequest)
+def find_usages_by(asked: SlicedRequest) -> SlicedUsages:
     """Find the ``k`` usages of a word in each slice of the kept column ``by``, such as years, and their frequency.
 
     They are the first ones, or those nearest in meaning to the word in the sentence ``like``; then each slice also has
     the mean cosine of all its usages. ``slices`` are ranges (``"1839-1895,1896-1937"``), steps (``"every:10"``), values
-    or a number of slices, as in :func:`bertfeat.measure_change`. With ``k=0`` there are only the frequencies. A
-    ``sample`` is one of all slices together. See :func:`bertfeat.find_usages` for the rest.
+    or a number of slices, as in :func:`bertfeat.measure_change`. By default ``k`` is 5; with ``k=0`` there are only the
+    frequencies. A ``sample`` is one of all slices together. See :func:`bertfeat.find_usages` for the rest.
 
     Raises:
         UsageError: ``by`` or ``slices`` do not cut the set into slices; and see :func:`bertfeat.find_usages`.
         FeatureSetError, NotDerivableError, DamagedError, StorageError: see :func:`bertfeat.find_usages`.
     """
-    listing = _Listing(k, page, sort, sample, one_per_document, check_numbers(k, context, spans))
-    features, nearby = listing.check(features, like), NearWord.of(near, left, right, spans)
-    cut = cut_slices(features, by, slices)  # before the model is loaded
-    search = open_usage_search(
-        features, word, like, match, nearby, spans, column, where, model, device, encoder, progress
-    )
+    listing = _Listing.of(asked, k=5)
+    features = listing.check(asked.features, asked.like)
+    cut = cut_slices(features, asked.by, asked.slices)  # before the model is loaded
+    search = open_usage_search(features, asked)
     cut = cut.among(search.documents)
     of_hits = cut.of_documents[search.index.document_of(search.hits.first)]
     found = []
@@ -149,9 +126,8 @@ def find_usages_by(
         counts = search.frequency(chosen.found, search.documents & (cut.of_documents == number))
         found.append(SliceUsages(one, *counts, chosen.skipped, chosen.score, chosen.usages))
     counts_of_all = (int(search.documents.sum()), int((of_hits < 0).sum()))
-    return SlicedUsages(
-        word, search.like, search.column.name, by, *counts_of_all, tuple(found), search.warnings, near, spans
-    )
+    own = (asked.word, search.like, search.column.name, asked.by)
+    return SlicedUsages(*own, *counts_of_all, tuple(found), search.warnings, asked.near, asked.spans)
 
 
 # ── which usages, and in which order ────────────────────────────────────────────────────────────────────────
@@ -168,11 +144,21 @@ class _Listing:
     one_per_document: bool
     context: int
 
-    def check(self, features: FeatureSet | str | Path | Address, like: str | None) -> FeatureSet:
+    @classmethod
+    def of(cls, asked: UsageRequest, *, k: int) -> Self:
+        """The listing that is asked for, of ``k`` usages unless it says another number."""
+        page, context = 1 if asked.page is None else asked.page, shown_context(asked)
+        number = k if asked.k is None else asked.k
+        return cls(number, page, asked.sort, asked.sample, asked.one_per_document, context)
+
+    def check(self, features: FeatureSet | Index | str | Path | Address, like: str | None) -> FeatureSet:
         """Open the feature set, and refuse what cannot be."""
         require_at_least(1, page=self.page, sample=self.sample)
         if self.sort is not None and like is not None:
             raise UsageError(f"{parameter('like')} sorts usages by likeness", remedy=f"leave out {parameter('sort')}")
+        if isinstance(features, Index):
+            problem = "an index has no kept columns to slice by"
+            raise UsageError(problem, where=features.folder, remedy="give the features that it was made from")
         if not isinstance(features, FeatureSet):
             features = FeatureSet(features)
         names = [*_SIDES, *(column.name for column in features.kept)]
@@ -324,35 +310,26 @@ class _UsageRanking:
 _FETCH = 4  # first 4 k hits are asked for, then 4 times as many in each round: punctuation among them is left out
 
 
-@checked
-def find_usages_in_index(
-    index: Index | str | Path | Address,
-    word: str,
-    *,
-    like: str,
-    k: int = 10,
-    page: int = 1,
-    where: str | None = None,
-    one_per_document: bool = False,
-    context: int = CONTEXT,
-    model: str | Path | None = None,
-    device: str | None = None,
-    encoder: QueryEncoder | None = None,
-) -> Usages:
-    """Find the words nearest in meaning to ``word`` in the sentence ``like``, as ``match="any"`` does, by an index.
+def _is_index(place: FeatureSet | str | Path | Address) -> bool:
+    return not isinstance(place, FeatureSet) and result_kind(as_location(place)) is ResultKind.INDEX
 
-    In an index of tokens they are tokens. Scores are those of the index. ``model``, ``device`` and ``encoder`` are for
-    an index that is given as a folder; see :func:`find_usages` for the rest.
+
+def _find_in_index(asked: UsageRequest) -> Usages:
+    """Find the words nearest in meaning to the word in the sentence ``like``, in an index of words or tokens.
 
     Raises:
         IndexFolderError: the index has one vector per document, or keeps no texts; or the model is another one.
-        UsageError: the word is not in the sentence, ``k`` is below 1, or a condition cannot be read.
+        UsageError: the word is not in the sentence, ``k`` is below 1, a condition cannot be read, or something is asked
+            that an index does not answer.
     """
-    check_numbers(k, context)
+    like = _sentence_for_index(asked)
+    k, page, context = 10 if asked.k is None else asked.k, 1 if asked.page is None else asked.page, shown_context(asked)
     require_at_least(1, k=k, page=page)
-    query, like = WordQuery.parse(word, Match.ANY), require_text(like, parameter("like"))
+    word, where, one_per_document = asked.word, asked.where, asked.one_per_document
+    query, index = WordQuery.parse(word, Match.ANY), asked.features
     if not isinstance(index, Index):
-        index = Index(index, model=model, device=device, encoder=encoder)
+        assert not isinstance(index, FeatureSet)
+        index = Index(index, model=asked.model, device=asked.device, encoder=asked.encoder)
     settings, folder = index.settings, index.vectors.folder
     if not settings.marks_words:
         raise IndexFolderError(
@@ -375,6 +352,25 @@ def find_usages_in_index(
             found = (scope.documents, None, scope.vectors, None, 0)
             warnings = query_warnings(index.encoder, like)
             return Usages(word, like, settings.column.name, *found, tuple(usages[stop - k :]), warnings)
+
+
+def _sentence_for_index(asked: UsageRequest) -> str:
+    """The sentence of a request that an index answers.
+
+    Raises:
+        UsageError: it asks for something else.
+    """
+    names = ("column", "sort", "sample", "near", "left", "right", "spans")
+    others = [name for name in names if getattr(asked, name) is not None]
+    if asked.match != Match.ANY or asked.like is None or others:
+        without = f", without {', '.join(map(parameter, others))}" if others else ""
+        answered = f"{parameter('match', 'any')} with {parameter('like')}, by its own column{without}"
+        raise UsageError(
+            f"is an index, which answers only {answered}",
+            where=asked.features.folder if isinstance(asked.features, Index) else asked.features,
+            remedy="give the features that it was made from",
+        )
+    return require_text(asked.like, parameter("like"))
 
 
 def _usages_of_hits(hits: Iterable[Hit], one_per_document: bool, context: int) -> Iterator[Usage]:

@@ -5,6 +5,7 @@ Shapes: n usages, W width of the feature column.
 
 import threading
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,12 @@ from numpy.typing import NDArray
 from bertfeat.arguments import checked
 from bertfeat.core import Address, Cut, FeatureSet, Match, cut_slices, unit_vectors
 from bertfeat.errors import UsageError, needed_library, parameter
+from bertfeat.options import takes
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.near import NearWord
-from bertfeat.usages.query import UsageSearch, check_numbers, find_usage_column, look_up, parse_condition_on, word_query
+from bertfeat.usages.query import UsageSearch, find_usage_column, look_up, parse_condition_on, shown_context, word_query
 from bertfeat.usages.results import Sense, Senses, Usage
+from bertfeat.usages.settings import UsageSettings
 from bertfeat.usages.spans import open_cutter
 
 MOST = 10_000
@@ -26,27 +29,23 @@ _SEED = 0
 _GROUPING = threading.Lock()
 
 
+@dataclass(frozen=True, slots=True)
+class SenseRequest(UsageSettings):
+    """A search for usages that are grouped into senses."""
+
+    features: FeatureSet | str | Path | Address
+    word: str
+    senses: int
+    _: KW_ONLY
+    by: str | None = None
+    slices: str | int | None = None
+    progress: ProgressOption[StepProgress] = None
+
+
 @checked
-def find_senses(
-    features: FeatureSet | str | Path | Address,
-    word: str,
-    senses: int,
-    *,
-    match: Match | str = Match.EXACT,
-    near: str | None = None,
-    left: int | None = None,
-    right: int | None = None,
-    k: int = 5,
-    column: str | None = None,
-    where: str | None = None,
-    one_per_document: bool = False,
-    spans: str | None = None,
-    context: int | None = None,
-    by: str | None = None,
-    slices: str | int | None = None,
-    progress: ProgressOption[StepProgress] = None,
-) -> Senses:
-    """Group the usages of a word into a number of ``senses``, each shown by its ``k`` most central usages.
+@takes(SenseRequest)
+def find_senses(asked: SenseRequest) -> Senses:
+    """Group the usages of a word into a number of ``senses``, each shown by its ``k`` most central usages (5).
 
     The groups are those of scikit-learn's k-means over vectors of length 1; the same set gives the same groups. Their
     number is your choice: nothing here says how many senses the word has. With ``by`` the usages of each sense are
@@ -60,36 +59,36 @@ def find_senses(
         NotDerivableError: the column cannot be derived from the stored ones.
         MissingLibraryError: scikit-learn is not installed.
     """
-    if not isinstance(features, FeatureSet):
-        features = FeatureSet(features)
-    query, nearby = word_query(features, word, match), NearWord.of(near, left, right, spans)
+    features = asked.features if isinstance(asked.features, FeatureSet) else FeatureSet(asked.features)
+    word, by, slices = asked.word, asked.by, asked.slices
+    query, nearby = word_query(features, word, asked.match), NearWord.of(asked)
     if query.match is Match.ANY:
         raise UsageError(
             f"senses are those of one word, and {parameter('match', 'any')} takes every word",
             remedy="choose exact or prefix",
         )
-    characters = check_numbers(k, context, spans)
-    if senses < 2:
-        raise UsageError(f"{senses} senses are no groups", remedy="ask for at least 2")
-    readable = find_usage_column(features, column)
-    condition, cutter = parse_condition_on(features, where), open_cutter(features, spans)
+    k, characters = 5 if asked.k is None else asked.k, shown_context(asked)
+    if asked.senses < 2:
+        raise UsageError(f"{asked.senses} senses are no groups", remedy="ask for at least 2")
+    readable = find_usage_column(features, asked.column)
+    condition, cutter = parse_condition_on(features, asked.where), open_cutter(features, asked.spans)
     if by is None and slices is not None:
         raise UsageError(
             f"{parameter('slices', slices)} are slices of a kept column", remedy=f"name it: {parameter('by', 'year')}"
         )
     cut = None if by is None else cut_slices(features, by, slices)
-    search = look_up(features, query, readable, condition, nearby, cutter, progress=progress)
+    search = look_up(features, query, readable, condition, nearby, cutter, progress=asked.progress)
     every = Cut((), np.zeros(len(search.documents), np.int64))
     cut = every if cut is None else cut.among(search.documents)
     of_hits = cut.of_documents[search.index.document_of(search.hits.first)]
     inside = np.flatnonzero(of_hits >= 0)
-    numbers = search.first_of_documents(inside) if one_per_document else inside
+    numbers = search.first_of_documents(inside) if asked.one_per_document else inside
     if len(numbers) > MOST:
         numbers = np.sort(np.random.default_rng(_SEED).choice(numbers, MOST, replace=False))
     nothing = (np.empty(0, np.int64), np.empty((0, readable.width), np.float32))
     blocks = [nothing, *((read.numbers, read.matrix) for read in search.read_vectors(numbers))]
     grouped, matrix = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
-    members = _group_usages(matrix, senses, word) if len(inside) else []
+    members = _group_usages(matrix, asked.senses, word) if len(inside) else []
     found = (int(search.documents.sum()), len(inside), len(numbers) - len(grouped), len(grouped))
     shown = [
         Sense(
@@ -100,7 +99,7 @@ def find_senses(
         for places in members
     ]
     outside = len(search.hits) - len(inside)
-    return Senses(word, readable.name, *found, tuple(shown), by, cut.slices, outside, near, spans)
+    return Senses(word, readable.name, *found, tuple(shown), by, cut.slices, outside, asked.near, asked.spans)
 
 
 def _group_usages(matrix: NDArray[np.float32], senses: int, word: str) -> list[NDArray[np.intp]]:

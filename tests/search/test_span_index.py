@@ -30,7 +30,7 @@ from bertfeat.search import (
     remove_documents,
     verify_index,
 )
-from bertfeat.usages import find_usages_in_index
+from bertfeat.usages import find_usages
 from tests.support.slow_features import SlowText, slow_text
 from tests.support.tiny_models import Tiny
 from tests.support.token_sets import QUERIES, RIVER, TEXTS, Make, make_token_set
@@ -312,7 +312,7 @@ def test_what_has_no_index_of_spans(bert: Tiny, make: Make) -> None:
     with pytest.raises(FeatureSetError, match="the set holds no texts"):
         append_features(textless, span_index(features).vectors.folder)
     with pytest.raises(IndexFolderError, match=r"holds sentences of last_token, one vector a span, but usages compare"):
-        find_usages_in_index(span_index(features), "bank", like="the *bank* of it")
+        find_usages(span_index(features), "bank", match="any", like="the *bank* of it")
 
 
 @pytest.mark.parametrize(

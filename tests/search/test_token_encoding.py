@@ -28,7 +28,7 @@ from bertfeat.search import (
 from bertfeat.search.options import ENCODED_WIDTH
 from bertfeat.search.settings import ENCODING_NAME, SETTINGS_NAME
 from bertfeat.search.vectors import token_encoding
-from bertfeat.usages import find_usages_in_index
+from bertfeat.usages import find_usages
 from tests.support.tiny_models import Tiny
 from tests.support.token_sets import QUERIES, TEXTS, Make, make_token_set
 
@@ -373,7 +373,7 @@ def test_usages_need_words(bert: Tiny, make: Make) -> None:
     with pytest.raises(
         IndexFolderError, match="fde:128 of last_token, one vector a document, but usages compare words"
     ):
-        find_usages_in_index(index.folder, "bank", like="the *bank* of it")
+        find_usages(index.folder, "bank", match="any", like="the *bank* of it")
 
 
 def test_damaged_encodings(bert: Tiny, make: Make) -> None:

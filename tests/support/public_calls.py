@@ -479,12 +479,6 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
         "column": "last_word",
         "device": "cpu",
     },
-    "find_usages_in_index": lambda world: {
-        "index": world.word_index_folder,
-        "word": _WORD,
-        "like": "the bank",
-        "device": "cpu",
-    },
     "format_head_table": lambda world: {"table": world.head_table7.table},
     "log_as_json": lambda world: {},
     "map_documents": lambda world: {"features": world.plain},

@@ -17,8 +17,8 @@ from bertfeat.core.extraction import Extractor
 from bertfeat.core.features import FeatureSet
 from bertfeat.core.words import WordQuery, fold_case, is_word, split_words
 from bertfeat.errors import FeatureSetError, IndexFolderError, NotDerivableError, UsageError
-from bertfeat.search import build_index
-from bertfeat.usages import Usage, find_senses, find_usages, find_usages_in_index
+from bertfeat.search import Index, build_index
+from bertfeat.usages import Usage, find_senses, find_usages, find_usages_by
 from tests.support.tiny_models import Tiny
 
 TEXTS = (
@@ -461,19 +461,33 @@ def test_an_index_finds_what_a_scan_finds(
     features = extract(dtype="float32")
     build_index(features.folder, tmp_path / "words.index")
     by_scan = find_usages(features, "bank", like=LIKE, match="any", k=7, one_per_document=one_per_document)
-    by_index = find_usages_in_index(tmp_path / "words.index", "bank", like=LIKE, k=7, one_per_document=one_per_document)
+    index = tmp_path / "words.index"
+    by_index = find_usages(index, "bank", match="any", like=LIKE, k=7, one_per_document=one_per_document)
     assert where(by_index.usages) == where(by_scan.usages)
     assert [usage.left for usage in by_index.usages] == [usage.left for usage in by_scan.usages]
     np.testing.assert_allclose(scored(by_index.usages), scored(by_scan.usages), atol=1e-5)
-    assert len(find_usages_in_index(tmp_path / "words.index", "bank", like=LIKE, k=999).usages) == by_scan.found or (
-        one_per_document
-    )
+    whole = find_usages(index, "bank", match="any", like=LIKE, k=999)
+    assert len(whole.usages) == by_scan.found or one_per_document
+
+
+def test_an_index_refuses_what_it_cannot_answer(extract: Callable[..., FeatureSet], tmp_path: Path) -> None:
+    build_index(extract().folder, tmp_path / "words.index")
+    opened = Index(tmp_path / "words.index")
+    told = r"words\.index: is an index, which answers only match='any' with like"
+    for index in (tmp_path / "words.index", opened):
+        for asked in ({"like": LIKE}, {"match": "any"}, {"like": LIKE, "match": "any", "near": "river"}):
+            with pytest.raises(UsageError, match=told):
+                find_usages(index, "bank", **asked)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="without left; give the features"):
+            find_usages(index, "bank", like=LIKE, match="any", left=0)
+    with pytest.raises(UsageError, match="an index has no kept columns to slice by"):
+        find_usages_by(opened, "bank", "year", like=LIKE)
 
 
 def test_an_index_of_documents_is_refused(extract: Callable[..., FeatureSet], tmp_path: Path) -> None:
     build_index(extract(pooling="mean").folder, tmp_path / "mean.index")
     with pytest.raises(IndexFolderError, match="one vector a document"):
-        find_usages_in_index(tmp_path / "mean.index", "bank", like=LIKE)
+        find_usages(tmp_path / "mean.index", "bank", match="any", like=LIKE)
 
 
 # ── sets that do not fit ────────────────────────────────────────────────────────────────────────────────────

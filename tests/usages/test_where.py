@@ -12,7 +12,7 @@ from bertfeat.core.extraction import Extractor
 from bertfeat.core.features import FeatureSet
 from bertfeat.errors import NotDerivableError, UsageError
 from bertfeat.search import BuildOptions, Index, build_index, remove_documents
-from bertfeat.usages import Usage, find_senses, find_usages, find_usages_in_index
+from bertfeat.usages import Usage, find_senses, find_usages
 from tests.support.tiny_models import Tiny
 
 RECORDS: list[dict[str, Any]] = [
@@ -123,7 +123,7 @@ def test_an_index_finds_what_a_scan_finds(
     build_index(features.folder, tmp_path / "words.index", options=BuildOptions(type="hnsw", evaluate=False))
     remove_documents(tmp_path / "words.index", removed)
     by_scan = find_usages(features, "bank", like=LIKE, match="any", k=99, where=where)
-    by_index = find_usages_in_index(Index(tmp_path / "words.index"), "bank", like=LIKE, k=99, where=where)
+    by_index = find_usages(Index(tmp_path / "words.index"), "bank", match="any", like=LIKE, k=99, where=where)
     assert in_order(by_index.usages) == in_order([usage for usage in by_scan.usages if usage.id not in removed])
     left = [r for r in RECORDS if (where is None or CONDITIONS[where](r)) and str(RECORDS.index(r) + 1) not in removed]
     assert by_index.documents == len(left)
@@ -150,7 +150,7 @@ def test_conditions_that_do_not_fit(where: str, problem: str, features: FeatureS
         find_senses(features, "bank", 2, where=where)
     build_index(features.folder, tmp_path / "words.index")
     with pytest.raises(UsageError, match=problem.partition(";")[0]):
-        find_usages_in_index(tmp_path / "words.index", "bank", like=LIKE, where=where)
+        find_usages(tmp_path / "words.index", "bank", match="any", like=LIKE, where=where)
 
 
 def test_a_condition_is_read_before_the_model_is_opened(features: FeatureSet) -> None:
