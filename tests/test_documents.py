@@ -6,6 +6,7 @@ lines below it. ``python`` blocks of a page share their names. In front of a blo
 page goes on in another copy of examples/, as a test of its own; after ``<!-- anew, slow -->`` as one of ``make slow``.
 """
 
+import ast
 import glob
 import re
 import shlex
@@ -185,6 +186,17 @@ def test_code_is_fenced_and_says_its_language(path: Path) -> None:
     assert len(re.findall(r"^```", text, re.MULTILINE)) == 2 * len(blocks(path))
     assert {block.language for block in blocks(path)} <= LANGUAGES
     assert re.findall(r"^ {4}(?:bertfeat |from |import |\$ ).*", re.sub(BLOCK, "", text), re.MULTILINE) == []
+
+
+def test_messages_of_the_troubleshooting_page_are_those_of_the_sources() -> None:
+    rows = (ROOT / "docs/troubleshooting.md").read_text("utf-8").splitlines()
+    quoted = [each for row in rows if row.startswith("| `") for each in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    messages = [each.strip("… ") for each in quoted if not each.startswith("bertfeat ")]
+    assert len(messages) > 8
+    sources = [ast.parse(path.read_text("utf-8")) for path in (ROOT / "bertfeat").rglob("*.py")]
+    said = [node.value for tree in sources for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    texts = "\n".join(each for each in said if isinstance(each, str))
+    assert [message for message in messages if message not in texts] == []
 
 
 def test_the_first_page_is_short() -> None:

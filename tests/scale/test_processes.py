@@ -402,7 +402,7 @@ def test_errors_are_spelled_as_the_shell_spells_them(bert: Tiny, tmp_path: Path)
     given = [str(corpus), "-o", str(tmp_path / "out"), *options(bert), "--workers", "2"]
     code, told = fails(*given, "--max-failures", "0")
     assert code == 1
-    assert "error: --max-failures 0: more than 0 rows failed, the last: " in told
+    assert "error: --max-failures 0: a row failed, the last: " in told
     assert "record 26: field 'text' is a number" in told
     given.remove("--allow-failures")
     code, told = fails(*given)

@@ -83,10 +83,8 @@ class FailureLimit:
             raise self._error(f"{manifest.failed:,} in all", f"{self._folder / FAILURES_NAME} lists them")
 
     def _error(self, told: str, remedy: str) -> RowFailedError:
-        where = parameter("max_failures", self._most)
-        return RowFailedError(
-            f"more than {pluralize(self._most or 0, 'row')} failed, {told}", where=where, remedy=remedy
-        )
+        many = f"more than {pluralize(self._most, 'row')}" if self._most else "a row"
+        return RowFailedError(f"{many} failed, {told}", where=parameter("max_failures", self._most), remedy=remedy)
 
 
 class PartWorker:
