@@ -5,7 +5,8 @@
 Builds a tiny random model of every encoder of texts that transformers has, computes texts, pairs and the windows of a
 long text in fp32, and holds every layer of every token against transformers' own `hidden_states` of that window alone:
 by bertfeat alone, and by bertfeat in the company of all others. Each model is then loaded again and computed in another
-order, and an extraction that lost a part is resumed; both must give the same bytes. Writes the table of docs/models.md.
+order, and an extraction that lost a part is resumed; both must give the same bytes.
+Writes the table of benchmarks/architectures.md.
 """
 
 import argparse
@@ -24,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from _machine import machine  # noqa: E402
 
 BEGIN, END = "<!-- table: benchmarks/architectures.py -->", "<!-- end of table -->"
-PAGE = ROOT / "docs" / "models.md"
+PAGE = ROOT / "benchmarks" / "architectures.md"
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks.md",
+    "benchmarks/architectures.md": "architectures.md",
     "examples/README.md": "examples.md",
 }
 

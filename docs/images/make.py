@@ -2,6 +2,7 @@
 
 map.svg and layers.svg are ``bertfeat plot``'s, precision.svg is ``bertfeat compare``'s; usages.svg is what
 ``bertfeat usages`` prints on a terminal; maxsim.svg and left-context.svg show how a score and a context come about.
+pipeline.svg is drawn by hand.
 serve-*.png are the page of ``bertfeat serve`` in Chromium, where that and playwright are installed.
 """
 
