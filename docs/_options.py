@@ -1,13 +1,14 @@
 """Write docs/options.md, the reference of options, from the commands themselves: ``python docs/_options.py``."""
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from bertfeat.cli import main
 from bertfeat.cli.app import ENVIRONMENT_PREFIX
+from bertfeat.learning import HeadKind
 from bertfeat.options import Setting, described_settings
 
 PAGE = Path(__file__).with_name("options.md")
@@ -37,14 +38,17 @@ def options_page() -> str:
             if owner := _owner(option):
                 groups.setdefault(owner, {}).setdefault(option.setting[1], option)
     lines = [HEAD, "## Commands\n\n"]
-    for name, command in commands.items():
-        lines.append(f"### bertfeat {name}\n\n{inspect.cleandoc(command.help or '').splitlines()[0]}\n\n")
-        own = [option for option in _options(command) if _owner(option) is None]
-        lines += _table(["option", "default", "meaning"], ([*_cells(option)] for option in own))
-        used = {owner: {o.setting[1] for o in _options(command) if _owner(o) is owner} for owner in groups}
-        for owner, names in used.items():
-            if names:
-                missing = [f"`{_spelling(option)}`" for field, option in groups[owner].items() if field not in names]
+    for title, alike in _families(commands).items():
+        help_text = [*alike.values()][-1].help or ""
+        lines.append(f"### bertfeat {title}\n\n{inspect.cleandoc(help_text).splitlines()[0]}\n\n")
+        lines += _table(["option", "default", "meaning"], _own_cells(alike))
+        for owner, options in groups.items():
+            if any(_owner(option) is owner for command in alike.values() for option in _options(command)):
+                missing = [
+                    f"`{_spelling(option)}`{_of(lacking, alike)}"
+                    for field, option in options.items()
+                    if (lacking := [kind for kind, command in alike.items() if not _has(command, owner, field)])
+                ]
                 without = f", without {', '.join(missing)}" if missing else ""
                 lines.append(f"- [{owner.__name__}](#{owner.__name__.lower()}){without}\n")
         lines.append("\n")
@@ -53,8 +57,12 @@ def options_page() -> str:
         sentence = inspect.cleandoc(owner.__doc__ or "").partition("\n\n")[0].replace("\n", " ").replace("``", "`")
         lines.append(f"### {owner.__name__}\n\n{sentence}")
         lines.append(f" In Python: `{_import_name(owner)}`.\n\n" if _import_name(owner) else "\n\n")
-        rows = ([*_setting_cells(setting, options.get(setting.name))] for setting in described_settings(owner))
+        bases = [base for base in owner.__mro__[1:] if base in groups]
+        inherited = {setting.name for base in bases for setting in described_settings(base)}
+        own = [setting for setting in described_settings(owner) if setting.name not in inherited]
+        rows = ([*_setting_cells(setting, options.get(setting.name))] for setting in own)
         lines += _table(["option", "Python", "default", "meaning"], rows)
+        lines += [f"And those of [{base.__name__}](#{base.__name__.lower()}).\n\n" for base in bases]
     return "".join(lines).rstrip() + "\n"
 
 
@@ -66,6 +74,36 @@ def _leaves(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, cl
             yield from _leaves(command, (*path, name))
         elif command is not None:
             yield " ".join((*path, name)), command
+
+
+def _families(commands: Mapping[str, click.Command]) -> Mapping[str, Mapping[str, click.Command]]:
+    """The commands by title; the same verb of several kinds of heads, which differ little, has one: by kind, then."""
+    kinds = [kind.value for kind in HeadKind]
+    families: dict[str, dict[str, click.Command]] = {}
+    for name, command in commands.items():
+        kind, _, verb = name.partition(" ")
+        families.setdefault(f"{'|'.join(kinds)} {verb}" if kind in kinds else name, {})[kind] = command
+    return families
+
+
+def _own_cells(alike: Mapping[str, click.Command]) -> Iterator[list[str]]:
+    """The options of commands that are in no group, each once; where only some commands have it, with their names."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for kind, command in alike.items():
+        for option in _options(command):
+            if _owner(option) is None:
+                rows.setdefault(tuple(_cells(option)), []).append(kind)
+    for (spelled, default, meaning), having in rows.items():
+        yield [f"{spelled}{_of(having, alike)}", default, meaning]
+
+
+def _of(kinds: Sequence[str], alike: Mapping[str, click.Command]) -> str:
+    """The names of some commands, in parentheses; nothing for all of them."""
+    return f" ({', '.join(kinds)})" if len(kinds) < len(alike) else ""
+
+
+def _has(command: click.Command, owner: type, field: str) -> bool:
+    return any(getattr(option, "setting", None) == (owner, field) for option in _options(command))
 
 
 def _options(command: click.Command) -> list[click.Option]:
