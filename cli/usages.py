@@ -148,10 +148,11 @@ def _search_index(
     folder: "Location", word: str, query: UsageQuery, form: _UsageFormat, model: str | None, device: str | None
 ) -> None:
     if query.by is not None or query.senses is not None:
-        raise click.UsageError(f"{folder} is an index, which has no slices and senses; give the features")
+        raise click.UsageError(f"{folder} is an index, which knows no --by and no --senses; give the features")
     from bertfeat import Index
-    from bertfeat.usages import find_usages
+    from bertfeat.usages import find_usages, refuse_for_index
 
+    refuse_for_index(query, folder)
     index = Index(folder, model=model, device=device)
     form = form.with_columns(index.kept, lambda: unmet_in_index(index, query.where))
     _print_usages(find_usages(index, word, **query.arguments()), form, query)

@@ -23,6 +23,7 @@ from .results import (
 from .search import (
     find_usages as find_usages,
     find_usages_by as find_usages_by,
+    refuse_for_index as refuse_for_index,
 )
 from .senses import cluster_labels as cluster_labels, find_senses as find_senses, group_vectors as group_vectors
 from .settings import ListSettings as ListSettings

@@ -31,6 +31,7 @@ from bertfeat.options import takes
 from bertfeat.search import Hit, Index, query_warnings
 from bertfeat.usages.query import UsageRequest, UsageSearch, embed_word, open_usage_search, shown_context
 from bertfeat.usages.results import Site, SlicedUsages, SliceUsages, Usage, Usages
+from bertfeat.usages.settings import ListSettings
 from bertfeat.usages.word_index import WordIndex
 
 _SEED = 0  # of random samples
@@ -322,7 +323,8 @@ def _find_in_index(asked: UsageRequest) -> Usages:
         UsageError: the word is not in the sentence, ``k`` is below 1, a condition cannot be read, or something is asked
             that an index does not answer.
     """
-    like = _sentence_for_index(asked)
+    refuse_for_index(asked, asked.features.folder if isinstance(asked.features, Index) else asked.features)
+    like = require_text(asked.like, parameter("like"))
     k, page, context = 10 if asked.k is None else asked.k, 1 if asked.page is None else asked.page, shown_context(asked)
     require_at_least(1, k=k, page=page)
     word, where, one_per_document = asked.word, asked.where, asked.one_per_document
@@ -354,11 +356,11 @@ def _find_in_index(asked: UsageRequest) -> Usages:
             return Usages(word, like, settings.column.name, *found, tuple(usages[stop - k :]), warnings)
 
 
-def _sentence_for_index(asked: UsageRequest) -> str:
-    """The sentence of a request that an index answers.
+def refuse_for_index(asked: ListSettings, where: object) -> None:
+    """Refuse a search that an index does not answer; ``where`` is its folder.
 
     Raises:
-        UsageError: it asks for something else.
+        UsageError: it asks for something other than the words nearest to one in a sentence.
     """
     names = ("column", "sort", "sample", "near", "left", "right", "spans")
     others = [name for name in names if getattr(asked, name) is not None]
@@ -367,10 +369,9 @@ def _sentence_for_index(asked: UsageRequest) -> str:
         answered = f"{parameter('match', 'any')} with {parameter('like')}, by its own column{without}"
         raise UsageError(
             f"is an index, which answers only {answered}",
-            where=asked.features.folder if isinstance(asked.features, Index) else asked.features,
+            where=where,
             remedy="give the features that it was made from",
         )
-    return require_text(asked.like, parameter("like"))
 
 
 def _usages_of_hits(hits: Iterable[Hit], one_per_document: bool, context: int) -> Iterator[Usage]:
