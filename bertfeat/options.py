@@ -133,7 +133,6 @@ def takes(settings: Callable[_Fields, _Settings]) -> _Taker[_Fields, _Settings]:
         @takes(ExtractorSettings)
         def __init__(self, settings: ExtractorSettings) -> None: ...
     """
-
     make = cast("Callable[..., _Settings]", settings)
 
     def decorate(function: Callable[..., _Result], /) -> Callable[..., _Result]:

@@ -325,10 +325,9 @@ def _find_in_index(asked: UsageRequest) -> Usages:
     """
     refuse_for_index(asked, asked.features.folder if isinstance(asked.features, Index) else asked.features)
     like = require_text(asked.like, parameter("like"))
-    k, page, context = 10 if asked.k is None else asked.k, 1 if asked.page is None else asked.page, shown_context(asked)
-    require_at_least(1, k=k, page=page)
-    word, where, one_per_document = asked.word, asked.where, asked.one_per_document
-    query, index = WordQuery.parse(word, Match.ANY), asked.features
+    listing = _Listing.of(asked, k=10)
+    require_at_least(1, k=listing.k, page=listing.page)
+    query, index = WordQuery.parse(asked.word, Match.ANY), asked.features
     if not isinstance(index, Index):
         assert not isinstance(index, FeatureSet)
         index = Index(index, model=asked.model, device=asked.device, encoder=asked.encoder)
@@ -343,17 +342,17 @@ def _find_in_index(asked: UsageRequest) -> Usages:
             f"{folder} keeps no texts, so there is nothing to show", remedy="give the features instead"
         )
     index.check_sources()
-    scope = index.count(where)
+    scope = index.count(asked.where)
     vector = embed_word(query, like, index.encoder, settings.column, settings.extraction)
-    depth = stop = k * page
+    depth = listing.stop
     while True:
         depth = min(depth * _FETCH, max(scope.vectors, 1))
-        (answer,) = index.search_vectors(vector[None], depth, where=where)
-        usages = list(_usages_of_hits(answer.hits, one_per_document, context))[:stop]
-        if len(usages) == stop or depth >= scope.vectors:
+        (answer,) = index.search_vectors(vector[None], depth, where=asked.where)
+        usages = list(_usages_of_hits(answer.hits, listing.one_per_document, listing.context))[: listing.stop]
+        if len(usages) == listing.stop or depth >= scope.vectors:
             found = (scope.documents, None, scope.vectors, None, 0)
             warnings = query_warnings(index.encoder, like)
-            return Usages(word, like, settings.column.name, *found, tuple(usages[stop - k :]), warnings)
+            return Usages(asked.word, like, settings.column.name, *found, tuple(usages[listing.start :]), warnings)
 
 
 def refuse_for_index(asked: ListSettings, where: object) -> None:

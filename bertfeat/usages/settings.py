@@ -11,7 +11,7 @@ from bertfeat.options import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSettings:
-    """Which usages of a word are looked for, and what is shown of them: keywords of every search for usages."""
+    """The usages of a word that are looked for, and what is shown of them: keywords of every search for usages."""
 
     match: Annotated[
         Literal["exact", "prefix", "any"] | str,
@@ -60,7 +60,7 @@ class UsageSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListSettings(UsageSettings):
-    """Which usages are listed, and in which order: keywords of searches that list them."""
+    """The usages that are listed, and their order: keywords of searches that list them."""
 
     like: Annotated[
         str | None, Option("Nearest first to what WORD means in this sentence.", metavar="SENTENCE", basic=True)

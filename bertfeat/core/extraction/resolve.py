@@ -52,7 +52,7 @@ def resolve_columns(settings: ExtractorSettings, model: Model) -> tuple[FeatureC
 
 
 def resolve_tokens(settings: ExtractorSettings, model: Model, columns: Sequence[FeatureColumn]) -> TokenSettings:
-    """How texts are read under settings, for some columns.
+    """The settings of tokens that follow from those of an extractor, for some columns.
 
     Raises:
         UsageError: a value that is unknown or out of range, or settings that exclude each other.

@@ -1,4 +1,4 @@
-"""What joined runs leave in a folder, and the check whether any is at work there."""
+"""The traces of joined runs in a folder, and the check whether any is at work there."""
 
 import logging
 import time
