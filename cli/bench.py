@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bertfeat.core import ExtractorSettings
+from bertfeat.core import CorpusSettings, ExtractorSettings
 
 from .app import Command, option
-from .bundles import leave_out
+from .bundles import settings_options
 from .console import Console, two_columns
 from .option_types import listed_option
-from .options import extractor_options, output_options, reading_options, refuse_reading_options
+from .options import output_options, refuse_reading_options
 
 if TYPE_CHECKING:
-    from bertfeat.core import CorpusSettings, PrecisionComparison, Speed
+    from bertfeat.core import PrecisionComparison, Speed
+
+_EXTRACTION = ("model", "precision", "device", "batch_tokens", "layers", "pooling", "max_length", "dtype")
+_READING = ("text_columns", "format", "encoding")
 
 
 @click.command(cls=Command, name="bench")
@@ -45,8 +48,8 @@ if TYPE_CHECKING:
     help="Compare speeds and deviations from fp32: fp32,bf16,int8. Runs are in turn.",
     show_default="the one of --precision",
 )
-@extractor_options
-@reading_options
+@settings_options("settings", ExtractorSettings, fields=_EXTRACTION)
+@settings_options("reading", CorpusSettings, fields=_READING)
 @output_options
 def command(
     sources: tuple[str, ...],
@@ -55,7 +58,7 @@ def command(
     work: Path | None,
     precisions: tuple[str, ...],
     settings: ExtractorSettings,
-    reading: "CorpusSettings",
+    reading: CorpusSettings,
     console: Console,
 ) -> None:
     """Measure tokens a second from text to Parquet, the share of the hardware's limit, and the time of each stage.
@@ -93,9 +96,6 @@ def command(
         return
     speed = measure_speed(extractor(settings.precision), sources or None, **measuring)
     console.result(speed, _speed_lines(speed))
-
-
-leave_out(command, "keep")
 
 
 def _comparison_lines(comparison: "PrecisionComparison") -> list[str]:

@@ -45,15 +45,18 @@ def settings_options(
     owner: type,
     *besides: Decorator,
     names: Sequence[str] = (),
+    fields: Sequence[str] | None = None,
     finish: Callable[..., object] | None = None,
 ) -> Decorator:
     """Make a decorator that adds the options of a settings class, and hands the command ``argument=owner(**values)``.
 
-    Values that are not given are not passed on: the class knows its defaults. ``besides`` are other options, which come
-    first; ``finish`` takes the settings and the values of these, by their ``names``, and returns the argument.
+    Values that are not given are not passed on: the class knows its defaults. ``fields`` are those that are options, in
+    their order, by default all. ``besides`` are other options, which come first; ``finish`` takes the settings and the
+    values of these, by their ``names``, and returns the argument.
     """
     prefix = getattr(owner, "parameter_prefix", "")
-    settings = [each for each in described_settings(owner) if not each.option.python_only]
+    described = {each.name: each for each in described_settings(owner) if not each.option.python_only}
+    settings = [described[name] for name in (described if fields is None else fields)]
 
     def make(**values: object) -> object:
         others = {name: values.pop(name) for name in names}
@@ -144,22 +147,6 @@ def set_aside(command: click.Command, *names: str) -> None:
     for parameter in command.params:
         if parameter.name in names and isinstance(parameter, CommandOption):
             parameter.further = True
-
-
-def leave_out(command: click.Command, *names: str) -> None:
-    """Remove options of bundles from a command that does not use them; it gets the values of absent options."""
-    run = command.callback
-    assert run is not None
-    absent = {str(parameter.name): _absent(parameter) for parameter in command.params if parameter.name in names}
-    command.params = [parameter for parameter in command.params if parameter.name not in absent]
-    command.callback = functools.wraps(run)(lambda **values: run(**values, **absent))
-
-
-def _absent(parameter: click.Parameter) -> tuple[()] | bool | None:
-    """The value of an option that is absent."""
-    if parameter.multiple:
-        return ()
-    return False if getattr(parameter, "is_flag", False) and not parameter.secondary_opts else None
 
 
 def on_command_line(name: str) -> bool:

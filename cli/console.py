@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -104,7 +104,7 @@ def two_columns(rows: Iterable[tuple[str, object]]) -> list[str]:
     ]
 
 
-def fields_of(value: "DataclassInstance") -> dict[str, object]:
+def fields_of(value: "DataclassInstance") -> dict[str, Any]:
     """The fields of a dataclass by name."""
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 
-from bertfeat.core import CorpusSettings, ExtractorSettings, ModelSettings
+from bertfeat.core import CorpusSettings, ExtractorSettings
 from bertfeat.search import MaxSim
 
 from .app import option
@@ -46,10 +46,6 @@ recorded_device_option = option(
     "--device", metavar="DEVICE", further=True, help="cpu, cuda, cuda:1.", show_default="a GPU if there is one"
 )
 """The options of commands that compute with the model that an index, a feature set or a head records."""
-
-
-model_options = settings_options("model", ModelSettings)
-"""The options of the model and how it runs; the command gets ``model``, a :class:`ModelSettings`."""
 
 
 def _with_words_of_files(settings: ExtractorSettings) -> ExtractorSettings:

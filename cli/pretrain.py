@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.core import CorpusSettings
 from bertfeat.display import format_duration
 from bertfeat.errors import pluralize
 from bertfeat.pretraining import PretrainingSettings
 
 from .app import Command, option
-from .bundles import leave_out, set_aside, settings_options
+from .bundles import set_aside, settings_options
 from .console import Console, fields_of, progress_display, two_columns
 from .errors import SigtermInterrupt
 from .option_types import LOCAL_PATH
-from .options import default_output, output_options, reading_options
+from .options import default_output, output_options
 
 if TYPE_CHECKING:
-    from bertfeat.core import CorpusSettings
     from bertfeat.pretraining import HeldOutScores, PretrainingEstimate, PretrainingRecord, PretrainingReport
 
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     help="Rows in a row with one value in it are one document.",
     show_default="blank lines of text files, else files",
 )
-@reading_options
+@settings_options("reading", CorpusSettings, fields=("text_columns", "format", "encoding"))
 @option("--revision", further=True, metavar="REV", help="The hub's branch, tag or commit of the model.")
 @option("--device", further=True, metavar="DEVICE", show_default="a GPU if there is one", help="cpu or cuda.")
 @option(
@@ -59,7 +59,7 @@ def command(
     model: str | None,
     settings: PretrainingSettings,
     document_column: str | None,
-    reading: "CorpusSettings",
+    reading: CorpusSettings,
     revision: str | None,
     device: str | None,
     checkpoint_minutes: float,
@@ -116,8 +116,6 @@ def command(
     _print_pretraining(report, console)
 
 
-leave_out(command, "keep", "metadata", "pair_column", "pairs", "id_column", "word_column", "tag_column")
-leave_out(command, "pretokenized", "document_context")
 set_aside(command, "text_columns")
 
 

@@ -10,12 +10,12 @@ from bertfeat.core import ModelSettings
 from bertfeat.server import ServerSettings
 
 from .app import Command, option
-from .bundles import leave_out, settings_options
+from .bundles import settings_options
 from .config import config_option
 from .console import Console
 from .errors import tell_end_in
 from .option_types import LOCATION, listed_option
-from .options import model_options, output_options
+from .options import output_options
 
 if TYPE_CHECKING:
     from bertfeat.core import Location
@@ -50,7 +50,7 @@ def _named_models(_: click.Context, __: click.Parameter, given: tuple[str, ...])
 @option("--tagger", type=click.Path(path_type=Path), metavar="DIR", help="A tagger, for /tag.")
 @listed_option("--layers", metavar="SPEC", help="The layers of requests that name none.", show_default="as recorded")
 @listed_option("--pooling", metavar="POOL", help="Their pooling.", show_default="the model's")
-@model_options
+@settings_options("model", ModelSettings, fields=("model", "precision", "device"))
 @option("--no-auth", is_flag=True, help="Let other machines in without a key.")
 @output_options
 def command(
@@ -104,6 +104,3 @@ def command(
         tell_end_in(logging.getLogger("bertfeat"))
 
     run_server(service, on_start=say_address)
-
-
-leave_out(command, "revision", "batch_tokens")

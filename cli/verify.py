@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
+from bertfeat.core import CorpusSettings
 from bertfeat.display import format_size
 from bertfeat.errors import StorageError, UsageError, pluralize
 from bertfeat.options import Option, check_bounds
 
 from .app import Command
-from .bundles import leave_out, options_on_command_line, settings_options
+from .bundles import option_names, options_on_command_line, settings_options
 from .console import Console, fields_of, two_columns
 from .info import local_result
 from .option_types import LOCATION
-from .options import output_options, reading_options, refuse_reading_options
+from .options import output_options, refuse_reading_options
 
 if TYPE_CHECKING:
-    from bertfeat.core import CorpusSettings, Location, VerifyReport
+    from bertfeat.core import Location, VerifyReport
     from bertfeat.learning import HeadVerifyReport, Table7VerifyReport
     from bertfeat.pretraining import PretrainedVerifyReport
     from bertfeat.search import IndexReport
@@ -68,9 +69,9 @@ class SampleOptions:
 @click.command(cls=Command, name="verify")
 @click.argument("folder", metavar="FEATURES|INDEX|HEAD|MODEL", type=LOCATION)
 @settings_options("again", SampleOptions)
-@reading_options
+@settings_options("reading", CorpusSettings, fields=[name for name in option_names(CorpusSettings) if name != "keep"])
 @output_options
-def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
+def command(folder: "Location", again: SampleOptions, reading: CorpusSettings, console: Console) -> None:
     """Check a feature set, an index, a head, a Table 7 or a model: every byte, and derived values.
 
     In a feature set the counts of its rows are checked too, and a sample of its features is computed again in fp32
@@ -111,10 +112,7 @@ def command(folder: "Location", again: SampleOptions, reading: "CorpusSettings",
         raise StorageError("no such folder, or a file", where=folder, remedy="name a folder that bertfeat wrote")
 
 
-leave_out(command, "keep")
-
-
-def _verify_feature_set(folder: "Location", again: SampleOptions, reading: "CorpusSettings", console: Console) -> None:
+def _verify_feature_set(folder: "Location", again: SampleOptions, reading: CorpusSettings, console: Console) -> None:
     from bertfeat.core import verify_features
 
     sample = {} if again.sample is None else {"sample": again.sample}

@@ -43,27 +43,36 @@ def options_page() -> str:
         lines.append(f"### bertfeat {title}\n\n{inspect.cleandoc(help_text).splitlines()[0]}\n\n")
         lines += _table(["option", "default", "meaning"], _own_cells(alike))
         for owner, options in groups.items():
-            if any(_owner(option) is owner for command in alike.values() for option in _options(command)):
-                missing = [
-                    f"`{_spelling(option)}`{_of(lacking, alike)}"
-                    for field, option in options.items()
-                    if (lacking := [kind for kind, command in alike.items() if not _has(command, owner, field)])
-                ]
-                without = f", without {', '.join(missing)}" if missing else ""
-                lines.append(f"- [{owner.__name__}](#{owner.__name__.lower()}){without}\n")
+            having = {field: [kind for kind in alike if _has(alike[kind], owner, field)] for field in options}
+            if any(having.values()):
+                lines.append(f"- [{owner.__name__}](#{owner.__name__.lower()}){_part_of(options, having, alike)}\n")
         lines.append("\n")
     lines.append("## Groups\n\n")
-    for owner, options in groups.items():
+    for owner in groups:
         sentence = inspect.cleandoc(owner.__doc__ or "").partition("\n\n")[0].replace("\n", " ").replace("``", "`")
         lines.append(f"### {owner.__name__}\n\n{sentence}")
         lines.append(f" In Python: `{_import_name(owner)}`.\n\n" if _import_name(owner) else "\n\n")
         bases = [base for base in owner.__mro__[1:] if base in groups]
         inherited = {setting.name for base in bases for setting in described_settings(base)}
         own = [setting for setting in described_settings(owner) if setting.name not in inherited]
-        rows = ([*_setting_cells(setting, options.get(setting.name))] for setting in own)
+        known = {name: each for group in groups if issubclass(group, owner) for name, each in groups[group].items()}
+        rows = ([*_setting_cells(setting, known.get(setting.name))] for setting in own)
         lines += _table(["option", "Python", "default", "meaning"], rows)
         lines += [f"And those of [{base.__name__}](#{base.__name__.lower()}).\n\n" for base in bases]
     return "".join(lines).rstrip() + "\n"
+
+
+def _part_of(
+    options: Mapping[str, click.Option], having: Mapping[str, Sequence[str]], alike: Mapping[str, click.Command]
+) -> str:
+    """The part of a group that commands have, in words: the options that they have, or lack, if these are fewer."""
+    there = {field: kinds for field, kinds in having.items() if kinds}
+    lacking = {field: [kind for kind in alike if kind not in kinds] for field, kinds in having.items()}
+    lacking = {field: kinds for field, kinds in lacking.items() if kinds}
+    if not lacking:
+        return ""
+    word, few = ("only", there) if len(there) < len(lacking) else ("without", lacking)
+    return f", {word} " + ", ".join(f"`{_spelling(options[field])}`{_of(kinds, alike)}" for field, kinds in few.items())
 
 
 def _leaves(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
@@ -147,6 +156,7 @@ def _setting_cells(setting: Setting, option: click.Option | None) -> Iterator[st
     described = setting.option
     if option is not None:
         spelled, default, meaning = _cells(option)
+        default = described.default or default
     else:
         bounds = described.describe_bounds(for_help=True)
         spelled, default = "Python only", described.default or str(setting.default)

@@ -1,8 +1,4 @@
-from .datasets import (
-    DatasetReport as DatasetReport,
-    ExtractorArguments as ExtractorArguments,
-    LearningArguments as LearningArguments,
-)
+from .datasets import DatasetReport as DatasetReport
 from .example_store import ExampleBatch as ExampleBatch, PackedExamples as PackedExamples, gather_batch as gather_batch
 from .head import Head as Head, HeadPredictions as HeadPredictions, Tagger as Tagger
 from .head_files import HeadReport as HeadReport, HeadVerifyReport as HeadVerifyReport, verify_head as verify_head
@@ -32,6 +28,7 @@ from .settings import (
     PAPER_GRID as PAPER_GRID,
     GridPoint as GridPoint,
     HeadSettings as HeadSettings,
+    LearningSettings as LearningSettings,
     Schedule as Schedule,
 )
 from .spans import (

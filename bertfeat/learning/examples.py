@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.core import FeatureSet, Location
 from bertfeat.errors import HeadError, parameter
-from bertfeat.learning.datasets import HeadOptions, OpenSets, extract_sets, head_extractor
+from bertfeat.learning.datasets import Training
 from bertfeat.learning.example_store import ExampleStore, describe_source
 from bertfeat.learning.inputs import check_same_features, choose_input, derive_input, extraction_of, join_digests
 from bertfeat.learning.kinds import PairForm
@@ -103,26 +102,13 @@ class OpenSources:
     examples: Mapping[str, HeadExamples]
 
 
-def extracted_sets(
-    sources: dict[str, OpenSets], options: HeadOptions, folder: Path, *, overwrite: bool | None = None
-) -> dict[str, tuple[FeatureSet, ...]]:
-    """The feature sets of the sources; corpora are extracted with the settings of the first feature set, if any."""
-    sets = {name: source for name, source in sources.items() if not isinstance(source, Path)}
-    like = next(iter(sets.values()))[0] if sets else None
-    corpora = {name: source for name, source in sources.items() if isinstance(source, Path)}
-    extractor = head_extractor(options, like) if corpora else None
-    for name, corpus in corpora.items():
-        assert extractor is not None
-        sets[name] = extract_sets(corpus, options, extractor, folder / "features", name, overwrite=overwrite)
-    return sets
-
-
-def open_sources(sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOptions) -> OpenSources:
+def open_sources(sets: Mapping[str, tuple[FeatureSet, ...]], training: Training, layers: str | None) -> OpenSources:
     """The examples of all sets with their gold values; features made otherwise than the training set's are refused.
 
     The training set gets three quarters of the memory setting, the others share the rest.
     """
-    task, first, reads = options.task, sets["train"], _head_input(sets["train"], options)
+    task, first, reads = training.task, sets["train"], _head_input(sets["train"], training, layers)
+    label = training.asked.label
     opened: dict[str, HeadExamples] = {}
     for name in sorted(sets, key=lambda name: name != "train"):
         listed = sets[name]
@@ -130,30 +116,30 @@ def open_sources(sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOption
             raise HeadError(f"of train and {name}, one is of pairs that are apart", remedy="give both in one form")
         for features in listed:
             check_same_features(features, reads.model, reads.extraction, str(first[0].folder), reads.pooling)
-        memory = options.settings.memory
+        memory = training.settings.memory
         share = memory * 3 // 4 if name == "train" else memory // (4 * (len(sets) - 1))
         reader = str(first[0].folder)
-        opened[name] = made = open_examples(task, listed, reads, label=options.label, budget=share, reader=reader)
+        opened[name] = made = open_examples(task, listed, reads, label=label, budget=share, reader=reader)
         if name == "train":
-            columns = options.gold_columns([column.name for column in listed[0].kept])
-            task = task.learned(made.gold, made.origin, options.settings, columns)
+            columns = task.gold_columns(label, [column.name for column in listed[0].kept])
+            task = task.learned(made.gold, made.origin, training.settings, columns)
         elif name == "dev":
             task.check_dev(made.gold, made.origin)
     return OpenSources(task, reads, opened)
 
 
-def _head_input(sets: tuple[FeatureSet, ...], options: HeadOptions) -> HeadInput:
+def _head_input(sets: tuple[FeatureSet, ...], training: Training, layers: str | None) -> HeadInput:
     """The kind of features that a head reads from a feature set: pooling, layers and form of pairs."""
-    features, reads = sets[0], options.task.reads
+    features, reads, pooling = sets[0], training.task.reads, training.asked.pooling
     stored = list(dict.fromkeys(column.pooling for column in features.columns))
-    fit = [pooling for pooling in stored if pooling.per_document and options.pooling in (None, pooling)]
+    fit = [each for each in stored if each.per_document and pooling in (None, each)]
     usable = fit if reads is None else [reads]
     if len(usable) != 1:
         problem = f"a head reads one vector a text, and this set holds {', '.join(stored)}"
         remedy = f"say which with {parameter('pooling')}, or extract with {parameter('pooling', 'mean')}"
         raise HeadError(problem, where=features.folder, remedy=remedy)
     model = features.header.model
-    layers = choose_input(options.layers, features.columns, model.num_layers, usable[0])
-    derive_input(layers, features, usable[0])  # refuses a set without these layers
+    chosen = choose_input(layers, features.columns, model.num_layers, usable[0])
+    derive_input(chosen, features, usable[0])  # refuses a set without these layers
     form = PairForm.APART if len(sets) == 2 else PairForm.TOGETHER if "pair" in features.names else None
-    return HeadInput(model, extraction_of(features, usable[0]), usable[0], layers, form)
+    return HeadInput(model, extraction_of(features, usable[0]), usable[0], chosen, form)

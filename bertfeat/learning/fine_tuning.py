@@ -7,7 +7,7 @@ score.
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from bertfeat.core import Model, ModelIdentity, canonical_json, installed_versions, resolve_device, to_plain
 from bertfeat.errors import HeadError, parameter, pluralize
-from bertfeat.learning.datasets import HeadOptions, OpenSets, head_corpora, recorded_model
+from bertfeat.learning.datasets import Training
 from bertfeat.learning.head_files import (
     FORMAT_VERSION,
     HeadReport,
@@ -31,6 +31,7 @@ from bertfeat.learning.kinds import PairForm
 from bertfeat.learning.record import ExampleColumns, HeadRecord
 from bertfeat.learning.sequences import Sequencer
 from bertfeat.learning.settings import GridPoint, HeadSettings
+from bertfeat.learning.sources import OpenSource, SourceReading
 from bertfeat.learning.tables import CorpusTable, ExampleTable, FeatureTable, check_pairs
 from bertfeat.learning.task import Guess, HeadTexts, Task
 from bertfeat.learning.trainer import (
@@ -115,23 +116,19 @@ def fine_tuned_head(
 
 
 def tune_head(
-    folder: Path, sources: Mapping[str, OpenSets], options: HeadOptions, point: GridPoint, *, overwrite: bool = False
+    folder: Path, training: Training, point: GridPoint, tell: OnStep, *, overwrite: bool = False
 ) -> HeadReport:
     """Fine-tune a model for a head and save it, in a folder that :func:`hold_result_folder` holds."""
-    begun = time.perf_counter()
-    tables = {name: open_table(source, options) for name, source in sources.items()}
-    train = known_texts(options.task, tables["train"], options.label)
-    columns = options.gold_columns(tables["train"].kept)
-    task = options.task.learned(train.gold, tables["train"].where, options.settings, columns)
+    begun, asked, how = time.perf_counter(), training.asked, training.how
+    tables = {name: open_table(training.task, source, how) for name, source in training.sources.items()}
+    train, task = learn_outputs(training, tables["train"])
     has_pairs = tables["train"].has_pairs is True
     check_pairs(tables["dev"].has_pairs, tables["dev"].where, needed=has_pairs, other=tables["train"].where)
-    dev = known_texts(task, tables["dev"], options.label)
+    dev = known_texts(task, tables["dev"], asked.label)
     task.check_dev(dev.gold, tables["dev"].where)
-    failed = sum(len(tables[name].failures) for name, source in sources.items() if isinstance(source, Path))
-    given = options.extractor
-    model = find_tuned_model(given.get("model"), given.get("revision"), recorded_model(sources))
-    device, asked = options.extractor.get("device"), options.extractor.get("precision", "auto")
-    precision = tuning_precision(asked, resolve_device(device))
+    failed = sum(len(tables[name].failures) for name in training.corpora)
+    model = find_tuned_model(asked.model, asked.revision, training.recorded_model)
+    precision = tuning_precision(asked.precision, resolve_device(asked.device))
     record = HeadRecord(
         format_version=FORMAT_VERSION,
         kind=task.kind,
@@ -139,8 +136,8 @@ def tune_head(
         model=ModelIdentity.of(model),
         pairs=PairForm.TOGETHER if has_pairs else None,
         outputs=task.outputs,
-        training=options.settings,
-        columns=ExampleColumns.of(options.reading, options.label, options.choices),
+        training=training.settings,
+        columns=ExampleColumns.of(how),
         measure=task.measure,
         score=0.0,
         threshold=None,
@@ -156,7 +153,7 @@ def tune_head(
     if has_head(folder):
         return HeadReport(folder, _same_record(folder, record), None, 0.0, failed=failed)
     with fine_tuned_head(
-        model, task, train, point, options.settings, device=device, precision=precision, tell=options.tell
+        model, task, train, point, training.settings, device=asked.device, precision=precision, tell=tell
     ) as (head, tuned):
         scores, threshold = task.best_scores(dev.gold, head.guesses(dev), dev.passages)
         files = save_tuned_model(folder, model, tuned)
@@ -168,12 +165,19 @@ def tune_head(
     return HeadReport(folder, record, scores, time.perf_counter() - begun, warnings=warnings, failed=failed)
 
 
-def open_table(source: OpenSets, options: HeadOptions) -> ExampleTable:
+def open_table(task: Task, source: OpenSource, how: SourceReading) -> ExampleTable:
     """The rows of feature sets, or of a corpus file, with both texts of a pair in one row."""
     if not isinstance(source, Path):
-        return FeatureTable(source, options.task.reads)
-    _, corpus = next(iter(head_corpora(source, options, form=PairForm.TOGETHER)))
+        return FeatureTable(source, task.reads)
+    _, corpus = next(iter(task.open_corpora(source, how, form=PairForm.TOGETHER)))
     return CorpusTable(corpus)
+
+
+def learn_outputs(training: Training, table: ExampleTable) -> tuple[HeadTexts, Task]:
+    """The examples of a training set, and the task with the outputs that it learned from their gold values."""
+    task, label = training.task, training.asked.label
+    texts = known_texts(task, table, label)
+    return texts, task.learned(texts.gold, table.where, training.settings, task.gold_columns(label, table.kept))
 
 
 def known_texts(task: Task, table: ExampleTable, label: str | None) -> HeadTexts:

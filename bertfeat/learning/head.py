@@ -28,29 +28,22 @@ from bertfeat.core import (
 )
 from bertfeat.display import displayed
 from bertfeat.errors import CorpusError, HeadError, UsageError, errors_within, parameter
-from bertfeat.learning.datasets import (
-    HeadOptions,
-    HeadSource,
-    OpenSets,
-    check_gold,
-    file_source,
-    head_corpora,
-    open_sets,
-)
 from bertfeat.learning.example_store import ExampleChunk
 from bertfeat.learning.examples import open_examples
 from bertfeat.learning.fine_tuning import TunedHead, load_tuned_head, open_table
 from bertfeat.learning.head_files import MODEL_NAME, check_tuned_model, read_head_record, read_head_weights
 from bertfeat.learning.inputs import check_same_features
-from bertfeat.learning.kinds import HeadKind, Work, refuse_unread_options
+from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.loop import store_guesses
-from bertfeat.learning.settings import MEMORY
+from bertfeat.learning.settings import MEMORY, LearningSettings
+from bertfeat.learning.sources import GoldUse, HeadSource, OpenSource, SourceReading, file_source, open_head_source
 from bertfeat.learning.spans import LabelSet
 from bertfeat.learning.tables import CorpusTable, ExampleTable, FeatureRows, Gold, check_pairs
 from bertfeat.learning.tag_files import TaggedText
 from bertfeat.learning.task import Guess, HeadScores, Prediction, network_scores
 from bertfeat.learning.tasks import task_of
 from bertfeat.learning.tasks.tags import Tags
+from bertfeat.learning.work import Work, refuse_unread_settings
 
 # ── heads ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -158,14 +151,17 @@ class Head:
             NotDerivableError: the sets do not hold the layers that the head reads.
             CorpusError: the corpus cannot be read.
         """
-        opened, options = self._opened(source, corpus_settings, label, choices, with_gold, needs_gold)
+        use = GoldUse.READ if with_gold else GoldUse.IGNORED
+        if with_gold and (needs_gold or label is not None):
+            use = GoldUse.NEEDED
+        opened, how = self._opened(source, corpus_settings, label, choices, use)
         rows: list[Prediction] = []
         failures: list[Failure] = []
         gold: list[Gold] = []
         guesses: list[Guess] = []
         passages: list[str] = []
         where = ""
-        for block in self._guessed(opened, options):
+        for block in self._guessed(opened, how):
             where = block.table.where
             rows += self._predictions(block)
             failures += block.table.failures
@@ -191,8 +187,9 @@ class Head:
         Raises:
             HeadError, NotDerivableError, CorpusError: see :meth:`predict`.
         """
-        opened, options = self._opened(source, corpus_settings, None, choices, with_gold, False)
-        return self._streamed(self._guessed(opened, options))
+        use = GoldUse.READ if with_gold else GoldUse.IGNORED
+        opened, how = self._opened(source, corpus_settings, None, choices, use)
+        return self._streamed(self._guessed(opened, how))
 
     def predict_texts(self, texts: Iterable[CorpusItem]) -> list[Prediction]:
         """Predict for texts in memory: strings, or :class:`bertfeat.Document` with words of their own.
@@ -206,13 +203,11 @@ class Head:
             raise HeadError(problem, where=self.folder, remedy="give a file to predict()")
         corpus = memory_corpus(texts)
         self._check_pairs(corpus.has_pairs, "the list")
-        options = HeadOptions(self.task, with_gold=corpus.has_tags, needs_gold=False)
+        how = SourceReading(gold=GoldUse.READ if corpus.has_tags else GoldUse.IGNORED)
         if self._tuned is None:
-            blocks: Iterable[_GuessedRows] = (
-                self._guess_features(block, options) for block in self._computed([corpus], 1)
-            )
+            blocks: Iterable[_GuessedRows] = (self._guess_features(block, how) for block in self._computed([corpus], 1))
         else:
-            blocks = [self._guess_table(self._tuned, CorpusTable(corpus), options)]
+            blocks = [self._guess_table(self._tuned, CorpusTable(corpus), how)]
         found: list[Prediction] = []
         for row in self._streamed(blocks):
             if isinstance(row, Failure):
@@ -234,64 +229,61 @@ class Head:
         corpus_settings: CorpusSettings | None,
         label: str | None,
         choices: tuple[str, ...],
-        with_gold: bool,
-        needs_gold: bool,
-    ) -> tuple[OpenSets, HeadOptions]:
-        """The source, and how it is read; options that nothing would read are refused."""
+        gold: GoldUse,
+    ) -> tuple[OpenSource, SourceReading]:
+        """The source, and how it is read; settings that nothing would read are refused."""
         record, reading = self.record, corpus_settings or CorpusSettings()
-        options = HeadOptions(
-            self.task,
-            pairs=record.pairs,
-            label=(label or record.columns.label) if with_gold else None,
-            with_gold=with_gold,
-            needs_gold=with_gold and (needs_gold or label is not None),
-            choices=choices or record.columns.choices,
-            reading=reading,
-            columns_of=None if label else self.folder,
+        how = SourceReading(
+            reading,
+            None if gold is GoldUse.IGNORED else label or record.columns.label,
+            choices or record.columns.choices,
+            record.pairs,
+            gold,
+            head=None if label else self.folder,
             document_context=None if record.extraction is None else record.extraction.document_context,
         )
-        opened = open_sets(source)
-        work = Work.on([opened], predicted=record.kind.predicted)
-        refuse_unread_options(work, reading=reading, label=label, choices=choices)
+        opened = open_head_source(source)
+        asked = LearningSettings(label=label, choices=choices, corpus_settings=reading)
+        refuse_unread_settings(Work([opened], record.kind), asked)
         if not isinstance(opened, Path):
-            check_gold(opened, options)
-        return opened, options
+            self.task.check_source(opened, how)
+        return opened, how
 
     def _check_pairs(self, has_pairs: bool | None, where: object) -> None:
         check_pairs(has_pairs, where, needed=self.record.pairs is not None, other=f"the head {self.folder}")
 
     # ── guesses ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _guessed(self, source: OpenSets, options: HeadOptions) -> Iterator[_GuessedRows]:
+    def _guessed(self, source: OpenSource, how: SourceReading) -> Iterator[_GuessedRows]:
         """The guesses for a source: block by block for a corpus read by a head on stored features, else all at once."""
         if not isinstance(source, Path):
             if self._tuned is None:
-                yield self._guess_features(source, options)
+                yield self._guess_features(source, how)
             else:
-                yield self._guess_table(self._tuned, open_table(source, options), options)
+                yield self._guess_table(self._tuned, open_table(self.task, source, how), how)
             return
-        with self._readable(source, options) as (file, readable):
+        with self._readable(source, how) as (file, readable):
             if self._tuned is not None:
-                yield self._guess_table(self._tuned, open_table(file, readable), readable)
+                yield self._guess_table(self._tuned, open_table(self.task, file, readable), readable)
                 return
-            check_gold(file, readable)  # reports wrong columns before anything is computed
-            corpora = [corpus for _, corpus in head_corpora(file, readable)]
-            self._check_pairs(len(corpora) == 2 or corpora[0].has_pairs, readable.source_name or file)
+            self.task.check_source(file, readable)  # reports wrong columns before anything is computed
+            corpora = [corpus for _, corpus in self.task.open_corpora(file, readable)]
+            self._check_pairs(len(corpora) == 2 or corpora[0].has_pairs, readable.name or file)
             for block in self._computed(corpora, max(1, len(readable.choices))):
                 yield self._guess_features(block, readable)
 
     @contextmanager
-    def _readable(self, corpus: Path, options: HeadOptions) -> Iterator[tuple[Path, HeadOptions]]:
-        """The corpus as a file, and the options, completed with the training corpus's columns where none are named."""
-        given, columns = options.reading, self.record.columns
+    def _readable(self, corpus: Path, how: SourceReading) -> Iterator[tuple[Path, SourceReading]]:
+        """The corpus as a file, and how it is read: by the training corpus's columns where none are named."""
+        given, columns = how.corpus, self.record.columns
         if format_of(str(corpus), given.format).records:
             texts, pair = given.text_columns or columns.texts, given.pair_column or columns.pair
-            options = replace(options, reading=replace(given, text_columns=texts, pair_column=pair))
+            how = replace(how, corpus=replace(given, text_columns=texts, pair_column=pair))
         try:
             with file_source(corpus) as file:
-                yield file, options if file == corpus else replace(options, source_name="standard input")
+                yield file, how if file == corpus else replace(how, name="standard input")
         except CorpusError as error:
-            if options.document_context and not given.document_context:  # it comes from the head, not from the caller
+            if how.document_context and not given.document_context:  # it comes from the head, not from the caller
                 error.remedy = f"{self.folder} was trained with document context, and tags nothing else"
             raise
 
@@ -302,7 +294,7 @@ class Head:
             failed = {failure.row for features in block for failure in features.failures()}
             yield block if len(block) == 1 else tuple(features.without(failed) for features in block)
 
-    def _guess_features(self, sets: Sequence[FeatureRows], options: HeadOptions) -> _GuessedRows:
+    def _guess_features(self, sets: Sequence[FeatureRows], how: SourceReading) -> _GuessedRows:
         record, reads = self.record, self.record.reads()
         for features in sets:
             if not isinstance(features, MemoryFeatures):
@@ -319,19 +311,19 @@ class Head:
             self.task,
             sets,
             reads,
-            label=options.label,
+            label=how.label,
             budget=MEMORY,
             reader=f"the head {self.folder}",
-            with_gold=options.with_gold,
+            with_gold=how.gold is not GoldUse.IGNORED,
             may_be_empty=True,
         )
         guesses = store_guesses(self.task, self._network, examples, record.training, self.device)
         return _GuessedRows(examples.table, guesses, examples.gold, examples.passages)
 
-    def _guess_table(self, tuned: TunedHead, table: ExampleTable, options: HeadOptions) -> _GuessedRows:
+    def _guess_table(self, tuned: TunedHead, table: ExampleTable, how: SourceReading) -> _GuessedRows:
         """The guesses of a fine-tuned model for the texts of a table."""
         self._check_pairs(table.has_pairs, table.where)
-        gold = self.task.gold_of(table, options.label) if options.with_gold else ()
+        gold = () if how.gold is GoldUse.IGNORED else self.task.gold_of(table, how.label)
         texts = self.task.read_texts(table, gold)
         return _GuessedRows(table, tuned.guesses(texts), texts.gold, texts.passages)
 

@@ -9,11 +9,13 @@ from bertfeat.arguments import checked
 from bertfeat.core import CorpusSettings, Failure, FeatureSet, output_file, real_path
 from bertfeat.display import displayed
 from bertfeat.errors import HeadError, UsageError, parameter
-from bertfeat.learning.datasets import HeadSource, open_sets
 from bertfeat.learning.head import Head
-from bertfeat.learning.kinds import HeadKind, Work, refuse_unread_options
+from bertfeat.learning.kinds import HeadKind
+from bertfeat.learning.settings import LearningSettings
+from bertfeat.learning.sources import HeadSource, OpenSource, open_head_source
 from bertfeat.learning.tag_files import MarkSpan, PredictionForm
 from bertfeat.learning.task import HeadScores
+from bertfeat.learning.work import Work, refuse_unread_settings
 
 
 @displayed
@@ -55,7 +57,7 @@ def evaluate_head(
     Raises:
         HeadError: the source has no gold values; or see :meth:`Head.predict`.
     """
-    refuse_unread_options(Work.on([open_sets(source)]), reading=corpus_settings, model=model)
+    _refuse_unread(open_head_source(source), corpus_settings, model)
     opened = open_head(head, kind, model=model, device=device)
     predictions = opened.predict(source, corpus_settings=corpus_settings, label=label, choices=choices, needs_gold=True)
     if predictions.scores is None:
@@ -94,8 +96,8 @@ def write_predictions(
         raise UsageError(
             f"{out} is what is read, and would be lost", remedy=f"name another file with {parameter('out')}"
         )
-    sets = open_sets(source)
-    refuse_unread_options(Work.on([sets]), reading=corpus_settings, model=model)
+    sets = open_head_source(source)
+    _refuse_unread(sets, corpus_settings, model)
     opened = open_head(head, kind, model=model, device=device)
     columns_to_read = choices
     if opened.record.kind is HeadKind.CHOOSE and not isinstance(sets, Path):
@@ -113,6 +115,12 @@ def write_predictions(
             if text:
                 put(text)
     return PredictionReport(written, empty, tuple(failures))
+
+
+def _refuse_unread(source: OpenSource, corpus_settings: CorpusSettings | None, model: str | Path | None) -> None:
+    """Refuse what feature sets do not need, before a head is loaded."""
+    asked = LearningSettings(corpus_settings=corpus_settings, model=model)
+    refuse_unread_settings(Work([source]), asked)
 
 
 @contextmanager

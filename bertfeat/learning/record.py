@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from bertfeat.core import CorpusSettings, FileDigest, ModelIdentity, Pooling, describe_column, to_plain
+from bertfeat.core import FileDigest, ModelIdentity, Pooling, describe_column, to_plain
 from bertfeat.display import Cells, displayed
 from bertfeat.learning.inputs import Extraction, LayerInput, parse_input
 from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.networks import HeadShape
 from bertfeat.learning.schedule import EpochRecord
 from bertfeat.learning.settings import GridPoint, HeadSettings as HeadSettings
+from bertfeat.learning.sources import SourceReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,9 @@ class ExampleColumns:
     choices: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, reading: CorpusSettings, label: str | None, choices: tuple[str, ...]) -> "ExampleColumns":
+    def of(cls, how: SourceReading) -> "ExampleColumns":
         """The columns by which a corpus is read."""
-        return cls(reading.text_columns, reading.pair_column, label, choices)
+        return cls(how.corpus.text_columns, how.corpus.pair_column, how.label, how.choices)
 
 
 @displayed

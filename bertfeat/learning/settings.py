@@ -1,5 +1,9 @@
-"""The settings of a head's training, and the grid of settings for fine-tuning."""
+"""The settings of learning: each field is a keyword in Python, and an option of the shell unless it is rare.
 
+This module is imported for the help of the shell, and so it imports neither torch nor NumPy.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Annotated, Literal
@@ -7,7 +11,9 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from bertfeat.arguments import checked
+from bertfeat.core import CorpusSettings, ModelSettings, list_poolings
 from bertfeat.errors import UsageError, parameter
+from bertfeat.learning.kinds import PairForm
 from bertfeat.options import Option, check_bounds
 
 # ── settings of fine-tuning ───────────────────────────────────────────────────────────────────────────────
@@ -67,7 +73,8 @@ class HeadSettings:
         Schedule,
         Option(
             "plateau: halve the rate where the score on the development set no longer rises, and keep the best epoch; "
-            "linear: let it fall to 0 over all epochs, and keep the last one."
+            "linear: let it fall to 0 over all epochs, and keep the last one.",
+            python_only=True,
         ),
     ] = "plateau"
     patience: Annotated[
@@ -112,7 +119,7 @@ class HeadSettings:
             basic=True,
         ),
     ] = None
-    max_answer: Annotated[int, Option("Tokens of the longest answer.", least=1)] = 30
+    max_answer: Annotated[int, Option("Tokens of the longest answer.", least=1, python_only=True)] = 30
     crf: Annotated[
         bool | None,
         Option(
@@ -123,7 +130,7 @@ class HeadSettings:
     ] = None
     scheme: Annotated[
         Literal["BIO", "IOBES"],
-        Option("In which spans are learned; BIO, IOB1 and IOBES are read, BIO is written."),
+        Option("In which spans are learned; BIO, IOB1 and IOBES are read, BIO is written.", python_only=True),
     ] = "BIO"
 
     def __post_init__(self) -> None:
@@ -155,3 +162,52 @@ def with_patience(settings: HeadSettings, examples: int) -> HeadSettings:
         return settings
     updates = -(-examples // settings.batch_size)  # in one epoch
     return replace(settings, patience=max(PATIENCE, -(-_PATIENT_UPDATES // updates)))
+
+
+# ── what is learned, from which examples ──────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningSettings(ModelSettings):
+    """What a head learns, and how its examples are read and become features: keywords of all that trains heads.
+
+    The fields of :class:`ModelSettings` are for corpora, whose features are not extracted yet.
+    """
+
+    label: Annotated[
+        str | None,
+        Option(
+            "Column of a label, a number or a list of labels, or one a label (1 or 0); of choices the number, from 0, "
+            "or the column.",
+            metavar="COL[,COL]",
+            basic=True,
+        ),
+    ] = None
+    choices: Annotated[Sequence[str], Option("Columns of the choices.", metavar="COL,COL[,COL]", basic=True)] = ()
+    pooling: Annotated[
+        str | None, Option(f"{list_poolings()}.", default="the model's own, else mean", metavar="KIND")
+    ] = None
+    embed_pairs: Annotated[
+        PairForm | str | None,
+        Option(
+            "Each text by itself (u, v, |u-v|, u·v), or both as one sequence with segment ids.",
+            default="apart",
+        ),
+    ] = None
+    settings: HeadSettings | None = None
+    corpus_settings: CorpusSettings | None = None
+
+    @property
+    def training(self) -> HeadSettings:
+        """The settings of the head, the usual ones if none were given."""
+        return self.settings or HeadSettings()
+
+    @property
+    def reading(self) -> CorpusSettings:
+        """How corpora are read, as usual if nothing was said."""
+        return self.corpus_settings or CorpusSettings()
+
+    @property
+    def pair_form(self) -> PairForm | None:
+        """The form in which pairs are embedded, if it was given."""
+        return None if self.embed_pairs is None else PairForm(self.embed_pairs)

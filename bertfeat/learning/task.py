@@ -9,7 +9,8 @@ Shapes: E examples; N vectors of all of them; K outputs of the network.
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
@@ -17,16 +18,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.core import Pooling
+from bertfeat.core import Corpus, FeatureSet, FileCorpus, Pooling, check_readable, open_corpus
 from bertfeat.display import displayed
 from bertfeat.errors import HeadError, UsageError, parameter
 from bertfeat.learning.example_store import ExampleBatch, ExampleChunk, ExampleRows, batches_by_length, gather_batch
 from bertfeat.learning.inputs import LayerInput
-from bertfeat.learning.kinds import HeadKind
+from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.networks import HeadNetwork, HeadShape
 from bertfeat.learning.record import Outputs
 from bertfeat.learning.scores import ClassScores, MultiLabelScores, NumberScores, SpanScores
 from bertfeat.learning.settings import HeadSettings, with_patience
+from bertfeat.learning.sources import (
+    GoldUse,
+    OpenSource,
+    SourceReading,
+    check_columns,
+    open_with_columns,
+    unnamed_error,
+)
 from bertfeat.learning.spans import TagScores, list_labels
 from bertfeat.learning.tables import ExampleTable, FeatureRows, Gold, PassageTokens, labels_of
 from bertfeat.learning.tag_files import MarkSpan, PredictionForm, TaggedText
@@ -160,6 +169,7 @@ class Task(ABC):
     recurrent: ClassVar[int] = 0  # BiLSTM layers over the vectors of an example, as hidden layers; 0: a plain one
     per_vector: ClassVar[bool] = False  # whether each vector has a target, not each example
     row_noun: ClassVar[str] = "row"  # the word for a row of its corpora
+    gold_noun: ClassVar[str] = "labels"  # the word for gold values
     noun: ClassVar[str] = "examples"  # the word for what the speed of training counts
     baseline: ClassVar[str] = "Most frequent answer"  # the title of :meth:`frequent` in a table
 
@@ -171,11 +181,62 @@ class Task(ABC):
     def measure(self) -> str:
         """The name of the score that chooses the best epoch: the ``value`` of the scores, of which higher is better."""
 
+    # ── sources ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def pair_form(self, how: SourceReading) -> PairForm | None:
+        """The form in which pairs are embedded; None for single texts."""
+        return (how.pairs or PairForm.APART) if how.corpus.has_pairs else None
+
+    def open_corpus(self, corpus: Path, how: SourceReading) -> FileCorpus:
+        """Open a corpus file, which keeps the columns with gold values; these may be missing if they are not needed.
+
+        Raises:
+            CorpusError, HeadError: the file cannot be read, or lacks columns.
+        """
+        return open_with_columns(corpus, how, lambda known: self.columns_to_read(how, known), noun=self.gold_noun)
+
+    def open_corpora(
+        self, corpus: Path, how: SourceReading, *, form: PairForm | None = None
+    ) -> Iterator[tuple[str, Corpus]]:
+        """The corpora to extract from one corpus file, each with the suffix of its feature set's name.
+
+        There are two where the texts of pairs are embedded apart; ``form`` overrides the form in which pairs are.
+        """
+        pairs, reading = self.pair_form(how), how.corpus
+        if pairs is None or (form or pairs) is PairForm.TOGETHER:
+            yield "", self.open_corpus(corpus, how)
+            return
+        if reading.pair_column is None:
+            raise UsageError(f"pairs of lines have no labels: name columns with {parameter('pair_column')}")
+        first = replace(reading, pair_column=None, pairs=False)
+        yield "", self.open_corpus(corpus, replace(how, corpus=first))
+        second = replace(first, text_columns=(reading.pair_column,))
+        yield ".second", open_corpus([corpus], second, name=how.name)
+
+    def check_source(self, source: OpenSource, how: SourceReading) -> None:
+        """Refuse a source without what is to be predicted, if that is needed; only its beginning is read."""
+        if isinstance(source, Path):
+            opened = self.open_corpus(source, how)
+            next(check_readable(opened.rows(), opened), None)
+        elif how.gold is GoldUse.NEEDED:
+            self.check_gold(source[0], how)
+
+    def check_gold(self, features: FeatureSet, how: SourceReading) -> None:
+        """Refuse a feature set without gold values."""
+        needed = self.gold_columns(how.label, tuple(each.name for each in features.kept))
+        if not needed:
+            raise unnamed_error(how, self.gold_noun)
+        check_columns(features, needed)
+
     # ── gold values ─────────────────────────────────────────────────────────────────────────────────────────
 
     def gold_columns(self, label: str | None, known: Collection[str]) -> tuple[str, ...]:
         """The columns of a corpus that hold the gold values, of those that are ``known``; none where none is named."""
         return () if label is None else (label,)
+
+    def columns_to_read(self, how: SourceReading, known: Collection[str]) -> tuple[str, ...]:
+        """The columns with gold values; none where these are not read."""
+        return () if how.gold is GoldUse.IGNORED else self.gold_columns(how.label, known)
 
     def has_gold(self, table: ExampleTable, label: str | None) -> bool:
         """Whether a table holds the gold values."""

@@ -1,24 +1,17 @@
 """Training of heads: one call from labeled examples to a saved head."""
 
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import Unpack
 
 import torch
 
 from bertfeat.arguments import checked
 from bertfeat.core import ResultKind, hold_result_folder, installed_versions, keep_freed_memory
 from bertfeat.errors import UsageError, parameter
-from bertfeat.learning.datasets import (
-    ALL_LAYERS,
-    HeadOptions,
-    HeadSource,
-    LearningArguments,
-    check_examples,
-    open_request,
-)
-from bertfeat.learning.examples import extracted_sets, open_sources
+from bertfeat.learning.datasets import ALL_LAYERS, Training, extracted_sets
+from bertfeat.learning.examples import open_sources
 from bertfeat.learning.fine_tuning import tune_head
 from bertfeat.learning.head_files import (
     FORMAT_VERSION,
@@ -36,28 +29,35 @@ from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.loop import HeadLoop
 from bertfeat.learning.record import ExampleColumns, HeadRecord, best_candidate
 from bertfeat.learning.schedule import best_epoch
-from bertfeat.learning.settings import GridPoint
+from bertfeat.learning.settings import GridPoint, LearningSettings
+from bertfeat.learning.sources import HeadSource
 from bertfeat.learning.task import Threshold
 from bertfeat.learning.tasks.labels import merged_labels_warnings
 from bertfeat.learning.trainer import check_tuning
+from bertfeat.options import takes
 from bertfeat.plots import draw_curves, draw_if_possible
 from bertfeat.progress import AnyProgress, ProgressOption, telling
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingRequest(LearningSettings):
+    """A head to train, and where it is saved."""
+
+    kind: HeadKind | str
+    train: HeadSource
+    dev: HeadSource
+    folder: str | Path
+    _: KW_ONLY
+    layers: str | None = None
+    fine_tune: GridPoint | None = None
+    overwrite: bool = False
+    picture: bool = True
+    progress: ProgressOption[AnyProgress] = None
+
+
 @checked
-def train_head(
-    kind: HeadKind | str,
-    train: HeadSource,
-    dev: HeadSource,
-    folder: str | Path,
-    *,
-    layers: str | None = None,
-    fine_tune: GridPoint | None = None,
-    overwrite: bool = False,
-    picture: bool = True,
-    progress: ProgressOption[AnyProgress] = None,
-    **examples: Unpack[LearningArguments],
-) -> HeadReport:
+@takes(TrainingRequest)
+def train_head(asked: TrainingRequest) -> HeadReport:
     """Train a head (``tag``, ``classify``, ``answer``, ``choose``) on frozen features, and save it in ``folder``.
 
     ``train`` and ``dev`` are feature sets, or corpus files, which are extracted into the folder: ``corpus_settings``
@@ -78,40 +78,35 @@ def train_head(
         FolderLockedError: another run is at work on the folder.
         StorageError: the folder cannot be written, or holds something else.
     """
-    folder, begun = Path(folder), time.perf_counter()
-    sources, options = open_request(kind, {"train": train, "dev": dev}, layers, examples)
-    task, device = options.task, options.extractor.get("device")
+    folder, layers, point, begun = Path(asked.folder), asked.layers, asked.fine_tune, time.perf_counter()
+    training = Training.open(asked.kind, {"train": asked.train, "dev": asked.dev}, asked)
+    task = training.task
     if layers == ALL_LAYERS:
         raise UsageError("a head reads one recipe, and 'all' means every layer", remedy="mix-all weighs all layers")
-    stored, epochs = fine_tune is None, task.has_epochs(options.settings, mixed=(layers or "").startswith("mix"))
-    check_examples(options, sources, stored=stored, tuning=not stored, epochs=epochs)
-    if fine_tune is not None:
-        if options.pairs is PairForm.APART:
+    epochs = task.has_epochs(training.settings, mixed=(layers or "").startswith("mix"))
+    training.check(layers=layers, stored=point is None, tuning=point is not None, epochs=epochs)
+    if point is not None:
+        if asked.pair_form is PairForm.APART:
             problem = "a whole model reads both texts as one sequence"
-            raise UsageError(problem, where=parameter("embed_pairs", options.pairs), remedy="leave it out")
-        check_tuning([fine_tune], device, options.extractor.get("precision", "auto"))
-    warnings = merged_labels_warnings(task, sources.values(), options.label)
-    with hold_result_folder(folder, ResultKind.HEAD), telling(progress) as tell:
-        options = replace(options, tell=tell)
-        if fine_tune is not None:
-            report = tune_head(folder, sources, options, fine_tune, overwrite=overwrite)
+            raise UsageError(problem, where=parameter("embed_pairs", asked.embed_pairs), remedy="leave it out")
+        check_tuning([point], asked.device, asked.precision)
+    warnings = merged_labels_warnings(task, training.sources.values(), asked.label)
+    with hold_result_folder(folder, ResultKind.HEAD), telling(asked.progress) as tell:
+        if point is not None:
+            report = tune_head(folder, training, point, tell, overwrite=asked.overwrite)
             return replace(report, warnings=warnings + report.warnings)
-        sets = extracted_sets(sources, options, folder, overwrite=overwrite)
-        opened = open_sources(sets, options)
-        loop = HeadLoop(folder, options.settings, device, opened)
-        report = _run_loop(loop, options, overwrite=overwrite, begun=begun)
+        sets = extracted_sets(training, layers, folder, tell, overwrite=asked.overwrite)
+        opened = open_sources(sets, training, layers)
+        loop = HeadLoop(folder, training.settings, asked.device, opened)
+        report = _run_loop(loop, training, tell, overwrite=asked.overwrite, begun=begun)
         warnings += opened.task.unlearned_warnings(opened.examples["dev"].gold)
-        if picture:
+        if asked.picture:
             warnings += _draw_epochs(report.record, folder)
-    return replace(report, warnings=warnings, failed=count_failed_rows(sources, sets))
+    return replace(report, warnings=warnings, failed=count_failed_rows(training.sources, sets))
 
 
 def _run_loop(
-    loop: HeadLoop,
-    options: HeadOptions,
-    *,
-    overwrite: bool,
-    begun: float,
+    loop: HeadLoop, training: Training, tell: Callable[[AnyProgress], None], *, overwrite: bool, begun: float
 ) -> HeadReport:
     keep_freed_memory()
     folder = loop.folder
@@ -128,9 +123,9 @@ def _run_loop(
         read_head_weights(folder, record)  # raises if the finished head is damaged
         remove_checkpoint(folder)  # of a run that was killed before it could
         return HeadReport(folder, record, None, 0.0, len(record.history))
-    resumed = loop.learn(options.tell)
+    resumed = loop.learn(tell)
     scores, threshold = loop.evaluate()
-    record = write_head(folder, _record(loop, options, threshold), loop.network.state_dict())
+    record = write_head(folder, _record(loop, training, threshold), loop.network.state_dict())
     remove_checkpoint(folder)
     return HeadReport(folder, record, scores, time.perf_counter() - begun, resumed)
 
@@ -143,7 +138,7 @@ def _draw_epochs(record: HeadRecord, folder: Path) -> tuple[str, ...]:
     return draw_if_possible(lambda: draw_curves(shown, folder / PICTURE_NAME))
 
 
-def _record(loop: HeadLoop, options: HeadOptions, threshold: Threshold) -> HeadRecord:
+def _record(loop: HeadLoop, training: Training, threshold: Threshold) -> HeadRecord:
     data = {"train": loop.examples, "dev": loop.dev}
     return HeadRecord(
         format_version=FORMAT_VERSION,
@@ -153,7 +148,7 @@ def _record(loop: HeadLoop, options: HeadOptions, threshold: Threshold) -> HeadR
         pairs=loop.reads.pairs,
         outputs=loop.task.outputs,
         training=loop.settings,
-        columns=ExampleColumns.of(options.reading, options.label, options.choices),
+        columns=ExampleColumns.of(training.how),
         measure=loop.task.measure,
         score=best_candidate(loop.candidates).score,
         threshold=threshold,

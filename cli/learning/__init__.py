@@ -4,6 +4,7 @@ import click
 
 from ..app import CommandGroup
 from .evaluate import evaluate_command
+from .options import HEADS
 from .predict import predict_command
 from .table7 import table7_command
 from .train import train_command
@@ -12,7 +13,7 @@ from .train import train_command
 def _head_group(kind: str, summary: str) -> click.Group:
     group = CommandGroup(name=kind, help=summary)
     for make in (train_command, evaluate_command, predict_command, table7_command):
-        group.add_command(make(kind))
+        group.add_command(make(HEADS[kind]))
     return group
 
 

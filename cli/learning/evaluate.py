@@ -11,13 +11,13 @@ from bertfeat.errors import ROWS_FAILED, pluralize
 
 from ..app import Decorator, option
 from ..console import Console, two_columns
-from ..options import output_options, reading_options, recorded_device_option, recorded_model_option
+from ..options import output_options, recorded_device_option, recorded_model_option
 from ..terminal import single_line
-from .options import column_options, head_command
+from .options import HeadCommands
 
 if TYPE_CHECKING:
     from bertfeat.core import CorpusSettings
-    from bertfeat.learning import HeadScores, LabelScores, TagScores
+    from bertfeat.learning import HeadScores, LabelScores, LearningSettings, TagScores
 
 MOST_COLUMNS = 12  # labels at most in a confusion table, and in the list of labels that a head never learned
 MOST_MISTAKES = 20  # confusions that are listed where there are more labels than that
@@ -36,14 +36,6 @@ _TAG_ARGUMENTS: tuple[Decorator, ...] = (
         help="Any tagger's: a word a line, gold and predicted tag in the last two columns; or -.",
     ),
 )
-_OPTIONS = (
-    column_options,
-    recorded_model_option,
-    recorded_device_option,
-    reading_options,
-    output_options,
-)
-
 _TAG_HELP = """\
 Score a tagger on a tagged file or feature set, or any tool's file of gold and predicted tags.
 
@@ -63,19 +55,24 @@ bertfeat {kind} evaluate train.head {test} --json
 """
 
 
-def evaluate_command(kind: str) -> click.Command:
+def evaluate_command(head: HeadCommands) -> click.Command:
     """The ``evaluate`` command for a kind of head."""
-    if kind == "tag":
-        return head_command(kind, "evaluate", _run_evaluation, (*_TAG_ARGUMENTS, *_OPTIONS), _TAG_HELP)
-    return head_command(kind, "evaluate", _run_evaluation, (*_ARGUMENTS, *_OPTIONS), _HELP)
+    options = (
+        *(_TAG_ARGUMENTS if head.kind == "tag" else _ARGUMENTS),
+        head.column_options("label", "choices"),
+        recorded_model_option,
+        recorded_device_option,
+        head.reading_options(*head.tags),
+        output_options,
+    )
+    return head.command("evaluate", _run_evaluation, _TAG_HELP if head.kind == "tag" else _HELP, options)
 
 
 def _run_evaluation(
     kind: str,
     folder: Path | None,
     source: str | None,
-    label: str | None,
-    choices: tuple[str, ...],
+    columns: "LearningSettings",
     model: str | None,
     device: str | None,
     reading: "CorpusSettings",
@@ -92,7 +89,14 @@ def _run_evaluation(
     from bertfeat.learning import evaluate_head
 
     report = evaluate_head(
-        folder, source, kind=kind, label=label, choices=choices, corpus_settings=reading, model=model, device=device
+        folder,
+        source,
+        kind=kind,
+        label=columns.label,
+        choices=tuple(columns.choices),
+        corpus_settings=reading,
+        model=model,
+        device=device,
     )
     if report.unknown:
         labels, noun = ", ".join(map(single_line, report.unknown[:MOST_COLUMNS])), "tags" if kind == "tag" else "labels"

@@ -1,74 +1,122 @@
-"""Options that the commands of heads share, and the lists of those that a kind of head does not use."""
+"""The options that the commands of heads share, and the table of what differs from kind to kind."""
 
 import functools
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import click
 
-from bertfeat.core import ModelSettings, list_poolings
-from bertfeat.learning import HeadSettings
+from bertfeat.core import CorpusSettings
+from bertfeat.learning import GridPoint, HeadSettings, LearningSettings
 
 from ..app import Callback, Command, CommandOption, Decorator, option
-from ..bundles import bundle, leave_out, set_aside, settings_options
-from ..option_types import CommaList, listed_option
-from ..options import model_options, reading_options
+from ..bundles import bundle, set_aside, settings_options
+from ..option_types import CommaList
 
-if TYPE_CHECKING:
-    from bertfeat.core import CorpusSettings
-    from bertfeat.learning import ExtractorArguments, LearningArguments
-
-# options for heads over words, and options for heads over texts
-_WORDS = ("word_column", "tag_column", "pretokenized", "document_context", "crf", "scheme", "predictions", "to")
-_TEXTS = ("label", "choices", "pair_column", "embed_pairs", "pooling", "weight_decay", "max_answer")
-_UNUSED = {
-    "tag": _TEXTS,
-    "classify": (*_WORDS, "choices", "max_answer"),
-    "answer": (*_WORDS, "choices", "label", "embed_pairs", "pooling"),
-    "choose": (*_WORDS, "pair_column", "max_answer"),
-}
-_HIDDEN = {
-    "tag": ("256", "Width of the BiLSTM, of each direction; the paper has 768."),
-    "classify": ("none, 128, or the mean of both, as is best on dev", None),
-    "answer": ("128, a BiLSTM", None),
-    "choose": ("none, 256, or the mean of both, as is best on dev", None),
-}
-"""The default that the help of ``--hidden`` shows, by kind, and a help text that replaces its own, or None."""
-_FURTHER = {"tag": ("task", "hidden", "fine_tune", "text_columns"), "classify": ()}
-"""Options that the help of a kind lists last; for kinds that are not here, only ``task``."""
-
-EXAMPLES = {
-    "tag": ("--train train.conll --dev dev.conll", "test.conll"),
-    "classify": ("--train train.csv --dev dev.csv --label intent", "test.csv"),
-    "answer": ("--train train.json --dev dev.json", "test.json"),
-    "choose": ("--train train.csv --dev dev.csv --text-column context --choices a,b,c,d --label right", "test.csv"),
-}
-"""The examples in the help, by kind: the options of ``train``, and the file to predict."""
+_READING = ("text_columns", "format", "encoding")
+_MODEL = ("model", "precision", "device")
+_LEARNING = ("hidden", "batch_size", "learning_rate", "epochs", "seed")
 
 
-def head_command(
-    kind: str, name: str, run: Callback, options: Sequence[Decorator], help_text: str, *further: str
-) -> click.Command:
-    """Make the command ``name`` for a kind of head: ``run`` gets the kind and the values of the options.
+@dataclass(frozen=True)
+class HeadCommands:
+    """What the commands of a kind of head have of their own: settings that are options, and examples in their help."""
 
-    In the help text ``{kind}``, ``{train}`` and ``{test}`` are replaced by the kind and its examples; options named in
-    ``further`` are listed last.
-    """
-    decorated: Callback = functools.partial(run, kind)
-    for add in reversed(options):  # click lists the option that was added last first
-        decorated = add(decorated)
-    train, test = EXAMPLES[kind]
-    shown = help_text.format(kind=kind, train=train, test=test)
-    command = click.command(cls=Command, name=name, help=shown)(decorated)
-    leave_out(command, *_UNUSED[kind], "pairs", "keep", "metadata")
-    for parameter in command.params:
-        if parameter.name == "hidden" and isinstance(parameter, CommandOption):
-            parameter.show_default, own_help = _HIDDEN[kind]
-            parameter.help = own_help or parameter.help
-    set_aside(command, *further, *_FURTHER.get(kind, ("task",)))
-    return command
+    kind: str
+    train: str  # the options of ``train`` in an example
+    test: str  # the file to predict in an example
+    reading: Sequence[str] = _READING  # fields of CorpusSettings: where the texts are
+    tags: Sequence[str] = ()  # fields of CorpusSettings: where what is predicted is
+    columns: Sequence[str] = ()  # fields of LearningSettings: what is predicted
+    vectors: Sequence[str] = ()  # fields of LearningSettings: how texts become vectors
+    learning: Sequence[str] = _LEARNING  # fields of HeadSettings
+    hidden: str = ""  # the default of ``--hidden`` in words
+    set_aside: Sequence[str] = ()  # options that the help lists last
+
+    def command(self, name: str, run: Callback, help_text: str, options: Sequence[Decorator]) -> click.Command:
+        """Make the command ``name``: ``run`` gets the kind and the values of the options.
+
+        In the help text ``{kind}``, ``{train}`` and ``{test}`` are replaced by the kind and its examples.
+        """
+        decorated: Callback = functools.partial(run, self.kind)
+        for add in reversed(options):  # click lists the option that was added last first
+            decorated = add(decorated)
+        shown = help_text.format(kind=self.kind, train=self.train, test=self.test)
+        command = click.command(cls=Command, name=name, help=shown)(decorated)
+        for parameter in command.params:
+            if parameter.name == "hidden" and isinstance(parameter, CommandOption):
+                parameter.show_default = self.hidden
+        set_aside(command, "precision", *self.set_aside)
+        return command
+
+    def reading_options(self, *further: str) -> Decorator:
+        """Declare how the texts of a corpus are read; the command gets ``reading``, a ``CorpusSettings``."""
+        return settings_options("reading", CorpusSettings, fields=(*self.reading, *further))
+
+    def column_options(self, *names: str) -> Decorator:
+        """Declare the columns among ``names`` that the kind has; the command gets ``columns``, a LearningSettings."""
+        return settings_options("columns", LearningSettings, fields=[name for name in self.columns if name in names])
+
+    def learning_options(self, *between: Decorator) -> Decorator:
+        """Declare what is learned, from which examples; the command gets ``asked``, a LearningSettings.
+
+        The options ``between`` come after the columns and before the others.
+        """
+        names = ("columns", "vectors", "training", "reading")
+        columns = settings_options("columns", LearningSettings, fields=self.columns)
+        vectors = settings_options("vectors", LearningSettings, fields=(*self.vectors, *_MODEL))
+        training = settings_options("training", HeadSettings, fields=self.learning)
+        return bundle(
+            "asked", _join_settings, names, columns, *between, vectors, training, self.reading_options(*self.tags)
+        )
+
+
+def _join_settings(
+    columns: LearningSettings, vectors: LearningSettings, training: HeadSettings, reading: CorpusSettings
+) -> LearningSettings:
+    return replace(vectors, label=columns.label, choices=columns.choices, settings=training, corpus_settings=reading)
+
+
+_HEADS = (
+    HeadCommands(
+        "tag",
+        "--train train.conll --dev dev.conll",
+        "test.conll",
+        reading=(*_READING, "pretokenized", "word_column"),
+        tags=("tag_column", "document_context"),
+        learning=(*_LEARNING, "crf"),
+        hidden="256, of each direction; the paper has 768",
+        set_aside=("fine_tune", "text_columns"),
+    ),
+    HeadCommands(
+        "classify",
+        "--train train.csv --dev dev.csv --label intent",
+        "test.csv",
+        reading=(*_READING, "pair_column"),
+        columns=("label",),
+        vectors=("pooling", "embed_pairs"),
+        learning=(*_LEARNING, "task"),
+        hidden="none, 128, or the mean of both, as is best on dev",
+    ),
+    HeadCommands(
+        "answer",
+        "--train train.json --dev dev.json",
+        "test.json",
+        reading=(*_READING, "pair_column"),
+        hidden="128, a BiLSTM",
+    ),
+    HeadCommands(
+        "choose",
+        "--train train.csv --dev dev.csv --text-column context --choices a,b,c,d --label right",
+        "test.csv",
+        columns=("label", "choices"),
+        vectors=("pooling", "embed_pairs"),
+        hidden="none, 256, or the mean of both, as is best on dev",
+    ),
+)
+HEADS = {head.kind: head for head in _HEADS}
+"""The kinds of heads by name."""
 
 
 def source_option(name: str, help_text: str, *, required: bool = False) -> Decorator:
@@ -82,74 +130,10 @@ def folder_option(default: str, help_text: str) -> Decorator:
     return option("-o", "--output", type=path, metavar="DIR", show_default=default, help=help_text)
 
 
-def grid_option(metavar: str, default: str, help_text: str) -> Decorator:
-    """Declare ``--grid``, the settings of fine-tuning."""
-    return option("--grid", type=_GridPoints(), further=True, metavar=metavar, show_default=default, help=help_text)
-
-
-def column_options(function: Callback) -> Callback:
-    """Declare the columns of the labels and the choices; they reach the command as ``label`` and ``choices``."""
-    label = option(
-        "--label",
-        metavar="COL[,COL]",
-        help="Column of a label, a number or a list of labels, or one a label (1 or 0); of choices the number, from 0, "
-        "or the column.",
-    )
-    return label(choices_option(function))
-
-
-choices_option = listed_option("--choices", metavar="COL,COL[,COL]", help="Columns of the choices.")
-"""Declare the columns of the choices."""
-
-
-def pair_options(function: Callback) -> Callback:
-    """Declare how texts and pairs become vectors; they reach the command as ``pooling`` and ``embed_pairs``."""
-    pooling = option(
-        "--pooling",
-        metavar="KIND",
-        further=True,
-        help=f"{list_poolings()}.",
-        show_default="the model's own, else mean",
-    )
-    pairs = option(
-        "--embed-pairs",
-        type=click.Choice(["apart", "together"]),
-        further=True,
-        help="Each text by itself (u, v, |u-v|, u·v), or both as one sequence with segment ids.",
-        show_default="apart",
-    )
-    return pooling(pairs(function))
-
-
-def learning_options(*between: Decorator) -> Decorator:
-    """Declare the columns to predict, and how examples are read and learned from; the command gets ``examples``.
-
-    The options ``between`` come after the columns and before the others.
-    """
-    names = ("label", "choices", "pooling", "embed_pairs", "settings", "model", "reading")
-    training = settings_options("settings", HeadSettings)
-    others = (pair_options, training, model_options, reading_options)
-    return bundle("examples", _learning_arguments, names, column_options, *between, *others)
-
-
-def _learning_arguments(
-    label: str | None,
-    choices: tuple[str, ...],
-    pooling: str | None,
-    embed_pairs: str | None,
-    settings: HeadSettings,
-    model: ModelSettings,
-    reading: "CorpusSettings",
-) -> "LearningArguments":
-    return {
-        "label": label,
-        "choices": choices,
-        "pooling": pooling,
-        "embed_pairs": embed_pairs,
-        "settings": settings,
-        "corpus_settings": reading,
-        **cast("ExtractorArguments", asdict(model)),
-    }
+def fine_tune_option(usual: Sequence[GridPoint], metavar: str, help_text: str) -> Decorator:
+    """Declare ``--fine-tune``, which may name the settings to fine-tune with; without them they are the ``usual``."""
+    points = ",".join(f"{point.batch_size}:{point.learning_rate:g}:{point.epochs}" for point in usual)
+    return option("--fine-tune", type=_GridPoints(), is_flag=False, flag_value=points, metavar=metavar, help=help_text)
 
 
 class _GridPoints(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
@@ -157,15 +141,13 @@ class _GridPoints(click.ParamType):  # type: ignore[type-arg]  # generic only in
 
     name = "grid"
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[tuple[int, float, int], ...]:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[GridPoint, ...]:
         """Read each point."""
         points = []
         for item in CommaList().convert(value, param, ctx):
             try:
                 batch, rate, epochs = item.split(":")
-                points.append((int(batch), float(rate), int(epochs)))
+                points.append(GridPoint(int(batch), float(rate), int(epochs)))
             except ValueError:
                 self.fail(f"{item!r} is not written as batch:rate:epochs, for example 32:5e-5:3", param, ctx)
         return tuple(points)

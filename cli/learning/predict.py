@@ -11,20 +11,19 @@ import click
 
 from bertfeat.errors import ROWS_FAILED, pluralize
 
-from ..app import option
-from ..bundles import leave_out
+from ..app import Decorator, option
 from ..console import Console
-from ..options import STDIN, output_options, reading_options, recorded_device_option, recorded_model_option
+from ..options import STDIN, output_options, recorded_device_option, recorded_model_option
 from ..terminal import has_color
-from .options import choices_option, head_command
+from .options import HeadCommands
 
 if TYPE_CHECKING:
     from bertfeat.core import CorpusSettings
-    from bertfeat.learning import PredictionForm
+    from bertfeat.learning import LearningSettings, PredictionForm
 
 COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan")
 
-_OPTIONS = (
+_ARGUMENTS: tuple[Decorator, ...] = (
     click.argument("folder", metavar="HEAD", type=click.Path(path_type=Path)),
     click.argument("source", metavar="INPUT"),
     option(
@@ -35,17 +34,12 @@ _OPTIONS = (
         show_default="standard output",
         help="Where the predictions go.",
     ),
-    option(
-        "--to",
-        type=click.Choice(["conll", "jsonl", "text"]),
-        show_default="text on a terminal, else conll",
-        help="A word and its tag a line, JSON a text, or texts with marks.",
-    ),
-    choices_option,
-    recorded_model_option,
-    recorded_device_option,
-    reading_options,
-    output_options,
+)
+_FORM_OPTION = option(
+    "--to",
+    type=click.Choice(["conll", "jsonl", "text"]),
+    show_default="text on a terminal, else conll",
+    help="A word and its tag a line, JSON a text, or texts with marks.",
 )
 
 _TAG_HELP = """\
@@ -68,12 +62,18 @@ bertfeat {kind} predict train.head {test} > predictions.jsonl
 """
 
 
-def predict_command(kind: str) -> click.Command:
+def predict_command(head: HeadCommands) -> click.Command:
     """The ``predict`` command for a kind of head."""
-    command = head_command(kind, "predict", _predict_head, _OPTIONS, _TAG_HELP if kind == "tag" else _HELP)
-    if kind == "tag":
-        leave_out(command, "tag_column")
-    return command
+    options = (
+        *_ARGUMENTS,
+        *([_FORM_OPTION] if head.kind == "tag" else []),
+        head.column_options("choices"),
+        recorded_model_option,
+        recorded_device_option,
+        head.reading_options("id_column"),
+        output_options,
+    )
+    return head.command("predict", _predict_head, _TAG_HELP if head.kind == "tag" else _HELP, options)
 
 
 def _predict_head(
@@ -81,12 +81,12 @@ def _predict_head(
     folder: Path,
     source: str,
     output: Path | None,
-    to: "PredictionForm | None",
-    choices: tuple[str, ...],
+    columns: "LearningSettings",
     model: str | None,
     device: str | None,
     reading: "CorpusSettings",
     console: Console,
+    to: "PredictionForm | None" = None,
 ) -> None:
     from bertfeat.learning import write_predictions
 
@@ -104,7 +104,7 @@ def _predict_head(
         kind=kind,
         to=form,
         mark=_color_span if color else None,
-        choices=choices,
+        choices=tuple(columns.choices),
         corpus_settings=reading,
         model=model,
         device=device,

@@ -6,46 +6,42 @@ It is named after Table 7 of the BERT paper, which compares layers as features f
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bertfeat.display import format_duration
 from bertfeat.errors import pluralize
+from bertfeat.learning import PAPER_GRID, GridPoint
 
 from ..app import option
-from ..console import Console, two_columns
+from ..bundles import set_aside
+from ..console import Console, fields_of, two_columns
 from ..option_types import listed_option
 from ..options import default_output, output_options
-from .options import folder_option, grid_option, head_command, learning_options, source_option
+from .options import HeadCommands, fine_tune_option, folder_option, source_option
 from .train import exit_for_failed_rows, training_display
 
 if TYPE_CHECKING:
-    from bertfeat.learning import HeadTableEstimate, LearningArguments
+    from bertfeat.learning import HeadTableEstimate, LearningSettings
 
 
 _OPTIONS = (
-    source_option("--train", "Examples to learn from: a corpus, or features of single layers.", required=True),
-    source_option("--dev", "Examples that choose the best epoch.", required=True),
-    source_option("--test", "Scored, never chosen by."),
-    learning_options(
-        folder_option("train.table7", "Where the table and its runs go."),
-        listed_option(
-            "--rows",
-            metavar="ROW[,ROW]",
-            show_default="paper",
-            help="paper: its six; all: every layer; others: sum4, sum-all, mix=1..3, 7, …",
-        ),
-        option("--seeds", type=click.IntRange(1, 1000), default=5, metavar="N", help="Trainings of each row."),
-        option("--fine-tune", is_flag=True, help="Fine-tune the model itself, too, with the paper's grid of settings."),
-        option("--dry-run", is_flag=True, help="Say the hours, and write nothing."),
-        grid_option(
-            "B:RATE:E,…",
-            "the paper's 18",
-            "Batch sizes, learning rates and epochs that --fine-tune tries, such as 32:5e-5:3.",
-        ),
+    folder_option("train.table7", "Where the table and its runs go."),
+    listed_option(
+        "--rows",
+        metavar="ROW[,ROW]",
+        show_default="paper",
+        help="paper: its six; all: every layer; others: sum4, sum-all, mix=1..3, 7, …",
     ),
-    output_options,
+    option("--seeds", type=click.IntRange(1, 1000), default=5, metavar="N", help="Trainings of each row."),
+    fine_tune_option(
+        PAPER_GRID,
+        "[B:RATE:E,…]",
+        "Fine-tune the model itself, too: with the best of these batch sizes, learning rates and epochs, or of the "
+        "paper's 18.",
+    ),
+    option("--dry-run", is_flag=True, help="Say the hours, and write nothing."),
 )
 
 _HELP = """\
@@ -60,11 +56,18 @@ bertfeat {kind} table7 {train} --test {test}
 """
 
 
-def table7_command(kind: str) -> click.Command:
+def table7_command(head: HeadCommands) -> click.Command:
     """The ``table7`` command for a kind of head."""
-    return head_command(
-        kind, "table7", _compare, _OPTIONS, _HELP, "seed", "task", "precision", "text_columns", "choices"
+    options = (
+        source_option("--train", "Examples to learn from: a corpus, or features of single layers.", required=True),
+        source_option("--dev", "Examples that choose the best epoch.", required=True),
+        source_option("--test", "Scored, never chosen by."),
+        head.learning_options(*_OPTIONS),
+        output_options,
     )
+    command = head.command("table7", _compare, _HELP, options)
+    set_aside(command, "seed", "task", "text_columns", "choices")
+    return command
 
 
 def _compare(
@@ -75,38 +78,26 @@ def _compare(
     output: Path | None,
     rows: tuple[str, ...],
     seeds: int,
-    fine_tune: bool,
+    fine_tune: tuple[GridPoint, ...] | None,
     dry_run: bool,
-    grid: tuple[tuple[int, float, int], ...] | None,
-    examples: "LearningArguments",
+    asked: "LearningSettings",
     console: Console,
 ) -> None:
-    from bertfeat.learning import GridPoint, HeadSettings, estimate_head_table7, format_head_table, train_head_table7
+    from bertfeat.learning import estimate_head_table7, format_head_table, train_head_table7
 
-    first = (examples["settings"] or HeadSettings()).seed
-    asked, seed_range = rows or ("paper",), range(first, first + seeds)
-    points = tuple(GridPoint(*point) for point in grid or ())
+    first = asked.training.seed
+    table: dict[str, Any] = {
+        "rows": rows or ("paper",),
+        "seeds": range(first, first + seeds),
+        "fine_tune": fine_tune or (),
+    }
     if dry_run:
-        estimate = estimate_head_table7(
-            kind, train, dev, test, rows=asked, seeds=seed_range, fine_tune=fine_tune, grid=points, **examples
-        )
+        estimate = estimate_head_table7(kind, train, dev, test, **table, **fields_of(asked))
         console.result(estimate, _estimate_lines(estimate, seeds))
         return
     folder = output or default_output([train], ".table7")
     with training_display(console) as show:
-        report = train_head_table7(
-            kind,
-            train,
-            dev,
-            test,
-            folder,
-            rows=asked,
-            seeds=seed_range,
-            fine_tune=fine_tune,
-            grid=points,
-            progress=show,
-            **examples,
-        )
+        report = train_head_table7(kind, train, dev, test, folder, progress=show, **table, **fields_of(asked))
     for warning in report.warnings:
         console.warn(warning)
     console.result(asdict(report.table), [format_head_table(report.table).rstrip()])
@@ -142,5 +133,5 @@ def _cheaper_ways(estimate: "HeadTableEstimate", seeds: int) -> str:
         ways.append(f"--seeds 1 (training about {format_duration(estimate.training / seeds)})")
     if estimate.rows > 1:
         ways.append(f"one of --rows (about {format_duration(estimate.training / estimate.rows)})")
-    ways += ["one point of --grid"] * bool(estimate.fine_tuning)
+    ways += ["one point for --fine-tune"] * bool(estimate.fine_tuning)
     return ", ".join([*ways, "a part of the corpora"])

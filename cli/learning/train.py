@@ -6,41 +6,38 @@ The display of a training and its exit code, which ``table7`` shares, are here t
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bertfeat.display import format_duration
 from bertfeat.errors import ROWS_FAILED, pluralize
+from bertfeat.learning import GridPoint
 from bertfeat.progress import AnyProgress
 
 from ..app import option
 from ..console import Console, fields_of, progress_display, two_columns
 from ..info import kept_line
 from ..options import default_output, output_options
-from .options import folder_option, grid_option, head_command, learning_options, source_option
+from .options import HeadCommands, fine_tune_option, folder_option, source_option
 
 if TYPE_CHECKING:
-    from bertfeat.learning import GridPoint, HeadReport, LearningArguments
+    from bertfeat.learning import HeadReport, LearningSettings
 
 _OPTIONS = (
-    source_option("--train", "Examples to learn from: a corpus with labels or tags, or features.", required=True),
-    source_option("--dev", "Examples that choose the best epoch and head.", required=True),
-    learning_options(
-        folder_option("train.head", "Where the head goes."),
-        option(
-            "--layers",
-            metavar="SPEC",
-            show_default="concat4, or the only ones that are stored",
-            help="What is read: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learned.",
-        ),
-        option(
-            "--fine-tune", is_flag=True, help="Fine-tune the whole model on the texts, instead of a head on features."
-        ),
-        grid_option("B:RATE:E", "32:3e-5:3", "Batch size, learning rate and epochs of --fine-tune."),
+    folder_option("train.head", "Where the head goes."),
+    option(
+        "--layers",
+        metavar="SPEC",
+        show_default="concat4, or the only ones that are stored",
+        help="What is read: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learned.",
     ),
-    option("--overwrite", is_flag=True, further=True, help="Start anew where another training's folder is."),
-    output_options,
+    fine_tune_option(
+        (GridPoint(32, 3e-5, 3),),
+        "[B:RATE:E]",
+        "Fine-tune the whole model on the texts, instead of a head on features; with a batch size, learning rate and "
+        "epochs, or with 32:3e-5:3.",
+    ),
 )
 
 _TAG_HELP = """\
@@ -67,10 +64,16 @@ bertfeat {kind} train {train}
 """
 
 
-def train_command(kind: str) -> click.Command:
+def train_command(head: HeadCommands) -> click.Command:
     """The ``train`` command for a kind of head."""
-    help_text = _TAG_HELP if kind == "tag" else _HELP
-    return head_command(kind, "train", _learn_head, _OPTIONS, help_text, "precision")
+    options = (
+        source_option("--train", "Examples to learn from: a corpus with labels or tags, or features.", required=True),
+        source_option("--dev", "Examples that choose the best epoch and head.", required=True),
+        head.learning_options(*_OPTIONS),
+        option("--overwrite", is_flag=True, further=True, help="Start anew where another training's folder is."),
+        output_options,
+    )
+    return head.command("train", _learn_head, _TAG_HELP if head.kind == "tag" else _HELP, options)
 
 
 def _learn_head(
@@ -79,34 +82,20 @@ def _learn_head(
     dev: str,
     output: Path | None,
     layers: str | None,
-    fine_tune: bool,
-    grid: tuple[tuple[int, float, int], ...] | None,
-    examples: "LearningArguments",
+    fine_tune: tuple[GridPoint, ...] | None,
+    asked: "LearningSettings",
     overwrite: bool,
     console: Console,
 ) -> None:
     from bertfeat.learning import train_head
 
-    point, folder = _grid_point(fine_tune, grid), output or default_output([train], ".head")
+    if fine_tune and len(fine_tune) > 1:
+        raise click.UsageError("--fine-tune: give one point; table7 looks for the best one")
+    way: dict[str, Any] = {"layers": layers, "fine_tune": fine_tune[0] if fine_tune else None, "overwrite": overwrite}
+    folder = output or default_output([train], ".head")
     with training_display(console) as show:
-        report = train_head(
-            kind, train, dev, folder, layers=layers, fine_tune=point, overwrite=overwrite, progress=show, **examples
-        )
+        report = train_head(kind, train, dev, folder, progress=show, **way, **fields_of(asked))
     _print_head(report, console)
-
-
-def _grid_point(fine_tune: bool, grid: tuple[tuple[int, float, int], ...] | None) -> "GridPoint | None":
-    """The batch size, learning rate and epochs of fine-tuning; None without ``--fine-tune``."""
-    from bertfeat.learning import GridPoint
-
-    if not fine_tune:
-        if grid:
-            raise click.UsageError("--grid applies to fine-tuning; there is no --fine-tune; leave it out")
-        return None
-    points = grid or ((32, 3e-5, 3),)
-    if len(points) > 1:
-        raise click.UsageError("--grid: give one point; table7 looks for the best one")
-    return GridPoint(*points[0])
 
 
 def _print_head(report: "HeadReport", console: Console) -> None:

@@ -56,7 +56,7 @@ def command(kind: str, verb: str) -> list[str]:
     if verb == "table7":
         return [kind, verb, *both, *quick, "-o", f"{kind}.table7", "--rows", "last", "--seeds", "1"]
     if verb == "fine-tune":
-        return [kind, "train", *both, "-o", f"{kind}.tuned", "--fine-tune", "--grid", "8:1e-4:1"]
+        return [kind, "train", *both, "-o", f"{kind}.tuned", "--fine-tune", "8:1e-4:1"]
     if verb == "train":
         return [kind, verb, *both, *quick, "-o", f"{kind}.head", "--layers", "last"]
     read = {"predict": columns[:1] if kind == "tag" else (), "evaluate": columns}[verb]

@@ -23,6 +23,7 @@ NOT_IN_THE_SHELL = {
     "path": _FIGURE,
     "missing": _STORED,
     "patience": "an argument of HeadSettings",
+    "schedule": "an argument of HeadSettings",
 }
 """Parameters that messages name and no command sets, and why."""
 

@@ -25,7 +25,7 @@ CORPUS = READING - {"keep"}
 
 # a use of a command → the options that it does not read, as they reach the command
 USES: dict[str, set[str]] = {
-    "bench": CORPUS,
+    "bench": {"text_columns", "format", "encoding"},
     "change some.features word --by year": {"whole"},
     "change some.features --all --by year --json": {"width"},
     "export some.features --to npy": {"url", "collection", "index", "evaluate"},

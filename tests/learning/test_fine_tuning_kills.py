@@ -22,7 +22,7 @@ preload("transformers.trainer", "transformers.models.bert", "accelerate", "torch
 pytestmark = pytest.mark.slow
 
 TIMES = ("seconds", "digest")  # what differs from run to run, and the digest of a file that says so
-TUNING = ("--fine-tune", "--grid", "8:1e-3:1", "--model", "model", "--device", "cpu", "--precision", "fp32")
+TUNING = ("--fine-tune", "8:1e-3:1", "--model", "model", "--device", "cpu", "--precision", "fp32")
 COMMANDS = {
     "head": ("classify", "train", "--train", "train.csv", "--dev", "dev.csv", "--label", "topic", "-o", "made"),
     "answers": ("answer", "train", "--train", "train.json", "--dev", "dev.json", "-o", "made"),

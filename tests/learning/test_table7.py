@@ -70,7 +70,7 @@ def test_what_is_said_below_the_table(home: Path, tmp_path: Path) -> None:
     given: dict[str, Any] = {"label": "topic", "rows": ["last"], "seeds": (1,)}
     table("classify", home, tmp_path / "plateau", **given)
     settings = HeadSettings(epochs=3, schedule="linear")
-    tuned = {"settings": settings, "fine_tune": True, "grid": (GridPoint(32, 1e-3, 1),)}
+    tuned = {"settings": settings, "fine_tune": (GridPoint(32, 1e-3, 1),)}
     made = table("classify", home, tmp_path / "linear", **given, **tuned)
     notes = [(tmp_path / name / "table7.md").read_text().splitlines()[-1] for name in ("plateau", "linear")]
     assert notes[0].endswith("without extraction. Chosen by the development set: head, epoch.")

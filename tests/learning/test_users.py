@@ -249,7 +249,7 @@ def test_choices_of_feature_sets_that_are_not_equally_many() -> None:
     assert run("extract", "train.csv", "--pooling", "mean", *TINY, "-o", "plain").exit_code == 0
     refused(
         train("choose", "plain", "none"),
-        "there is no column 'right'; kept are none; give the corpus, or extract it with --keep question,right",
+        "there is no column 'question'; kept are none; give the corpus, or extract it with --keep question,right",
     )
 
 
@@ -318,7 +318,7 @@ def test_a_head_of_another_kind_or_none() -> None:
 
 def test_a_fine_tuned_model_in_the_place_of_a_head_on_features() -> None:
     given = ("--train", "train.csv", "--dev", "dev.csv", "--label", "topic", "-o", "out.head", *TINY[:4])
-    tuned = run("classify", "train", *given, "--fine-tune", "--grid", "32:1e-3:1")
+    tuned = run("classify", "train", *given, "--fine-tune", "32:1e-3:1")
     assert tuned.exit_code == 0, tuned.stderr
     problem = r"out.head holds a model that was fine-tuned in another way \(they differ in: layers\).*--overwrite"
     refused(run("classify", "train", *given, "--precision", "fp32"), problem)
@@ -328,7 +328,7 @@ def test_a_fine_tuned_model_in_the_place_of_a_head_on_features() -> None:
 def test_options_of_features_beside_fine_tuning() -> None:
     given = ("--train", "train.csv", "--dev", "dev.csv", "--label", "topic", "-o", "out.head", "--fine-tune")
     for option, value in (("--layers", "last"), ("--hidden", "8"), ("--epochs", "3")):
-        problem = f"{option} applies to heads on stored features; .*--grid"
+        problem = f"{option} applies to heads on stored features; .*--fine-tune"
         refused(run("classify", "train", *given, option, value), problem, 2)
     refused(run("classify", "train", *given, "--precision", "fp16"), "fine-tuning does not run in fp16.*fp32, bf16", 2)
     assert not Path("out.head").exists()

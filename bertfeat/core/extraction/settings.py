@@ -14,16 +14,16 @@ from bertfeat.core.tokens import LongTextPolicy
 from bertfeat.options import Option, check_bounds
 
 PrecisionName = Literal["auto", "fp32", "bf16", "fp16", "int8"]
+ModelName = Annotated[
+    str | Path | None, Option("A hub id or a folder.", default="all-MiniLM-L6-v2", metavar="NAME|DIR", basic=True)
+]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """A model, its device and its precision: keywords of ``Extractor``, which checks their types."""
+    """A model, its device and its precision: keywords of all that computes features, which checks their types."""
 
-    model: Annotated[
-        str | Path | None, Option("A hub id or a folder.", default="all-MiniLM-L6-v2", metavar="NAME|DIR", basic=True)
-    ] = None
-    _: KW_ONLY
+    model: ModelName = None
     precision: Annotated[
         PrecisionName | str,
         Option(
@@ -50,10 +50,12 @@ class ModelSettings:
         check_bounds(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ExtractorSettings(ModelSettings):
-    """A model and the features that it computes for each text: the keywords of ``Extractor``."""
+    """A model and the features that it computes for each text: the arguments of ``Extractor``."""
 
+    model: ModelName = None  # the only one that can be given by its place
+    _: KW_ONLY
     layers: Annotated[
         LayerSpec | Sequence[LayerSpec],
         Option(

@@ -1,33 +1,24 @@
 """The estimate of the time that a comparison of layers for a head, such as the paper's Table 7, takes."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Unpack
+from dataclasses import dataclass
 
 import torch
 
 from bertfeat.arguments import checked
 from bertfeat.core import estimate_extraction, resolve_device, synchronize
 from bertfeat.display import displayed
-from bertfeat.learning.datasets import (
-    ALL_LAYERS,
-    HeadOptions,
-    HeadSource,
-    LearningArguments,
-    head_corpora,
-    head_extractor,
-)
+from bertfeat.learning.datasets import ALL_LAYERS, Training
 from bertfeat.learning.example_store import ExampleBatch
-from bertfeat.learning.fine_tuning import fine_tuned_head, known_texts, open_table
+from bertfeat.learning.fine_tuning import fine_tuned_head, learn_outputs, open_table
 from bertfeat.learning.inputs import parse_input
-from bertfeat.learning.kinds import HeadKind, PairForm
+from bertfeat.learning.kinds import PairForm
 from bertfeat.learning.networks import HeadNetwork, HeadShape
 from bertfeat.learning.settings import GridPoint
-from bertfeat.learning.table7.results import TableRow, parse_rows
-from bertfeat.learning.table7.training import Tuning, open_table_request
+from bertfeat.learning.table7.results import parse_rows
+from bertfeat.learning.table7.training import EstimateRequest, Tuning
 from bertfeat.learning.task import HeadTexts, Task
+from bertfeat.options import takes
 
 _EPOCHS = 16  # assumed epochs of a training, if the settings allow as many: as measured on real data
 _SOLVING_STEPS = 200  # assumed solver steps for all linear heads of one group of inputs: as measured on real data
@@ -57,18 +48,8 @@ class HeadTableEstimate:
 
 
 @checked
-def estimate_head_table7(
-    kind: HeadKind | str,
-    train: HeadSource,
-    dev: HeadSource,
-    test: HeadSource | None,
-    *,
-    rows: Sequence[str | TableRow] = ("paper",),
-    seeds: Sequence[int] = (1, 2, 3, 4, 5),
-    fine_tune: bool = False,
-    grid: Sequence[GridPoint] = (),
-    **examples: Unpack[LearningArguments],
-) -> HeadTableEstimate:
+@takes(EstimateRequest)
+def estimate_head_table7(asked: EstimateRequest) -> HeadTableEstimate:
     """Estimate how long :func:`bertfeat.learning.train_head_table7` would take; nothing is written.
 
     The model, a few batches of every row, one step of its linear heads and some steps of fine-tuning are timed.
@@ -76,30 +57,26 @@ def estimate_head_table7(
     Raises:
         CorpusError, HeadError: a file cannot be read, or has no gold values.
     """
-    request = open_table_request(kind, {"train": train, "dev": dev, "test": test}, rows, fine_tune, grid, examples)
-    options = replace(request.options, layers=ALL_LAYERS)
-    settings, device, sources = options.settings, options.extractor.get("device"), list(request.sources.values())
-    given = [source[0] for source in sources if not isinstance(source, Path)]
-    made = head_extractor(options, given[0] if given else None)
-    corpora = [corpus for source in sources if isinstance(source, Path) for _, corpus in head_corpora(source, options)]
+    training, tuning = asked.open()
+    settings, how, seeds = training.settings, training.how, len(asked.seeds)
+    made = training.extractor(ALL_LAYERS)
+    corpora = [each for file in training.corpora.values() for _, each in training.task.open_corpora(file, how)]
     extraction = sum(estimate_extraction(made, corpus).seconds for corpus in corpora)
-    table = open_table(sources[0], options)
-    texts = known_texts(options.task, table, options.label)
-    task = options.task.learned(texts.gold, table.where, settings, options.gold_columns(table.kept))
-    count = len(texts.gold)
+    texts, task = learn_outputs(training, open_table(training.task, training.sources["train"], how))
+    apart, count = task.pair_form(how) is PairForm.APART, len(texts.gold)
     epochs = min(_EPOCHS, settings.epochs)
-    training, solving = 0.0, 0.0
-    chosen = parse_rows(rows, made.model.num_layers)
+    learning, solving = 0.0, 0.0
+    chosen = parse_rows(asked.rows, made.model.num_layers)
     for row in chosen:
         layers = parse_input(row.name, made.model.num_layers)
-        shape = task.shape(layers, made.model.hidden_size, settings, apart=options.pair_form is PairForm.APART)
+        shape = task.shape(layers, made.model.hidden_size, settings, apart=apart)
         if task.has_epochs(settings, mixed=layers.mixed):
-            speed = _examples_per_second(shape, task.vectors_per_example(texts), settings.batch_size, device)
-            training += count / speed * epochs * len(seeds)
+            speed = _examples_per_second(shape, task.vectors_per_example(texts), settings.batch_size, asked.device)
+            learning += count / speed * epochs * seeds
         if task.solves(settings, mixed=layers.mixed):
-            solving += _solving_seconds(shape, count * task.vectors_per_example(texts), device)
-    tuning = 0.0 if request.tuning is None else _tuning_seconds(request.tuning, task, texts, options, len(seeds))
-    return HeadTableEstimate(count, len(chosen), epochs, extraction, training, solving, tuning)
+            solving += _solving_seconds(shape, count * task.vectors_per_example(texts), asked.device)
+    tuned = 0.0 if tuning is None else _tuning_seconds(tuning, task, texts, training, seeds)
+    return HeadTableEstimate(count, len(chosen), epochs, extraction, learning, solving, tuned)
 
 
 def _examples_per_second(shape: HeadShape, vectors: int, size: int, device: str | None) -> float:
@@ -138,13 +115,13 @@ def _solving_seconds(shape: HeadShape, vectors: int, device: str | None) -> floa
     return seconds
 
 
-def _tuning_seconds(tuning: Tuning, task: Task, texts: HeadTexts, options: HeadOptions, seeds: int) -> float:
+def _tuning_seconds(tuning: Tuning, task: Task, texts: HeadTexts, training: Training, seeds: int) -> float:
     """The seconds for fine-tuning at every point of the grid, then with all seeds, from one epoch on some examples."""
     some, points = slice(0, _TUNED), tuning.points
     sample = HeadTexts(texts.ids[some], texts.texts[some], texts.others[some], texts.gold[some])
-    point, device = GridPoint(min(16, len(sample.ids)), 1e-6, 1), options.extractor.get("device")
+    point, device = GridPoint(min(16, len(sample.ids)), 1e-6, 1), training.asked.device
     with fine_tuned_head(
-        tuning.model, task, sample, point, options.settings, device=device, precision=tuning.precision
+        tuning.model, task, sample, point, training.settings, device=device, precision=tuning.precision
     ) as (_, tuned):
         seconds = tuned.seconds
     epochs = sum(point.epochs for point in points) if len(points) > 1 else 0

@@ -3,11 +3,11 @@
 import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Literal
 
 import numpy as np
 
@@ -24,17 +24,8 @@ from bertfeat.core import (
 )
 from bertfeat.display import displayed
 from bertfeat.errors import TrainingError, UsageError, errors_within
-from bertfeat.learning.datasets import (
-    ALL_LAYERS,
-    HeadOptions,
-    HeadSource,
-    LearningArguments,
-    OpenSets,
-    check_examples,
-    open_request,
-    recorded_model,
-)
-from bertfeat.learning.examples import HeadExamples, OpenSources, extracted_sets, open_sources
+from bertfeat.learning.datasets import ALL_LAYERS, Training, extracted_sets
+from bertfeat.learning.examples import HeadExamples, OpenSources, open_sources
 from bertfeat.learning.fine_tuning import fine_tuned_head
 from bertfeat.learning.head_files import STATE_NAME, remove_checkpoint
 from bertfeat.learning.inputs import count_failed_rows, record_place
@@ -42,7 +33,8 @@ from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.loop import HeadLoop, SolvedHeads, store_guesses
 from bertfeat.learning.schedule import Epoch, Pace
 from bertfeat.learning.scores import SpanScores
-from bertfeat.learning.settings import PAPER_GRID, GridPoint, HeadSettings
+from bertfeat.learning.settings import GridPoint, HeadSettings, LearningSettings
+from bertfeat.learning.sources import HeadSource
 from bertfeat.learning.table7.results import (
     COSINE,
     FINE_TUNED_ROW,
@@ -63,6 +55,7 @@ from bertfeat.learning.table7.results import (
 from bertfeat.learning.task import Guess, HeadScores, HeadTexts, Task
 from bertfeat.learning.tasks.labels import merged_labels_warnings
 from bertfeat.learning.trainer import check_tuning, find_tuned_model
+from bertfeat.options import takes
 from bertfeat.plots import draw_if_possible, draw_table7
 from bertfeat.progress import AnyProgress, ProgressOption, telling
 
@@ -116,34 +109,31 @@ class Tuning:
 
 
 @dataclass(frozen=True, slots=True)
-class TableRequest:
-    """A request for a table that was checked, with its sources open."""
+class EstimateRequest(LearningSettings):
+    """A table of layers, whose time is to be estimated."""
 
-    sources: dict[str, OpenSets]  # train, dev and perhaps test
-    options: HeadOptions
-    tuning: Tuning | None
+    kind: HeadKind | str
+    train: HeadSource
+    dev: HeadSource
+    test: HeadSource | None
+    _: KW_ONLY
+    rows: Sequence[str | TableRow] = ("paper",)
+    seeds: Sequence[int] = (1, 2, 3, 4, 5)
+    fine_tune: Sequence[GridPoint] = ()
 
-
-def open_table_request(
-    kind: HeadKind | str,
-    sources: Mapping[str, HeadSource | None],
-    rows: Sequence[str | TableRow],
-    fine_tune: bool,
-    grid: Sequence[GridPoint],
-    arguments: LearningArguments,
-) -> TableRequest:
-    """Check the request for a table before anything is extracted; taggers have no CRF by default, as in the paper."""
-    opened, options = open_request(kind, sources, None, arguments)
-    if options.task.reads is Pooling.WORD:
-        options = replace(options, settings=replace(options.settings, crf=bool(options.settings.crf)))
-    epochs = _rows_have_epochs(rows, options.task, options.settings)
-    check_examples(options, opened, tuning=fine_tune, epochs=epochs, grid=tuple(grid))
-    if not fine_tune:
-        return TableRequest(opened, options, None)
-    given, points = options.extractor, tuple(grid or PAPER_GRID)
-    model = find_tuned_model(given.get("model"), given.get("revision"), recorded_model(opened))
-    precision = check_tuning(points, given.get("device"), given.get("precision", "auto"))
-    return TableRequest(opened, options, Tuning(model, points, precision))
+    def open(self) -> tuple[Training, Tuning | None]:
+        """Open and check the training before anything is extracted; taggers have no CRF by default, as in the paper."""
+        named = {"train": self.train, "dev": self.dev, "test": self.test}
+        training, points = Training.open(self.kind, named, self), tuple(self.fine_tune)
+        if training.task.reads is Pooling.WORD:
+            settings = replace(training.settings, crf=bool(training.settings.crf))
+            training = replace(training, settings=settings)
+        epochs = _rows_have_epochs(self.rows, training.task, training.settings)
+        training.check(tuning=bool(points), epochs=epochs)
+        if not points:
+            return training, None
+        model = find_tuned_model(self.model, self.revision, training.recorded_model)
+        return training, Tuning(model, points, check_tuning(points, self.device, self.precision))
 
 
 def _rows_have_epochs(rows: Sequence[str | TableRow], task: Task, settings: HeadSettings) -> bool:
@@ -160,9 +150,15 @@ class HeadTableTraining:
     """The trainings of one table, in a folder that :func:`hold_result_folder` holds."""
 
     def __init__(
-        self, sets: Mapping[str, tuple[FeatureSet, ...]], options: HeadOptions, last: OpenSources, runs: HeadRuns
+        self,
+        sets: Mapping[str, tuple[FeatureSet, ...]],
+        training: Training,
+        last: OpenSources,
+        runs: HeadRuns,
+        tell: Callable[[AnyProgress], None],
     ) -> None:
-        self._sets, self._options, self._settings, self._runs = sets, options, options.settings, runs
+        self._sets, self._training, self._settings, self._runs = sets, training, training.settings, runs
+        self._device, self._tell = training.asked.device, tell
         self._task, self._last = last.task, last.examples  # texts and gold values are the same for every layer
         self._done = self._total = 0
         self._paced = False  # the pace is reported once: further trainings take much the same time
@@ -181,7 +177,7 @@ class HeadTableTraining:
 
     def _row(self, row: TableRow, seeds: Sequence[int]) -> HeadRow:
         """Train one row with every seed; if any run is missing, its features are read and linear heads solved once."""
-        opened = cache(lambda: open_sources(self._sets, replace(self._options, layers=row.name)))
+        opened = cache(lambda: open_sources(self._sets, self._training, row.name))
         solved: list[SolvedHeads] = []
         runs = [self._train(row, seed, opened, solved) for seed in seeds]
         return HeadRow.of(row.name, row.title, runs, self._paper(row))
@@ -211,7 +207,7 @@ class HeadTableTraining:
     def _learn(self, row: TableRow, seed: int, folder: Path, opened: OpenSources, solved: list[SolvedHeads]) -> HeadRun:
         """Train once; ``solved`` holds the linear heads of an earlier seed, or receives those of this one."""
         settings = replace(self._settings, seed=seed)
-        loop = HeadLoop(folder, settings, self._options.extractor.get("device"), opened, *solved)
+        loop = HeadLoop(folder, settings, self._device, opened, *solved)
         loop.learn(self._tell_pace)
         solved[:] = [] if loop.solved is None else [loop.solved]
         guess = partial(store_guesses, self._task, loop.network, settings=settings, device=loop.device)
@@ -235,9 +231,9 @@ class HeadTableTraining:
         stored = self._runs.read(place)
         if stored is not None:
             return self._report(FINE_TUNED_ROW.title, stored, True)
-        settings, device = replace(self._settings, seed=seed), self._options.extractor.get("device")
+        settings = replace(self._settings, seed=seed)
         with fine_tuned_head(
-            tuning.model, self._task, texts["train"], point, settings, device=device, precision=tuning.precision
+            tuning.model, self._task, texts["train"], point, settings, device=self._device, precision=tuning.precision
         ) as (head, tuned):
             scores = self._scores(self._last, lambda name: head.guesses(texts[name]))
         run = _scored_run(FINE_TUNING, seed, scores, epochs=point.epochs, seconds=tuned.seconds)
@@ -278,13 +274,13 @@ class HeadTableTraining:
 
     def _report(self, title: str, run: HeadRun, stored: bool) -> HeadRun:
         self._done += 1
-        self._options.tell(TableRun(title, run, stored, self._done, self._total))
+        self._tell(TableRun(title, run, stored, self._done, self._total))
         return run
 
     def _tell_pace(self, progress: Epoch | Pace) -> None:
         if isinstance(progress, Pace) and not self._paced:
             self._paced = True
-            self._options.tell(progress)
+            self._tell(progress)
 
 
 def _cosine_guesses(examples: HeadExamples) -> list[Guess]:
@@ -323,68 +319,63 @@ class HeadTableReport:
     failed: int = 0  # rows of the corpora that could not be read or embedded
 
 
+@dataclass(frozen=True, slots=True)
+class TableRequest(EstimateRequest):
+    """A table of layers, and where it is saved."""
+
+    folder: str | Path
+    _: KW_ONLY
+    picture: bool = True
+    progress: ProgressOption[AnyProgress] = None
+
+
 @checked
-def train_head_table7(
-    kind: HeadKind | str,
-    train: HeadSource,
-    dev: HeadSource,
-    test: HeadSource | None,
-    folder: str | Path,
-    *,
-    rows: Sequence[str | TableRow] = ("paper",),
-    seeds: Sequence[int] = (1, 2, 3, 4, 5),
-    fine_tune: bool = False,
-    grid: Sequence[GridPoint] = (),
-    picture: bool = True,
-    progress: ProgressOption[AnyProgress] = None,
-    **examples: Unpack[LearningArguments],
-) -> HeadTableReport:
+@takes(TableRequest)
+def train_head_table7(asked: TableRequest) -> HeadTableReport:
     """Compare layers as features for a head, as Table 7 of the BERT paper does for tagging, on your own data.
 
     Corpora are extracted into the folder with every layer. Every row is trained with every seed. For comparison, the
     table also has the most frequent answer, for numbers of pairs embedded apart the cosine of their vectors, and with
-    ``fine_tune`` the fine-tuned model: the first seed chooses the best point of the ``grid`` (default: the paper's) on
-    ``dev``, and all seeds are run with it. Finished runs are kept and not done again. ``progress`` is called during
+    ``fine_tune`` the fine-tuned model: the first seed chooses the best of these points (``PAPER_GRID`` has the paper's)
+    on ``dev``, and all seeds are run with it. Finished runs are kept and not done again. ``progress`` is called during
     extraction and after each run.
 
     Raises:
         HeadError: the folder holds a table of other data or settings; or see :func:`train_head`.
         UsageError: no rows or no seeds; options that have no effect.
     """
-    if not seeds or not (rows or fine_tune):
+    if not asked.seeds or not (asked.rows or asked.fine_tune):
         raise UsageError("a table needs at least one row and one seed")
-    folder = Path(folder)
-    named = {"train": train, "dev": dev, "test": test}
-    request = open_table_request(kind, named, rows, fine_tune, grid, examples)
-    sources, task = request.sources, request.options.task
-    with hold_result_folder(folder, ResultKind.TABLE7), telling(progress) as tell:
-        options = replace(request.options, tell=tell)
-        sets = extracted_sets(sources, replace(options, layers=ALL_LAYERS), folder)
-        if task.reads is Pooling.WORD and any(isinstance(source, Path) for source in sources.values()):
-            _warn_of_lower_case(options.extractor.get("model"), options.extractor.get("revision"), sets["train"][0])
-        last = open_sources(sets, replace(options, layers="last"))  # refuses sets before anything is written
+    folder = Path(asked.folder)
+    training, tuning = asked.open()
+    task = training.task
+    with hold_result_folder(folder, ResultKind.TABLE7), telling(asked.progress) as tell:
+        sets = extracted_sets(training, ALL_LAYERS, folder, tell)
+        if task.reads is Pooling.WORD and training.corpora:
+            _warn_of_lower_case(asked.model, asked.revision, sets["train"][0])
+        last = open_sources(sets, training, "last")  # refuses sets before anything is written
         places = {name: tuple(record_place(each.folder, folder) for each in made) for name, made in sets.items()}
-        runs = HeadRuns(folder, _table_identity(last, options), places)
-        chosen = parse_rows(rows, last.reads.model.num_layers)
-        table = HeadTableTraining(sets, options, last, runs).run(chosen, tuple(seeds), request.tuning)
+        runs = HeadRuns(folder, _table_identity(last, training), places)
+        chosen = parse_rows(asked.rows, last.reads.model.num_layers)
+        table = HeadTableTraining(sets, training, last, runs, tell).run(chosen, tuple(asked.seeds), tuning)
         write_head_table(folder, table)
-        warnings = merged_labels_warnings(task, sources.values(), options.label)
+        warnings = merged_labels_warnings(task, training.sources.values(), asked.label)
         warnings += last.task.unlearned_warnings(last.examples["dev"].gold)
-        if picture:
+        if asked.picture:
             warnings += draw_if_possible(lambda: draw_table7(table, folder / PICTURE_NAME))
-    return HeadTableReport(folder, table, warnings, count_failed_rows(sources, sets))
+    return HeadTableReport(folder, table, warnings, count_failed_rows(training.sources, sets))
 
 
-def _table_identity(opened: OpenSources, options: HeadOptions) -> TableIdentity:
+def _table_identity(opened: OpenSources, training: Training) -> TableIdentity:
     """The settings and data shared by all runs of a table."""
     reads = opened.reads
     return TableIdentity(
-        kind=options.kind,
+        kind=training.task.kind,
         model=reads.model.fingerprint,
         pooling=reads.pooling,
         pairs=reads.pairs,
-        label=options.label,
+        label=training.asked.label,
         extraction=reads.extraction,
-        training=replace(options.settings, seed=HeadSettings().seed),
+        training=replace(training.settings, seed=HeadSettings().seed),
         data={name: examples.digest for name, examples in opened.examples.items()},
     )

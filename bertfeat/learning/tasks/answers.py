@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -17,12 +18,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from bertfeat.core import Pooling, shorten
-from bertfeat.errors import HeadError
+from bertfeat.core import FileCorpus, Pooling, open_corpus, shorten
+from bertfeat.errors import HeadError, parameter
 from bertfeat.learning.example_store import ExampleBatch, ExampleRows
-from bertfeat.learning.kinds import HeadKind
+from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.networks import HeadNetwork
 from bertfeat.learning.scores import SpanScores, score_answers
+from bertfeat.learning.sources import SourceReading, check_file, open_with_columns
 from bertfeat.learning.tables import ANSWERS, ExampleTable, FeatureRows, Gold, GoldAnswer, PassageTokens, gold_values
 from bertfeat.learning.task import (
     ExampleLayout,
@@ -157,6 +159,29 @@ class Answers(Task):
     longest = 384  # as in BERT's run_squad.py
     reads = Pooling.TOKEN
     recurrent = 1
+
+    def pair_form(self, how: SourceReading) -> PairForm | None:
+        """One sequence of question and passage."""
+        return PairForm.TOGETHER
+
+    def open_corpus(self, corpus: Path, how: SourceReading) -> FileCorpus:
+        """Open a corpus of questions and passages."""
+        check_file(corpus)
+        plain = open_corpus([corpus], how.corpus, name=how.name)
+        if not plain.has_pairs:
+            file_format = plain.files[0].source.format
+            held, remedy = "which column holds the passages is not said", f"name it with {parameter('pair_column')}"
+            if not file_format.records:
+                held, remedy = f"a {file_format.name} file has no column of passages", "give JSONL, CSV or Parquet"
+            raise HeadError(held, where=corpus, remedy=remedy)
+        return open_with_columns(
+            corpus,
+            how,
+            lambda known: self.columns_to_read(how, known),
+            noun=self.gold_noun,
+            form='it has to hold the answers as JSON lists: [{"text": "in May", "start": 17}], or [] for none',
+            as_text=True,
+        )
 
     def gold_columns(self, label: str | None, known: Collection[str]) -> tuple[str, ...]:
         """The column of answers."""

@@ -1,8 +1,10 @@
 """The task of multiple choice: find the right one of several continuations (section 4.4 of the paper)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise, repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -10,11 +12,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bertfeat.core import quote_names
-from bertfeat.errors import HeadError, parameter
+from bertfeat.core import (
+    BlankLine,
+    Corpus,
+    CorpusSettings,
+    Document,
+    Failure,
+    FeatureSet,
+    FileCorpus,
+    memory_corpus,
+    quote_names,
+)
+from bertfeat.errors import HeadError, UsageError, parameter
 from bertfeat.learning.example_store import ExampleBatch, ExampleRows
-from bertfeat.learning.kinds import HeadKind
+from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.networks import HeadNetwork
+from bertfeat.learning.sources import SourceReading, check_columns
 from bertfeat.learning.tables import QUESTION, RIGHT, ExampleTable, FeatureRows, Gold
 from bertfeat.learning.task import (
     ExampleLayout,
@@ -40,6 +53,45 @@ class Choices(OneOfSeveral):
     kind = HeadKind.CHOOSE
     architecture = "AutoModelForMultipleChoice"
     hidden = 256
+    gold_noun = "right choices"
+
+    # ── sources ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def pair_form(self, how: SourceReading) -> PairForm | None:
+        """A question with each of its choices."""
+        return how.pairs or PairForm.APART
+
+    def open_corpus(self, corpus: Path, how: SourceReading) -> FileCorpus:
+        """Open a corpus of questions, which keeps the columns of the choices."""
+        if len(how.choices) < 2:
+            problem = "a chooser needs the columns of the choices, at least two"
+            raise UsageError(problem, remedy=f"name them with {parameter('choices')}")
+        keep = tuple(f"{name}:string" for name in how.choices)
+        return super().open_corpus(corpus, replace(how, corpus=replace(how.corpus, keep=keep)))
+
+    def open_corpora(
+        self, corpus: Path, how: SourceReading, *, form: PairForm | None = None
+    ) -> Iterator[tuple[str, Corpus]]:
+        """The corpora of the choices of all questions, in memory, each with the suffix of its feature set's name.
+
+        There is one corpus of pairs of question and choice; or, if they are embedded apart, one of questions and one of
+        choices. Each row keeps the id of its question and, if there is a label, whether it is the right choice.
+        """
+        questions = self.open_corpus(corpus, how)
+        label = how.label if how.label in {column.name for column in questions.kept} else None
+        documents = _choice_documents(questions, how.choices, label)
+        keep = CorpusSettings(keep=(f"{QUESTION}:string", *([] if label is None else [f"{RIGHT}:bool"])))
+        if (form or self.pair_form(how)) is PairForm.TOGETHER:
+            yield "", memory_corpus(documents, keep)
+            return
+        yield "", memory_corpus([replace(document, pair=None) for document in documents], keep)
+        yield ".second", memory_corpus([Document(row.row, row.id, row.pair or "") for row in documents])
+
+    def check_gold(self, features: FeatureSet, how: SourceReading) -> None:
+        """Refuse a feature set that does not say which choices are right."""
+        check_columns(features, (QUESTION, RIGHT))
+
+    # ── examples, learning, predictions ─────────────────────────────────────────────────────────────────────
 
     def has_gold(self, table: ExampleTable, label: str | None) -> bool:
         """Whether a table has the column that says which choices are right."""
@@ -181,3 +233,55 @@ def _check_choices(table: ExampleTable, runs: Sequence[tuple[str, list[int], lis
             )
         if sum(right) > 1:
             raise HeadError(f"question {question!r} (row {rows[0]:,}) has {sum(right)} right choices", where=where)
+
+
+# ── corpora ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _choice_documents(questions: Corpus, choices: Sequence[str], label: str | None) -> list[Document]:
+    """The choices of all questions, each a pair with its question."""
+    documents: list[Document] = []
+    before = None
+    for question in questions.rows():
+        made = list(_choice_rows(question, questions, choices, label))
+        if made and made[0].id == before:  # the choices of both would be taken for those of one question
+            problem, remedy = "it has the id of the one before it", "give each question an id of its own"
+            raise HeadError(problem, where=f"{', '.join(questions.sources[:3])}, row {made[0].row}", remedy=remedy)
+        before = made[0].id if made else before
+        documents += made
+    return documents
+
+
+def _choice_rows(
+    question: Document | Failure | BlankLine, corpus: Corpus, choices: Sequence[str], label: str | None
+) -> Iterator[Document]:
+    if isinstance(question, BlankLine):
+        return
+    where = f"{', '.join(corpus.sources[:3])}, question {question.id}"
+    if isinstance(question, Failure):
+        raise HeadError(question.reason, where=where)
+    values = dict(zip((column.name for column in corpus.kept), question.kept, strict=True))
+    for name in choices:
+        if not values[name]:
+            problem, remedy = f"it has no choice {name!r}", "every question has to have equally many choices"
+            raise HeadError(problem, where=where, remedy=remedy)
+    right = None if label is None else _right_choice(values[label], choices, where)
+    for number, name in enumerate(choices):
+        kept = (question.id,) if right is None else (question.id, number == right)
+        yield Document(question.row, f"{question.id}:{name}", question.text, str(values[name]), kept=kept)
+
+
+def _right_choice(label: object, choices: Sequence[str], where: str) -> int:
+    """The number of the right choice; the label is this number, counted from 0, or the name of the choice's column."""
+    names = {**{str(number): number for number in range(len(choices))}, **{name: n for n, name in enumerate(choices)}}
+    text = str(label)
+    if text not in names and re.fullmatch(r"[0-9]+\.0*", text):  # a column of numbers with gaps, as pandas writes it
+        text = text.partition(".")[0]
+    if text not in names:
+        raise HeadError(
+            f"its label {label!r} names none of its {len(choices)} choices",
+            where=where,
+            remedy=f"write its number from 0 to {len(choices) - 1}, or one of {quote_names(tuple(choices))}, or name "
+            f"another column with {parameter('label')}",
+        )
+    return names[text]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -14,14 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bertfeat.core import Pooling, list_offsets
-from bertfeat.errors import CorpusError, HeadError
+from bertfeat.core import FeatureSet, FileCorpus, Pooling, find_sources, list_offsets, open_corpus
+from bertfeat.errors import CorpusError, HeadError, UsageError, parameter
 from bertfeat.learning.crf import allowed_transitions
-from bertfeat.learning.example_store import ExampleBatch, ExampleRows
-from bertfeat.learning.kinds import HeadKind
+from bertfeat.learning.example_store import ExampleBatch, ExampleRows, describe_source
+from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.networks import HeadNetwork, HeadShape
 from bertfeat.learning.record import Outputs
 from bertfeat.learning.settings import HeadSettings
+from bertfeat.learning.sources import GoldUse, SourceReading, check_file
 from bertfeat.learning.spans import LabelSet, Scheme, TagScores, list_labels, score_tagger
 from bertfeat.learning.tables import ExampleTable, FeatureRows, Gold
 from bertfeat.learning.tag_files import MarkSpan, PredictionForm, TaggedText, bracket_span, choose_writer
@@ -70,6 +72,39 @@ class Tags(Task):
     def measure(self) -> str:
         """F1 of spans, accuracy of plain tags."""
         return "span F1" if self.labels.has_spans else "accuracy"
+
+    # ── sources ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def pair_form(self, how: SourceReading) -> PairForm | None:
+        """None: a tagger reads single texts."""
+        return None
+
+    def open_corpus(self, corpus: Path, how: SourceReading) -> FileCorpus:
+        """Open a corpus of single texts whose words have tags, if these are needed; else CoNLL files may lack them."""
+        reading = how.corpus
+        check_file(corpus)
+        (source,) = find_sources([corpus], reading.format)
+        if how.gold is GoldUse.NEEDED and not reading.has_tags(source.format):
+            raise _untagged_error(f"a {source.format.name} file has no tags", str(corpus))
+        if how.document_context is False and reading.document_context:
+            raise UsageError(f"the tagger was trained without {parameter('document_context')}", remedy="leave it out")
+        if how.document_context and not source.format.brings_tags:
+            problem = "the tagger was trained with document context, so its input has to be CoNLL with -DOCSTART- lines"
+            raise UsageError(problem, where=how.head)
+        if source.format.brings_tags and how.gold is GoldUse.IGNORED and reading.tag_column is None:
+            reading = replace(reading, tag_column="1")  # a first column always exists; its content is not used
+        if how.document_context is not None:
+            reading = replace(reading, document_context=how.document_context)
+        opened = open_corpus([corpus], reading, name=how.name)
+        if opened.has_pairs:
+            problem = "a tagger reads single texts, and these are pairs"
+            raise UsageError(problem, where=corpus, remedy="read one text of each")
+        return opened
+
+    def check_gold(self, features: FeatureSet, how: SourceReading) -> None:
+        """Refuse a feature set whose words have no tags."""
+        if "tags" not in features.names:
+            raise _untagged_error("its words have no tags", describe_source(features))
 
     # ── gold values ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -231,3 +266,8 @@ class Tags(Task):
             for word, place in zip(window.words.tolist(), window.places.tolist(), strict=True):
                 numbers[window.sentence][word] = int(row[place].argmax())
         return [Guess(tuple(self.labels.tags(listed))) for listed in numbers]
+
+
+def _untagged_error(problem: str, where: str) -> HeadError:
+    settings = f"{parameter('pretokenized', True)} with {parameter('tag_column')}"
+    return HeadError(problem, where=where, remedy=f"CoNLL files bring them, and JSONL, CSV or Parquet by {settings}")

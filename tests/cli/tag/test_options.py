@@ -58,9 +58,9 @@ def tag(*arguments: str, **settings: object) -> Result:
             "set, and no corpus is given; leave them out",
         ),
         (
-            ["train", *SETS, "--batch-tokens", "9"],
-            "--batch-tokens applies to the extraction of corpora; made/features/train.features is a feature set and "
-            "records its own",
+            ["train", *SETS, "--precision", "bf16"],
+            "--precision applies to the extraction of corpora and fine-tuning; made/features/train.features is a "
+            "feature set and records its own",
         ),
         (
             ["predict", "made", "news.txt", "--json", "--to", "conll"],
@@ -90,9 +90,8 @@ def test_help_says_every_default_once(verb: str) -> None:
     told = " ".join(shown[shown.index("\nOptions:") :].split())
     defaults = {
         "--hidden": "256", "--seed": "1", "--seeds": "5", "--batch-size": "32",
-        "--learning-rate": "0.001", "--epochs": "40", "--scheme": "BIO",
-        "-o,": "", "--schedule": "plateau",
-        "--rows": "paper]", "--grid": "32:3e-5:3]" if verb == "train" else "the paper's 18]",
+        "--learning-rate": "0.001", "--epochs": "40",
+        "-o,": "", "--rows": "paper]",
         "--to": "text on a terminal, else conll]",
     }  # fmt: skip
     there = [name for name in defaults if f" {name} " in told]

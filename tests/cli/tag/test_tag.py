@@ -189,11 +189,10 @@ def test_rows() -> None:
         (["predict", "model", "dev.conll"], 1, "this is no finished head"),
         (["predict", "made", "nowhere.txt"], 1, "nowhere.txt"),
         (["predict", "made", "dev.conll", "--model", "other"], 1, "made by"),
-        (["predict", "made", "dev.conll", "--document-context"], 2, "trained without --document-context"),
+        (["predict", "made", "dev.conll", "--document-context"], 2, "No such option"),
         (["predict", "made", "pairs.txt", "--pairs"], 2, "No such option"),
         (["table7", *PAIR, "--rows", "nonsense", "--model", "model"], 2, "nonsense"),
-        (["table7", *PAIR, "--grid", "32:5e-5:3"], 2, "add --fine-tune"),
-        (["table7", *PAIR, "--fine-tune", "--grid", "32-5"], 2, "batch:rate:epochs"),
+        (["table7", *PAIR, "--fine-tune", "32-5"], 2, "batch:rate:epochs"),
     ],
 )
 def test_wrong_uses(arguments: list[str], exit_code: int, problem: str) -> None:

@@ -9,8 +9,8 @@ from bertfeat.core.features import FeatureSet
 from bertfeat.core.io import Address, list_files, put_file, read_file
 from bertfeat.errors import UsageError
 from bertfeat.learning import HeadSettings, Tagger, verify_head
-from bertfeat.learning.datasets import open_sets
 from bertfeat.learning.inputs import find_place, record_place
+from bertfeat.learning.sources import open_head_source
 from tests.support.tagging_toy import feature_set, tagged, train
 from tests.support.tiny_models import Tiny
 
@@ -43,7 +43,7 @@ def test_a_tagger_is_trained_verified_and_used_at_addresses(bert: Tiny, tmp_path
 
 
 def open_at(address: Address) -> FeatureSet:
-    opened = open_sets(str(address))
+    opened = open_head_source(str(address))
     assert isinstance(opened, tuple)
     return opened[0]
 
@@ -59,4 +59,4 @@ def test_places_are_recorded_so_that_they_are_found_again(tmp_path: Path) -> Non
 
 def test_a_corpus_at_an_address_is_no_feature_set() -> None:
     with pytest.raises(UsageError, match=r"memory://nothing/train\.conll: there is no feature set at this address"):
-        open_sets("memory://nothing/train.conll")
+        open_head_source("memory://nothing/train.conll")

@@ -13,7 +13,6 @@ from bertfeat.errors import HeadError, UsageError
 from bertfeat.learning import (
     DatasetReport,
     Epoch,
-    GridPoint,
     TableRun,
     Tagger,
     estimate_head_table7,
@@ -168,8 +167,6 @@ def test_table7_from_corpora(home: Path, model: Path, tmp_path: Path, caplog: py
     assert (checked.rows, checked.runs) == (2, 4)
     estimate = estimate_head_table7("tag", *corpora, rows=("last",), seeds=(1,), settings=QUICK, model=model)
     assert (estimate.rows, estimate.fine_tuning) == (1, 0.0)
-    with pytest.raises(UsageError, match="there is no fine_tune; add fine_tune, or leave it out"):
-        train_head_table7("tag", *corpora, tmp_path / "t", grid=(GridPoint(8, 1e-3, 1),), model=model)
 
 
 @pytest.mark.slow

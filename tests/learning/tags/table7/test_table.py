@@ -13,7 +13,7 @@ from bertfeat.core.extraction import Extractor
 from bertfeat.core.features import FeatureSet
 from bertfeat.core.io import ResultKind, result_kind
 from bertfeat.errors import TrainingError, UsageError
-from bertfeat.learning import HeadRun, TableRow, format_head_table, verify_head_table7
+from bertfeat.learning import PAPER_GRID, HeadRun, TableRow, format_head_table, verify_head_table7
 from bertfeat.learning.head_files import FORMAT_VERSION
 from tests.support.killed_training import Killed, killing_after
 from tests.support.tagging_golden import GOLDEN, put, rewritten
@@ -128,7 +128,7 @@ def test_sets_of_two_models_make_no_table(sets: Sets, tiny: Callable[[str], Tiny
         made_table({**sets, "test": other}, tmp_path / "table")
     assert not (tmp_path / "table").exists()
     with pytest.raises(TrainingError, match="is not the model that made the features"):
-        made_table(sets, tmp_path / "table", rows=(), fine_tune=True, model=tiny("roberta").folder)
+        made_table(sets, tmp_path / "table", rows=(), fine_tune=PAPER_GRID, model=tiny("roberta").folder)
 
 
 def test_a_table_needs_rows_and_seeds(sets: Sets, tmp_path: Path) -> None:
@@ -153,9 +153,8 @@ def test_fine_tuning_is_kept_by_point_and_seed(sets: Sets, tiny: Callable[[str],
             sets,
             tmp_path / "table",
             rows=(TableRow("last", "Last Hidden", 94.9),),
-            fine_tune=True,
+            fine_tune=points,
             model=tiny("bert").folder,
-            grid=points,
             progress=lambda done: told.append((done.run, done.stored)),
         )
 
@@ -180,4 +179,4 @@ def test_sets_without_texts_cannot_be_fine_tuned(sets: Sets, tiny: Callable[[str
     extractor.extract(corpus, tmp_path / "silent", keep_text=False)
     silent = FeatureSet(tmp_path / "silent")
     with pytest.raises(TrainingError, match="it holds no texts; give the corpus"):
-        made_table({**sets, "train": silent}, tmp_path / "table", fine_tune=True, model=tiny("bert").folder)
+        made_table({**sets, "train": silent}, tmp_path / "table", fine_tune=PAPER_GRID, model=tiny("bert").folder)
