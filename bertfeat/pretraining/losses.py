@@ -5,8 +5,6 @@ only the hidden states of the predicted ones: the loss is the same, a mean over 
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -100,7 +98,8 @@ def batch_loss(module: "PreTrainedModel", batch: Batch, anchor: Anchor | None = 
     predicted = batch["labels"] != UNPREDICTED  # [S, T]
     labels = inputs.pop("labels")[predicted]  # [P]
     next_labels = inputs.pop("next_sentence_label", None)
-    with _heads_see_only(module.base_model, predicted) as states:
+    select = _SelectPredicted(predicted)
+    with module.base_model.register_forward_hook(select):
         output = module(**inputs)
     pairs = distance = pair_logits = None
     logits = (output.logits if next_labels is None else output.prediction_logits)[0]
@@ -110,7 +109,7 @@ def batch_loss(module: "PreTrainedModel", batch: Batch, anchor: Anchor | None = 
         pairs = _cross_entropy(pair_logits, next_labels)
         total = total + pairs
     if anchor is not None:
-        distance = anchor.distance(states[0], batch)
+        distance = anchor.distance(select.states, batch)
         total = total + anchor.weight * distance
     return BatchLoss(total, words, pairs, distance, logits, labels, pair_logits)
 
@@ -122,21 +121,18 @@ def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return nn.functional.cross_entropy(logits.float(), labels)
 
 
-@contextmanager
-def _heads_see_only(encoder: nn.Module, predicted: Tensor) -> Iterator[list[Tensor]]:
-    """Give the heads the hidden states of the predicted pieces alone; yields a list with all, ``[S, T, H]``."""
-    states: list[Tensor] = []
+class _SelectPredicted:
+    """A forward hook of an encoder, after which the heads get the hidden states of the predicted pieces alone."""
 
-    def select(_module: nn.Module, _inputs: object, output: "dict[str, Tensor]") -> "dict[str, Tensor]":
-        states.append(output["last_hidden_state"])
-        output["last_hidden_state"] = states[0][predicted][None]
+    states: Tensor  # [S, T, H] of all pieces, once the encoder has run
+
+    def __init__(self, predicted: Tensor) -> None:
+        self._predicted = predicted  # [S, T]
+
+    def __call__(self, _module: nn.Module, _inputs: object, output: "dict[str, Tensor]") -> "dict[str, Tensor]":
+        self.states = output["last_hidden_state"]
+        output["last_hidden_state"] = self.states[self._predicted][None]
         return output
-
-    hook = encoder.register_forward_hook(select)
-    try:
-        yield states
-    finally:
-        hook.remove()
 
 
 def _next_piece_loss(module: "PreTrainedModel", batch: Batch) -> BatchLoss:

@@ -86,7 +86,8 @@ class HeldFolder:
                 fresh.mkdir()
                 yield fresh
             finally:
-                _remove_unnamed(self.folder, spared=older, only=fresh.name if self._is_lost() else None)
+                unnamed = _unnamed_versions(self.folder, older)
+                _remove_versions(self.folder, unnamed & {fresh.name} if self._is_lost() else unnamed)
 
     def _is_lost(self) -> bool:
         try:
@@ -126,7 +127,7 @@ def hold_index_folder(folder: str | Path | Address, *, new: bool = False) -> Ite
         raise no_index_error(target)
     with _locked(target) as lock:
         _refuse_foreign_files(target)
-        _remove_unnamed(target, spared=_version_numbers(target) if _has_record(target) else ())
+        _remove_versions(target, _unnamed_versions(target, _version_numbers(target) if _has_record(target) else ()))
         yield HeldFolder(target, lock, file_stamp(target / SETTINGS_NAME))
 
 
@@ -221,19 +222,24 @@ def _versions_among(entries: Mapping[str, bool], folder: Location) -> dict[str, 
     return {name: int(match[1]) for name in folders if (match := VERSION_NAME.fullmatch(name))}
 
 
-def _remove_unnamed(folder: Location, *, spared: Collection[str], only: str | None = None) -> None:
-    """Remove the versions that the record does not name.
+def _unnamed_versions(folder: Location, older: Collection[str]) -> set[str]:
+    """The versions that the record does not name.
 
-    Those of ``spared`` stay too if the record cannot be read, or names a version that is not there: one of them may be
-    what it should name. With ``only``, no version but the one of that name is removed.
+    Where the record cannot be read, or names a version that is not there, the ``older`` ones are not among them: one of
+    these may be what it should name.
     """
     versions = _version_numbers(folder).keys()
     with suppress(IndexFolderError):
-        named = {read_index_settings(folder).version}
-        spared = named if named <= versions else spared
-    for name in versions - set(spared):
-        if only in (None, name):
-            _remove_version(folder / name)
+        named = read_index_settings(folder).version
+        if named in versions:
+            return versions - {named}
+    return versions - set(older)
+
+
+def _remove_versions(folder: Location, names: Collection[str]) -> None:
+    """Remove some versions, and what stopped writes left behind."""
+    for name in names:
+        _remove_version(folder / name)
     if isinstance(folder, Path):
         for path in (folder / STATE_FOLDER).glob(".*.tmp"):
             path.unlink(missing_ok=True)

@@ -42,7 +42,7 @@ class PartReader:
     """
 
     footer: PartFooter
-    _opened: list[IOBase] = field(default_factory=list, repr=False, compare=False)  # idle streams of an object
+    _idle: list[IOBase] = field(default_factory=list, repr=False, compare=False)  # streams of an object
     _equal: list[object] = field(default_factory=list, repr=False, compare=False)  # identities of equal files
 
     @cached_property
@@ -129,21 +129,22 @@ class PartReader:
 
     @contextmanager
     def _open(self) -> Iterator[IOBase | pa.NativeFile]:
+        """Open the part for one read: a local file anew, an object by an idle stream if there is one."""
         place = self.footer.path
-        if not isinstance(place, Address):
-            open_file(place).close()  # refuses a pipe, on which Arrow would wait
-            with pa.OSFile(os.fsencode(place)) as file:
-                self._check_identity(file)
-                yield file
+        if isinstance(place, Address):
+            stream = self._idle.pop() if self._idle else self._open_stream(place)
+            yield stream
+            self._idle.append(stream)  # not reached by an error in the read, after which the stream is left alone
             return
-        if self._opened:
-            stream = self._opened.pop()
-        else:
-            file = open_file(place)
+        open_file(place).close()  # refuses a pipe, on which Arrow would wait
+        with pa.OSFile(os.fsencode(place)) as file:
             self._check_identity(file)
-            stream = _WholeReads(file.detach())
-        yield stream
-        self._opened.append(stream)
+            yield file
+
+    def _open_stream(self, place: Address) -> IOBase:
+        file = open_file(place)
+        self._check_identity(file)
+        return _WholeReads(file.detach())
 
     def _check_identity(self, file: IOBase | pa.NativeFile) -> None:
         """Refuse a file that has taken the place of the one that the footer came from; an equal one is as good."""

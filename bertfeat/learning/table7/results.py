@@ -97,6 +97,17 @@ SETTINGS_NAME = "_settings.json"
 _RUNS_NAME = "runs"
 
 
+def run_place(row: TableRow, seed: int) -> str:
+    """The path of the file of a training, below the folder of runs, without the ending."""
+    return f"{row.folder}/seed-{seed}"
+
+
+def tuned_place(point: GridPoint, precision: str | None, seed: int) -> str:
+    """The path of the file of a fine-tuning, below the folder of runs, without the ending."""
+    name = f"{precision}-batch-{point.batch_size}-rate-{point.learning_rate:g}-epochs-{point.epochs}"
+    return f"{FINE_TUNING}/{name}-seed-{seed}"
+
+
 @dataclass(frozen=True, slots=True)
 class HeadRun:
     """One training of one row, or a baseline."""
@@ -115,10 +126,8 @@ class HeadRun:
     def place(self) -> str:
         """The path of its file below the folder of runs, without the ending."""
         if self.grid is None:
-            return f"{TableRow(self.row, '').folder}/seed-{self.seed}"
-        point = self.grid
-        name = f"{self.precision}-batch-{point.batch_size}-rate-{point.learning_rate:g}-epochs-{point.epochs}"
-        return f"{self.row}/{name}-seed-{self.seed}"
+            return run_place(TableRow(self.row, ""), self.seed)
+        return tuned_place(self.grid, self.precision, self.seed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ from bertfeat.learning.table7.results import (
     TableRow,
     TableRun,
     parse_rows,
+    run_place,
+    tuned_place,
     write_head_table,
 )
 from bertfeat.learning.task import Guess, HeadScores, HeadTexts, Task
@@ -178,41 +180,58 @@ class HeadTableTraining:
     def _row(self, row: TableRow, seeds: Sequence[int]) -> HeadRow:
         """Train one row with every seed; if any run is missing, its features are read and linear heads solved once."""
         opened = cache(lambda: open_sources(self._sets, self._training, row.name))
-        solved: list[SolvedHeads] = []
-        runs = [self._train(row, seed, opened, solved) for seed in seeds]
+        solved: SolvedHeads | None = None
+        runs = []
+        for seed in seeds:
+            run = self._runs.read(run_place(row, seed))
+            stored = run is not None
+            if run is None:
+                run, solved = self._train(row, seed, opened(), solved)
+            self._remove_training(row, seed)
+            runs.append(self._report(row.title, run, stored))
         return HeadRow.of(row.name, row.title, runs, self._paper(row))
 
-    def _train(self, row: TableRow, seed: int, opened: Callable[[], OpenSources], solved: list[SolvedHeads]) -> HeadRun:
-        """Train one row with one seed; a training that was interrupted continues."""
-        place = HeadRun(row.name, seed, 0.0, None, {}).place
-        stored = self._runs.read(place)
-        folder = self._runs.path(place).with_suffix(".head")
-        if stored is None:
-            learn = partial(self._learn, row, seed, folder, opened(), solved)
-            with hold_result_folder(folder, ResultKind.HEAD):
-                begun = (folder / STATE_NAME).exists()
-                try:
-                    run = learn()
-                except TrainingError:  # the checkpoint of an interrupted run does not fit, so it is of no use
-                    if not begun:
-                        raise
-                    remove_checkpoint(folder)
-                    run = learn()
-            self._runs.write(run)
+    def _train(
+        self, row: TableRow, seed: int, opened: OpenSources, solved: SolvedHeads | None
+    ) -> tuple[HeadRun, SolvedHeads | None]:
+        """Train one row with one seed, from its checkpoint if there is one; also returns its linear heads.
+
+        These are the same for every seed: those of an earlier one may be given.
+        """
+        folder = self._training_folder(row, seed)
+        with hold_result_folder(folder, ResultKind.HEAD):
+            begun = (folder / STATE_NAME).exists()
+            try:
+                run, solved = self._learn(row, seed, folder, opened, solved)
+            except TrainingError:  # the checkpoint of an interrupted run does not fit, so it is of no use
+                if not begun:
+                    raise
+                remove_checkpoint(folder)
+                run, solved = self._learn(row, seed, folder, opened, solved)
+        self._runs.write(run)
+        return run, solved
+
+    def _learn(
+        self, row: TableRow, seed: int, folder: Path, opened: OpenSources, solved: SolvedHeads | None
+    ) -> tuple[HeadRun, SolvedHeads | None]:
+        settings = replace(self._settings, seed=seed)
+        loop = HeadLoop(folder, settings, self._device, opened, solved)
+        loop.learn(self._tell_pace)
+        guess = partial(store_guesses, self._task, loop.network, settings=settings, device=loop.device)
+        scores = self._scores(opened.examples, lambda name: guess(opened.examples[name]))
+        run = _scored_run(row.name, seed, scores, epochs=len(loop.history), seconds=loop.seconds)
+        return run, loop.solved
+
+    def _training_folder(self, row: TableRow, seed: int) -> Path:
+        """The folder of a training's checkpoint, until the run is done."""
+        return self._runs.path(run_place(row, seed)).with_suffix(".head")
+
+    def _remove_training(self, row: TableRow, seed: int) -> None:
+        """Remove the folder of a training that is done."""
+        folder = self._training_folder(row, seed)
         if folder.exists():
             with storage_errors(folder):
                 shutil.rmtree(folder)
-        return self._report(row.title, stored or run, stored is not None)
-
-    def _learn(self, row: TableRow, seed: int, folder: Path, opened: OpenSources, solved: list[SolvedHeads]) -> HeadRun:
-        """Train once; ``solved`` holds the linear heads of an earlier seed, or receives those of this one."""
-        settings = replace(self._settings, seed=seed)
-        loop = HeadLoop(folder, settings, self._device, opened, *solved)
-        loop.learn(self._tell_pace)
-        solved[:] = [] if loop.solved is None else [loop.solved]
-        guess = partial(store_guesses, self._task, loop.network, settings=settings, device=loop.device)
-        scores = self._scores(opened.examples, lambda name: guess(opened.examples[name]))
-        return _scored_run(row.name, seed, scores, epochs=len(loop.history), seconds=loop.seconds)
 
     # ── fine-tuning ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -227,8 +246,7 @@ class HeadTableTraining:
         return HeadRow.of(FINE_TUNING, FINE_TUNED_ROW.title, runs, self._paper(FINE_TUNED_ROW))
 
     def _fine_tune_point(self, tuning: Tuning, texts: Mapping[str, HeadTexts], point: GridPoint, seed: int) -> HeadRun:
-        place = HeadRun(FINE_TUNING, seed, 0.0, None, {}, grid=point, precision=tuning.precision).place
-        stored = self._runs.read(place)
+        stored = self._runs.read(tuned_place(point, tuning.precision, seed))
         if stored is not None:
             return self._report(FINE_TUNED_ROW.title, stored, True)
         settings = replace(self._settings, seed=seed)
