@@ -26,6 +26,7 @@ _Fields = ParamSpec("_Fields")
 _Settings = TypeVar("_Settings", covariant=True)
 _Result = TypeVar("_Result")
 _Owner = TypeVar("_Owner")
+_First = TypeVar("_First")
 
 _BEYOND_REACH = 1_000_000  # upper bounds from here on are left out of help texts
 
@@ -115,7 +116,7 @@ def check_bounds(settings: "DataclassInstance") -> None:
 
 
 class _Taker(Protocol[_Fields, _Settings]):
-    """A decorator of a function, or of a constructor, that takes settings."""
+    """A decorator of a function or a method that takes settings."""
 
     @overload
     def __call__(self, function: Callable[[_Settings], _Result], /) -> Callable[_Fields, _Result]: ...
@@ -123,10 +124,14 @@ class _Taker(Protocol[_Fields, _Settings]):
     def __call__(
         self, function: Callable[[_Owner, _Settings], _Result], /
     ) -> Callable[Concatenate[_Owner, _Fields], _Result]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[_Owner, _First, _Settings], _Result], /
+    ) -> Callable[Concatenate[_Owner, _First, _Fields], _Result]: ...
 
 
 def takes(settings: Callable[_Fields, _Settings]) -> _Taker[_Fields, _Settings]:
-    """Decorate a function or constructor that takes settings: its callers give the fields of their class as arguments.
+    """Decorate a function that takes settings as its last argument: its callers give the fields of their class.
 
     ::
 
@@ -136,21 +141,26 @@ def takes(settings: Callable[_Fields, _Settings]) -> _Taker[_Fields, _Settings]:
     make = cast("Callable[..., _Settings]", settings)
 
     def decorate(function: Callable[..., _Result], /) -> Callable[..., _Result]:
-        owner = [each.replace(annotation=object) for each in inspect.signature(function).parameters.values()][:-1]
+        own = list(inspect.signature(function).parameters.values())[:-1]
 
         @functools.wraps(function)
         def call(*arguments: object, **keywords: object) -> _Result:
+            named = [keywords.pop(each.name) for each in own[len(arguments) :] if each.name in keywords]
+            given = (*arguments[: len(own)], *named)
+            if len(given) < len(own):
+                raise TypeError(f"{function.__qualname__}() lacks the argument {own[len(given)].name!r}")
             try:
-                made = make(*arguments[len(owner) :], **keywords)
+                made = make(*arguments[len(own) :], **keywords)
             except TypeError as error:  # an argument that is missing, or one too many
                 called = f"{getattr(settings, '__name__', '')}.__init__"
                 raise TypeError(str(error).replace(called, function.__qualname__)) from None
-            return function(*arguments[: len(owner)], made)
+            return function(*given, made)
 
         signature = inspect.signature(settings)
         fields = [each.replace(annotation=_without_option(each.annotation)) for each in signature.parameters.values()]
-        call.__dict__["__signature__"] = inspect.Signature([*owner, *fields])
-        call.__annotations__ = {each.name: each.annotation for each in fields}
+        call.__dict__["__signature__"] = inspect.Signature([*own, *fields])
+        annotations = {each.name: each.annotation for each in (*own, *fields)}
+        call.__annotations__ = {name: kind for name, kind in annotations.items() if kind is not inspect.Parameter.empty}
         return call
 
     return cast("_Taker[_Fields, _Settings]", decorate)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from bertfeat.errors import errors_within
+from bertfeat.search import SearchSettings
 
 from .app import Command, option
-from .bundles import on_command_line
-from .console import Console
+from .bundles import on_command_line, settings_options
+from .console import Console, fields_of
 from .option_types import LOCATION
 from .options import (
     output_options,
@@ -33,37 +34,17 @@ if TYPE_CHECKING:
 BLOCK = 256  # queries embedded and searched at once
 
 
-@dataclass(frozen=True)
-class SearchConditions:
-    """The arguments of every search in the index; the names are those of ``Index.search``'s arguments."""
-
-    k: int
-    where: str | None
-    exact: bool
-    rerank: "MaxSim | None"
-    score_threshold: float | None
-
-
 @click.command(cls=Command, name="search")
 @click.argument("folder", metavar="INDEX", type=LOCATION)
 @click.argument("query", required=False)
-@option("-k", default=10, type=click.IntRange(min=1), metavar="N", help="Hits for each query.")
+@settings_options("settings", SearchSettings)
 @option("--queries", type=click.File("rb"), metavar="FILE", help="A query a line instead of QUERY; - is stdin.")
-@option("--where", metavar="CONDITION", help="On kept columns: \"year > 1900 and lang in ('de', 'en')\".")
 @show_option
 @option(
     "--vectors",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE.npy",
     help="Your own query vectors [n, width] instead of QUERY.",
-)
-@option("--exact", is_flag=True, help="Compare with every vector, whatever the type of the index.")
-@option(
-    "--score-threshold",
-    type=float,
-    metavar="X",
-    further=True,
-    help="Leave out hits of lower scores, or of larger distances.",
 )
 @rerank_options
 @width_option
@@ -74,13 +55,10 @@ class SearchConditions:
 def command(
     folder: "Location",
     query: str | None,
-    k: int,
+    settings: SearchSettings,
     queries: BinaryIO | None,
-    where: str | None,
     show: tuple[str, ...],
     vectors: Path | None,
-    exact: bool,
-    score_threshold: float | None,
     rerank: "MaxSim | None",
     width: int | None,
     stale: bool,
@@ -102,31 +80,29 @@ def command(
     bertfeat search corpus.index "unsteady flow over a wing" --rerank maxsim
     bertfeat search words.index "he sat on the *bank*"
     """
-    _check_search_options(query, queries, vectors, rerank, console)
+    _check_search_options(query, queries, vectors, console)
     from bertfeat import Index
 
     index = Index(folder, model=model, device=device)
     shown = columns_to_show(show, index.kept)
     if not stale:
         index.check_sources()
-    conditions = SearchConditions(k, where, exact, rerank, score_threshold)
+    settings = replace(settings, rerank=rerank)
     if vectors is not None:
-        answers = _search_vectors(index, vectors, conditions)
+        answers = _search_vectors(index, vectors, settings)
     elif queries is not None:
-        answers = _search_file(index, queries, conditions)
+        answers = _search_file(index, queries, settings)
     else:
-        answers = iter([index.search(query or "", **vars(conditions))])
+        answers = iter([index.search(query or "", **fields_of(settings))])
     line_width = terminal_width(width) if width or sys.stdout.isatty() else None
     queries_done, found = _print_answers(answers, line_width, shown, console, headings=query is None)
     if not queries_done:
         console.warn("there are no queries, so there is nothing to answer")
-    elif not found and where is not None and not index.count(where).documents:
-        console.say(unmet_in_index(index, where))
+    elif not found and settings.where is not None and not index.count(settings.where).documents:
+        console.say(unmet_in_index(index, settings.where))
 
 
-def _check_search_options(
-    query: str | None, queries: BinaryIO | None, vectors: Path | None, rerank: "MaxSim | None", console: Console
-) -> None:
+def _check_search_options(query: str | None, queries: BinaryIO | None, vectors: Path | None, console: Console) -> None:
     """Refuse options that contradict one another, or would do nothing."""
     if sum(value is not None for value in (query, queries, vectors)) != 1:
         raise click.UsageError("give one of QUERY, --queries and --vectors")
@@ -135,21 +111,19 @@ def _check_search_options(
             raise click.UsageError(
                 f"--{name} is for embedding queries, and --vectors are vectors already; leave it out"
             )
-    if vectors is not None and rerank is not None:
-        raise click.UsageError("--rerank compares the tokens of a text, and --vectors have none; leave one out")
     if console.as_json and on_command_line("width"):
         raise click.UsageError("--width is for lines, and --json has none; leave one out")
 
 
-def _search_file(index: "Index", queries: BinaryIO, conditions: SearchConditions) -> Iterator["Answer"]:
+def _search_file(index: "Index", queries: BinaryIO, settings: SearchSettings) -> Iterator["Answer"]:
     from bertfeat.search import read_queries
 
     lines = read_queries(queries, getattr(queries, "name", "<stdin>"))
     while block := list(islice(lines, BLOCK)):
-        yield from index.search_batch(block, **vars(conditions))
+        yield from index.search_batch(block, **fields_of(settings))
 
 
-def _search_vectors(index: "Index", path: Path, conditions: SearchConditions) -> Iterator["Answer"]:
+def _search_vectors(index: "Index", path: Path, settings: SearchSettings) -> Iterator["Answer"]:
     from bertfeat.search import query_vectors, read_vectors
 
     matrix = read_vectors(path)
@@ -159,8 +133,7 @@ def _search_vectors(index: "Index", path: Path, conditions: SearchConditions) ->
     for start in range(0, max(len(matrix), 1), BLOCK):
         with errors_within(path):
             block = query_vectors(matrix[start : start + BLOCK], index.settings.width, first=start)
-        given = {name: value for name, value in vars(conditions).items() if name != "rerank"}  # vectors have no tokens
-        yield from index.search_vectors(block, **given)
+        yield from index.search_vectors(block, **fields_of(settings))
 
 
 def _print_answers(

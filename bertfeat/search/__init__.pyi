@@ -34,11 +34,11 @@ from .index import (
     SearchScope as SearchScope,
     living_values as living_values,
 )
-from .options import BuildOptions as BuildOptions, MaxSim as MaxSim
+from .options import BuildOptions as BuildOptions, MaxSim as MaxSim, SearchSettings as SearchSettings
 from .queries import (
     QueryEncoder as QueryEncoder,
-    check_encoder as check_encoder,
-    open_query_encoder as open_query_encoder,
+    RecordedVectors as RecordedVectors,
+    query_prompt as query_prompt,
     query_texts as query_texts,
     query_vectors as query_vectors,
     query_warnings as query_warnings,

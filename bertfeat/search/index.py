@@ -14,21 +14,21 @@ from numpy.typing import ArrayLike, NDArray
 from bertfeat.arguments import checked, checked_methods, require_text
 from bertfeat.core import Address, Location, Value, find_matching_rows, parse_where, pickle_by_folder
 from bertfeat.display import Cells, displayed, html_facts
-from bertfeat.errors import IndexFolderError
+from bertfeat.errors import IndexFolderError, UsageError, parameter
+from bertfeat.options import takes
 from bertfeat.search.document_store import SOURCE
-from bertfeat.search.options import MaxSim, check_rerank
+from bertfeat.search.options import MaxSim, SearchSettings, check_rerank
 from bertfeat.search.queries import (
     QueryEncoder,
-    check_encoder,
+    RecordedVectors,
     embed_queries,
     encoder_of_columns,
-    open_query_encoder,
     query_texts,
     query_vectors,
     query_warnings,
 )
 from bertfeat.search.reranking.rerank import Reranker
-from bertfeat.search.settings import REBUILD, IndexSettings
+from bertfeat.search.settings import IndexSettings
 from bertfeat.search.vector_index import Neighbors, VectorIndex
 from bertfeat.search.vectors.faiss_index import count_faiss_gpus
 from bertfeat.search.vectors.metric import Metric
@@ -140,16 +140,7 @@ class Index:
         self._given = {} if encoder is None else {"encoder": encoder}
         if encoder is not None:
             self.encoder = encoder_of_columns(encoder, [self.settings.query_column])
-            check_encoder(
-                self.encoder,
-                self.vectors.folder,
-                self.settings.model,
-                self.settings.extraction,
-                [self.settings.query_column],
-                IndexFolderError,
-                prompt=self.settings.query_prompt,
-                rebuild=REBUILD,
-            )
+            RecordedVectors.of_index(self.folder, self.settings).check(self.encoder)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -177,23 +168,15 @@ class Index:
     @cached_property
     def encoder(self) -> QueryEncoder:
         """The encoder of the queries; the model is loaded when it is first needed."""
-        return open_query_encoder(self.vectors.folder, self.settings, self._model, self._device)
+        return RecordedVectors.of_index(self.folder, self.settings).open_encoder(self._model, self._device)
 
     @property
     def kept(self) -> tuple[str, ...]:
         """The names of the kept columns, whose values every hit has."""
         return tuple(name for name in self.vectors.documents.schema.names if name not in _OWN_COLUMNS)
 
-    def search(
-        self,
-        query: str,
-        k: int = 10,
-        *,
-        where: str | None = None,
-        exact: bool = False,
-        rerank: MaxSim | str | None = None,
-        score_threshold: float | None = None,
-    ) -> Answer:
+    @takes(SearchSettings)
+    def search(self, query: str, settings: SearchSettings) -> Answer:
         """The ``k`` nearest documents (or tokens, words, spans) of a query.
 
         In an index of tokens or words, a query marks the word that is searched for: ``He sat on the *bank*.``
@@ -206,52 +189,43 @@ class Index:
             UsageError: a query that does not fit the index, ``k`` below 1, or a condition that cannot be read.
             IndexFolderError: the model is not the one that the index was made with; or the tokens are not available.
         """
-        queries = [require_text(query, "the query")]
-        (answer,) = self.search_batch(
-            queries, k, where=where, exact=exact, rerank=rerank, score_threshold=score_threshold
-        )
+        (answer,) = self._search([require_text(query, "the query")], settings)
         return answer
 
-    def search_batch(
-        self,
-        queries: Iterable[str],
-        k: int = 10,
-        *,
-        where: str | None = None,
-        exact: bool = False,
-        rerank: MaxSim | str | None = None,
-        score_threshold: float | None = None,
-    ) -> list[Answer]:
+    @takes(SearchSettings)
+    def search_batch(self, queries: Iterable[str], settings: SearchSettings) -> list[Answer]:
         """One answer per query, in the order of the queries; see :meth:`search`."""
-        texts, options = query_texts(queries), check_rerank(rerank)
-        if where is not None:
-            parse_where(self.vectors.documents, where, but=[SOURCE])  # before the model is loaded
-        if not texts:
-            return []
-        if options is not None:
-            reranker = self.reranker(options)  # before the model is loaded
-            answers = self._answers(reranker.search(self.encoder, texts, k, where=where, exact=exact), texts)
-            return _within(answers, score_threshold, larger_is_nearer=True)
-        answers = self._answers(self.vectors.search(self.encode(texts), k, where=where, exact=exact), texts)
-        return _within(answers, score_threshold, larger_is_nearer=self.settings.metric is not Metric.L2)
+        return self._search(query_texts(queries), settings)
 
-    def search_vectors(
-        self,
-        vectors: ArrayLike,
-        k: int = 10,
-        *,
-        where: str | None = None,
-        exact: bool = False,
-        score_threshold: float | None = None,
-    ) -> list[Answer]:
+    @takes(SearchSettings)
+    def search_vectors(self, vectors: ArrayLike, settings: SearchSettings) -> list[Answer]:
         """One answer for each of your own query vectors ``[n, width]``, of whole or real numbers; see :meth:`search`.
 
         Raises:
-            UsageError: an array of another shape or of other things than real numbers, or a value that is not finite.
+            UsageError: an array of another shape or of other things than real numbers, a value that is not finite, or
+                ``rerank``, for which a query has tokens.
         """
+        if settings.rerank is not None:
+            problem = f"{parameter('rerank')} compares the tokens of a text, and vectors have none"
+            raise UsageError(problem, remedy="leave one of the two out")
         matrix = query_vectors(vectors, self.settings.width)
-        answers = self._answers(self.vectors.search(matrix, k, where=where, exact=exact), [None] * len(matrix))
-        return _within(answers, score_threshold, larger_is_nearer=self.settings.metric is not Metric.L2)
+        neighbors = self.vectors.search(matrix, settings.k, where=settings.where, exact=settings.exact)
+        answers = self._answers(neighbors, [None] * len(matrix))
+        return _within(answers, settings.score_threshold, larger_is_nearer=self.settings.metric is not Metric.L2)
+
+    def _search(self, queries: list[str], settings: SearchSettings) -> list[Answer]:
+        k, where, exact, options = settings.k, settings.where, settings.exact, check_rerank(settings.rerank)
+        if where is not None:
+            parse_where(self.vectors.documents, where, but=[SOURCE])  # before the model is loaded
+        if not queries:
+            return []
+        if options is None:
+            neighbors = self.vectors.search(self.encode(queries), k, where=where, exact=exact)
+        else:
+            reranker = self.reranker(options)  # before the model is loaded
+            neighbors = reranker.search(self.encoder, queries, k, where=where, exact=exact)
+        is_similarity = options is not None or self.settings.metric is not Metric.L2
+        return _within(self._answers(neighbors, queries), settings.score_threshold, larger_is_nearer=is_similarity)
 
     def reranker(self, options: MaxSim) -> Reranker:
         """Return the reranker for the hits of this index; tokens stay open while the options name the same column.

@@ -1,7 +1,7 @@
-"""The options of an index build, and of scoring search hits again by their tokens."""
+"""The settings of an index build, of a search, and of scoring hits again by their tokens."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from bertfeat.arguments import checked
@@ -198,3 +198,20 @@ def check_rerank(rerank: "MaxSim | str | None") -> MaxSim | None:
     if rerank != "maxsim":
         raise UsageError(f"hits cannot be scored again by {rerank!r}", remedy="there is maxsim")
     return MaxSim()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """What a search in an index finds: keywords of ``Index.search``, ``search_batch`` and ``search_vectors``."""
+
+    k: Annotated[int, Option("Hits for each query.", basic=True, least=1)] = 10
+    _: KW_ONLY
+    where: Annotated[
+        str | None,
+        Option("On kept columns: \"year > 1900 and lang in ('de', 'en')\".", metavar="CONDITION", basic=True),
+    ] = None
+    exact: Annotated[bool, Option("Compare with every vector, whatever the type of the index.", basic=True)] = False
+    score_threshold: Annotated[
+        float | None, Option("Leave out hits of lower scores, or of larger distances.", metavar="X")
+    ] = None
+    rerank: MaxSim | str | None = None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,6 +43,9 @@ from bertfeat.errors import (
 )
 from bertfeat.search.settings import REBUILD, IndexSettings
 from bertfeat.search.vectors.token_encoding import TokenEncoding
+
+if TYPE_CHECKING:
+    from bertfeat.core import Model
 
 _BLOCK = 1 << 16
 _ENCODED_AT_ONCE = 64  # queries
@@ -255,54 +258,96 @@ class _ComparingEncoder(Protocol):
         ...
 
 
-def open_query_encoder(
-    folder: Location, settings: IndexSettings, model: str | Path | None, device: str | None
-) -> QueryEncoder:
-    """Open the model that an index records, to embed queries as its documents were.
+@dataclass(frozen=True, slots=True)
+class RecordedVectors:
+    """The vectors of a feature set or an index, and how they were made, for queries that are compared with them."""
 
-    ``model`` says where the model is now, if not where it was.
+    folder: Location
+    model: ModelIdentity
+    settings: FeatureSettings
+    columns: Sequence[FeatureColumn | ReadableColumn]
+    prompt: str | None = None  # that queries have, where it is recorded
+    error: type[BertfeatError] = FeatureSetError
+    rebuild: str = "extract the features again"  # the last remedy of the errors
 
-    Raises:
-        ModelError: the model cannot be found.
-        IndexFolderError: it is another one.
-    """
-    try:
-        return open_column_encoder(
-            settings.model,
-            settings.extraction,
-            [settings.query_column],
-            settings.query_prompt,
-            model,
-            device,
-            where=folder,
-        )
-    except FeatureSetError as error:
-        raise IndexFolderError(error.problem, where=folder, remedy=f"{error.remedy}, or {REBUILD}") from error
+    @classmethod
+    def of_index(cls, folder: Location, settings: IndexSettings) -> "RecordedVectors":
+        """Those of an index."""
+        made = (settings.model, settings.extraction, [settings.query_column], settings.query_prompt)
+        return cls(folder, *made, IndexFolderError, REBUILD)
+
+    @classmethod
+    def of_features(
+        cls, features: FeatureSet, columns: Sequence[FeatureColumn | ReadableColumn], prompt: str | None = None
+    ) -> "RecordedVectors":
+        """Those of a feature set, in some columns."""
+        return cls(features.folder, features.header.model, features.header.settings, columns, prompt)
+
+    def open_encoder(self, model: str | Path | None, device: str | None = None) -> QueryEncoder:
+        """Open the model, to embed queries in the columns as the documents were; ``model`` says where it is now.
+
+        Raises:
+            ModelError: the model cannot be found.
+            BertfeatError: it is another one.
+        """
+        from bertfeat.core import Extractor, find_model  # torch: seconds
+
+        named = model or self.model.name
+        prompt = query_prompt(find_model(named, revision=None if model else self.model.revision), self.prompt)
+        columns = [column for column in self.columns if isinstance(column, FeatureColumn)]
+        where = self.folder
+        try:
+            return Extractor.from_record(
+                self.model, self.settings, columns, name=model, device=device, prompt=prompt, where=where
+            )
+        except FeatureSetError as error:
+            if self.error is FeatureSetError:
+                raise
+            raise self.error(error.problem, where=where, remedy=f"{error.remedy}, or {self.rebuild}") from error
+
+    def check(self, encoder: QueryEncoder) -> None:
+        """Check that an encoder gives these vectors: their model, settings and canary.
+
+        Settings are compared where the encoder tells its own, and of these what decides the meaning of the columns'
+        vectors (:meth:`FeatureSettings.incomparable_with`). Queries may have a prompt that documents have not: theirs
+        is compared with the recorded one, if there is one.
+
+        Raises:
+            BertfeatError: it is another model, or has other settings.
+            ModelError: it gives other vectors here.
+        """
+        identity, folder = encoder.identity, self.folder
+        if identity.fingerprint != self.model.fingerprint:
+            raise self.error(
+                f"{folder} was made with {self.model.name} (fingerprint {self.model.fingerprint[:12]}), but the model "
+                f"at hand is {identity.name} (fingerprint {identity.fingerprint[:12]}): vectors of two models cannot "
+                "be compared",
+                remedy=f"give the first one with {parameter('model')}, or {self.rebuild}",
+            )
+        if isinstance(encoder, _SettledEncoder) and (differences := self._differences(encoder.feature_settings)):
+            raise self.error(
+                f"{folder} and the encoder at hand have other settings ({', '.join(differences)}), and their vectors "
+                "cannot be compared",
+                remedy=f"leave the encoder out, give it those of {folder}, or {self.rebuild}",
+            )
+        if problem := find_canary_problem(self.model.canary, identity.canary):
+            differing = f"the model gave the encoder's vectors otherwise than those of {folder}: {problem}"
+            raise self.error(differing, remedy=self.rebuild)
+        if isinstance(encoder, _ComparingEncoder):
+            encoder.check_against(self.model, folder)
+
+    def _differences(self, own: FeatureSettings) -> list[str]:
+        """The settings of an encoder because of which its vectors cannot be compared."""
+        ours = replace(self.settings, prompt=(own.prompt if self.prompt is None else self.prompt) or "")
+        # which a text alone has not
+        theirs = replace(own, prompt=own.prompt or "", document_context=self.settings.document_context)
+        found = [each for column in self.columns for each in ours.incomparable_with(theirs, column.pooling)]
+        return list(dict.fromkeys(map(str, found)))
 
 
-def open_column_encoder(
-    recorded: ModelIdentity,
-    settings: FeatureSettings,
-    columns: Sequence[FeatureColumn],
-    prompt: str | None,
-    model: str | Path | None,
-    device: str | None = None,
-    *,
-    where: object = "",
-) -> QueryEncoder:
-    """Open a recorded model, to embed queries in some columns.
-
-    Without a ``prompt``, the model's own prompt for queries is used, if it has one. ``model`` says where the model is
-    now, if not where it was; ``where`` is the folder of the record, for errors.
-    """
-    from bertfeat.core import (
-        Extractor,  # torch: seconds
-        find_model,
-    )
-
-    if prompt is None:
-        prompt = find_model(model or recorded.name, revision=None if model else recorded.revision).prompts.get("query")
-    return Extractor.from_record(recorded, settings, columns, name=model, device=device, prompt=prompt, where=where)
+def query_prompt(model: "Model", recorded: str | None) -> str | None:
+    """The text that is put before each query: the recorded one, else the model's own; None: that of documents."""
+    return model.prompts.get("query") if recorded is None else recorded
 
 
 def embed_queries(
@@ -350,61 +395,6 @@ def token_vectors(document: DocumentFeatures, column: FeatureColumn) -> tuple[Se
 def encoder_of_columns(encoder: QueryEncoder, columns: Sequence[FeatureColumn]) -> QueryEncoder:
     """The same encoder for other columns; one without ``of_columns`` is returned as it is."""
     return encoder.of_columns(columns) if isinstance(encoder, _ColumnsEncoder) else encoder
-
-
-def open_feature_encoder(
-    features: FeatureSet, columns: Sequence[FeatureColumn], model: str | Path | None, device: str | None
-) -> QueryEncoder:
-    """Open the model that made a feature set, to embed queries in some of its columns as its documents were."""
-    header = features.header
-    return open_column_encoder(header.model, header.settings, columns, None, model, device, where=features.folder)
-
-
-def check_encoder(
-    encoder: QueryEncoder,
-    folder: Location,
-    recorded: ModelIdentity,
-    settings: FeatureSettings,
-    columns: Iterable[FeatureColumn | ReadableColumn],
-    error: type[BertfeatError],
-    *,
-    prompt: str | None = None,
-    rebuild: str,
-) -> None:
-    """Check that an encoder gives the vectors of a feature set or an index: their model, settings and canary.
-
-    Settings are compared where the encoder tells its own, and of these what decides the meaning of the columns' vectors
-    (:meth:`FeatureSettings.incomparable_with`). Queries may have a prompt that documents have not: theirs is compared
-    with ``prompt``, unless that is None.
-
-    Raises:
-        BertfeatError: it is another model, or has other settings; the class is ``error``, and ``rebuild`` the last
-            remedy.
-        ModelError: it gives other vectors here.
-    """
-    identity = encoder.identity
-    if identity.fingerprint != recorded.fingerprint:
-        raise error(
-            f"{folder} was made with {recorded.name} (fingerprint {recorded.fingerprint[:12]}), but the model at hand "
-            f"is {identity.name} (fingerprint {identity.fingerprint[:12]}): vectors of two models cannot be compared",
-            remedy=f"give the first one with {parameter('model')}, or {rebuild}",
-        )
-    if isinstance(encoder, _SettledEncoder):
-        own = encoder.feature_settings
-        ours = replace(settings, prompt=(own.prompt if prompt is None else prompt) or "")
-        # which a text alone has not
-        theirs = replace(own, prompt=own.prompt or "", document_context=settings.document_context)
-        found = [each for column in columns for each in ours.incomparable_with(theirs, column.pooling)]
-        if differences := dict.fromkeys(map(str, found)):
-            raise error(
-                f"{folder} and the encoder at hand have other settings ({', '.join(differences)}), and their vectors "
-                "cannot be compared",
-                remedy=f"leave the encoder out, give it those of {folder}, or {rebuild}",
-            )
-    if problem := find_canary_problem(recorded.canary, identity.canary):
-        raise error(f"the model gave the encoder's vectors otherwise than those of {folder}: {problem}", remedy=rebuild)
-    if isinstance(encoder, _ComparingEncoder):
-        encoder.check_against(recorded, folder)
 
 
 def _marked_word(query: str) -> tuple[str, tuple[int, int]]:

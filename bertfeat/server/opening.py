@@ -10,7 +10,7 @@ from bertfeat.arguments import checked
 from bertfeat.core import Address, Extractor, FeatureSet, ResultKind, as_location, find_model, result_kind
 from bertfeat.errors import UsageError, parameter
 from bertfeat.learning import Tagger
-from bertfeat.search import Index, open_query_encoder
+from bertfeat.search import Index, RecordedVectors
 from bertfeat.server.service import Service
 from bertfeat.server.settings import ServerSettings, check_served_name
 
@@ -50,7 +50,7 @@ def open_service(
     recorded: Extractor | None = None
     if indexes:
         index = Index(indexes[0], model=model, device=device)
-        opened = open_query_encoder(index.vectors.folder, index.settings, model, device)
+        opened = RecordedVectors.of_index(index.folder, index.settings).open_encoder(model, device)
         assert isinstance(opened, Extractor)
         recorded = opened
     elif features:

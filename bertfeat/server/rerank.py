@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, StrictBool, StrictInt
 
 from bertfeat.core import FeatureColumn, Pooling
-from bertfeat.search import Index, MaxSim, TokenCounts, compute_maxsim, token_vectors
+from bertfeat.search import Index, MaxSim, TokenCounts, compute_maxsim, query_prompt, token_vectors
 from bertfeat.server.answers import (
     Documented,
     json_response,
@@ -155,8 +155,8 @@ def _prompts(served: ServedModel, index: Index | None, name: str | None) -> tupl
         query, texts = named.get("query", plain), named.get("document", plain)
     else:
         texts = index.settings.extraction.prompt or ""
-        recorded = index.settings.query_prompt
-        query = named.get("query", texts) if recorded is None else recorded
+        own = query_prompt(served.extractor.model, index.settings.query_prompt)
+        query = texts if own is None else own
     return (None if name else query), texts
 
 

@@ -32,7 +32,7 @@ from bertfeat.core import (
 )
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter, shell_value, shorten
 from bertfeat.progress import ProgressOption, StepProgress
-from bertfeat.search import Index, QueryEncoder, check_encoder, query_warnings, unmark_words
+from bertfeat.search import Index, QueryEncoder, RecordedVectors, query_warnings, unmark_words
 from bertfeat.usages.hits import ReadHits, documents_that_meet, find_hits, read_hits
 from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
 from bertfeat.usages.near import NearWord
@@ -168,17 +168,7 @@ def open_usage_search(features: FeatureSet, asked: UsageRequest) -> UsageSearch:
         if encoder is None:
             encoder = open_word_encoder(features, readable, model=asked.model, device=asked.device)
         else:
-            header = features.header
-            check_encoder(
-                encoder,
-                features.folder,
-                header.model,
-                header.settings,
-                [readable],
-                FeatureSetError,
-                prompt=header.settings.prompt,
-                rebuild="extract the features again",
-            )
+            RecordedVectors.of_features(features, [readable], features.header.settings.prompt).check(encoder)
         vector = embed_word(query, like, encoder, readable, features.header.settings)
         warnings = query_warnings(encoder, like)
     search = look_up(features, query, readable, condition, near, cutter, progress=asked.progress)

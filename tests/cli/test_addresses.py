@@ -66,7 +66,7 @@ def test_it_is_exported_indexed_and_searched(features: Address, monkeypatch: pyt
     there = features.with_name("corpus.index")
     for file in list_files(Path("corpus.index")):
         put_file(there / file.name, read_file(Path("corpus.index") / file.name))
-    monkeypatch.setattr("bertfeat.search.index.open_query_encoder", lambda *_: Stand(clustered(COUNT)))
+    monkeypatch.setattr("bertfeat.search.queries.RecordedVectors.open_encoder", lambda *_: Stand(clustered(COUNT)))
     for index in ("corpus.index", there):
         answer = json.loads(run("search", index, "7", "-k", "2", "--json").stdout)
         assert answer["hits"][0]["id"] == "8"

@@ -291,7 +291,7 @@ def test_a_map(features: Path) -> None:
 
 def test_queries_to_tune_on(features: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand = Stand(clustered(100, seed=2))
-    monkeypatch.setattr("bertfeat.search.building.build.open_column_encoder", lambda *_, **__: stand)
+    monkeypatch.setattr("bertfeat.search.queries.RecordedVectors.open_encoder", lambda *_: stand)
     Path("questions.txt").write_bytes(b"\xef\xbb\xbf0\n\n17\n17\r\n99\n")
     Path("sixteen.txt").write_bytes("0\n17\n17\n99\n".encode("utf-16"))
     Path("queries.jsonl").write_text('{"_id": 1, "text": "0", "more": []}\n\n{"_id": "b", "text": "17"}\n')
@@ -318,7 +318,7 @@ def test_a_recall_that_is_too_little_is_told_of_the_queries_that_it_is_of(
         disturbed,
     )
     assert "cannot reach" not in disturbed
-    monkeypatch.setattr("bertfeat.search.building.build.open_column_encoder", lambda *_, **__: Stand(vectors))
+    monkeypatch.setattr("bertfeat.search.queries.RecordedVectors.open_encoder", lambda *_: Stand(vectors))
     Path("questions.txt").write_text("".join(f"{row}\n" for row in range(40)))
     given = run(*wanted, "--queries", "questions.txt").stderr
     assert "for your queries, less than the wanted 0.99: this type cannot reach it; choose flat, hnsw or ivf" in given

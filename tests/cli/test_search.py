@@ -33,7 +33,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     vector_set(Path("toy.features"), clustered(COUNT), kept=KEPT)
     assert run("index", "toy.features").exit_code == 0
-    monkeypatch.setattr("bertfeat.search.index.open_query_encoder", lambda *_: Stand(clustered(COUNT)))
+    monkeypatch.setattr("bertfeat.search.queries.RecordedVectors.open_encoder", lambda *_: Stand(clustered(COUNT)))
     np.save("queries.npy", clustered(COUNT)[:3])
     return Path("toy.index")
 
@@ -70,7 +70,7 @@ def test_a_language_that_the_model_does_not_know_is_told_once(index: Path, monke
         def language_warning(self, text: str, /) -> str | None:
             return None if text == "2" else "the model does not know it"
 
-    monkeypatch.setattr("bertfeat.search.index.open_query_encoder", lambda *_: Judge(clustered(COUNT)))
+    monkeypatch.setattr("bertfeat.search.queries.RecordedVectors.open_encoder", lambda *_: Judge(clustered(COUNT)))
     Path("q.txt").write_text("2\n3\n4\n")
     result = run("search", index, "--queries", "q.txt", "--json")
     assert result.stderr == "warning: the model does not know it\n"

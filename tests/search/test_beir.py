@@ -141,7 +141,9 @@ def test_a_metric_is_of_the_search_for_as_many_hits_as_it_reads(kind: str, own_i
 def test_queries_that_seem_to_be_documents_are_noted(
     tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertfeat.search.index.open_query_encoder", lambda *_: Stand(np.roll(clustered(COUNT), 1, 0)))
+    monkeypatch.setattr(
+        "bertfeat.search.queries.RecordedVectors.open_encoder", lambda *_: Stand(np.roll(clustered(COUNT), 1, 0))
+    )
     folder = beir_folder(tmp_path / "own", {"3": {"4": 1}, "7": {"9": 1}})  # each finds itself
     command = ["evaluate", str(tmp_path / "toy.index"), "--beir", str(folder)]
     noted = run(*command)
@@ -170,7 +172,7 @@ def test_documents_that_the_index_does_not_have(beir: Path, index: Index) -> Non
 def test_the_command_says_what_was_left_out(
     beir: Path, index: Index, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("bertfeat.search.index.open_query_encoder", lambda *_: Stand(clustered(COUNT)))
+    monkeypatch.setattr("bertfeat.search.queries.RecordedVectors.open_encoder", lambda *_: Stand(clustered(COUNT)))
     command = ["evaluate", str(tmp_path / "toy.index"), "--beir", str(beir)]
     assert "kept: a hit may bear its query's id" in run(*command).stdout
     shown = run(*command, "--own-ids", "drop").stdout

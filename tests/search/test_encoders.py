@@ -65,7 +65,7 @@ def test_an_index_refuses_other_settings(
             Index(index, encoder=encoder)
         if settings.get("prompt"):
             continue
-        with pytest.raises(IndexFolderError, match=rf"texts\.features and the encoder at hand .* \({difference}\)"):
+        with pytest.raises(FeatureSetError, match=rf"texts\.features and the encoder at hand .* \({difference}\)"):
             build_index(index.with_name("texts.features"), index, "last_mean", queries=TEXTS, encoder=encoder)
 
 

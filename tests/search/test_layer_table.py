@@ -216,7 +216,7 @@ def test_resamples_are_paired_and_seeded() -> None:
 
 @pytest.fixture
 def run(features: FeatureSet, beir: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr("bertfeat.search.evaluation.layer_table.open_feature_encoder", lambda *_: Echo(features))
+    monkeypatch.setattr("bertfeat.search.queries.RecordedVectors.open_encoder", lambda *_: Echo(features))
 
     def run(*arguments: str, of: object = features.folder) -> Result:
         return CliRunner().invoke(main, ["evaluate", str(of), "--beir", str(beir), *arguments])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.errors import FeatureSetError, IndexFolderError, UsageError
 from bertfeat.search import BuildOptions, Metric, VectorIndex, build_index, measure_recall, remove_documents
 from tests.search.test_index import TOY, Stand
 from tests.support.index_toy import clustered, neighbors, vector_set
@@ -137,6 +137,6 @@ def test_queries_that_cannot_be_tuned_on(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="without evaluation nothing is tuned"):
         build(["0"], evaluate=False)
     foreign = Stand(clustered(20), identity=replace(TOY, fingerprint="0" * 64))
-    with pytest.raises(IndexFolderError, match="vectors of two models"):
+    with pytest.raises(FeatureSetError, match="vectors of two models"):
         build_index(folder, tmp_path / "toy.index", queries=["0"], encoder=foreign)
     assert not (tmp_path / "toy.index").exists()

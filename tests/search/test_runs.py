@@ -205,7 +205,7 @@ def test_files_that_are_no_runs(tmp_path: Path, beir: Path) -> None:
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     vector_set(tmp_path / "toy.features", clustered(COUNT))
     build_index(tmp_path / "toy.features", tmp_path / "toy.index", options=BuildOptions(type="flat"))
-    monkeypatch.setattr("bertfeat.search.index.open_query_encoder", lambda *_: Stand(clustered(COUNT)))
+    monkeypatch.setattr("bertfeat.search.queries.RecordedVectors.open_encoder", lambda *_: Stand(clustered(COUNT)))
     return tmp_path / "toy.index"
 
 

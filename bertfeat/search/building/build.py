@@ -34,10 +34,9 @@ from bertfeat.search.evaluation.recall import ExactSearch, RecallQueries, distur
 from bertfeat.search.options import BuildOptions
 from bertfeat.search.queries import (
     QueryEncoder,
-    check_encoder,
+    RecordedVectors,
     embed_queries,
     encoder_of_columns,
-    open_column_encoder,
     query_texts,
 )
 from bertfeat.search.settings import (
@@ -119,7 +118,8 @@ def build_index(
         UsageError: no vectors, too few of them for the type or encoding asked for, a width that the encoding cannot
             have, or a type that FAISS does not know; or ``queries`` that are empty, or are given without evaluation.
         NotDerivableError: there is no such column.
-        FeatureSetError: a set holds no texts that could be cut into spans, or not the kept column that lists them.
+        FeatureSetError: a set holds no texts that could be cut into spans, or not the kept column that lists them; or
+            the ``encoder`` gives other vectors than the sets'.
         MissingLibraryError: words of Korean texts are counted for spans, and what finds them is not installed.
         IndexFolderError: feature sets that cannot share an index, a vector that is not finite, or an older index that
             is also of other feature sets.
@@ -313,27 +313,16 @@ def _queries_to_tune_on(
     if not texts:
         raise UsageError("there are no queries to tune on", where=parameter("queries"))
     texts = [texts[number] for number in sample_numbers(len(texts), QUERIES)]
-    header, found = source.sets[0].header, source.column
+    found = source.column
     column = FeatureColumn(found.recipe, found.pooling, found.width, "float32")
     column = query_column(column, source.spans, is_encoded=source.encoding is not None)
     with clock.step("queries", len(texts)):
+        recorded = RecordedVectors.of_features(source.sets[0], [column], options.query_prompt)
         if encoder is None:
-            folder = source.sets[0].folder
-            encoder = open_column_encoder(
-                header.model, header.settings, [column], options.query_prompt, model, where=folder
-            )
+            encoder = recorded.open_encoder(model)
         else:
             encoder = encoder_of_columns(encoder, [column])
-            check_encoder(
-                encoder,
-                source.sets[0].folder,
-                header.model,
-                header.settings,
-                [column],
-                IndexFolderError,
-                prompt=options.query_prompt,
-                rebuild="extract it again",
-            )
+            recorded.check(encoder)
         vectors = copy_as_float32(embed_queries(encoder, column, texts, source.encoding))
         prepare_vectors(options.preparation, vectors, 0)
     return given_queries(vectors)

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from bertfeat.arguments import checked
 from bertfeat.core import Address, FeatureSet, Pooling, ReadableColumn, Recipe, parse_poolings, single_layer_columns
 from bertfeat.display import displayed
-from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter
+from bertfeat.errors import NotDerivableError, UsageError, parameter
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.search.evaluation.beir import BeirFolder, read_beir, unknown_documents
 from bertfeat.search.evaluation.metrics import DEPTH, RetrievalMetric, as_metrics, check_scorer, score_queries
 from bertfeat.search.evaluation.retrieval import OwnIds, RetrievedDocuments, as_own_ids, seem_documents
-from bertfeat.search.queries import QueryEncoder, check_encoder, open_feature_encoder
+from bertfeat.search.queries import QueryEncoder, RecordedVectors
 from bertfeat.search.vectors.faiss_import import Scored, faiss
 from bertfeat.search.vectors.faiss_search import merge_neighbors
 from bertfeat.search.vectors.faiss_transforms import FaissTransform, Whitener, fit_whitening, measure_spectrum
@@ -146,12 +146,9 @@ def evaluate_layers(
     if encoder is None:
         stored = {name for column in columns for name in column.derivation.columns}
         needed = [column for column in features.columns if column.name in stored]
-        encoder = open_feature_encoder(features, needed, model, device)
+        encoder = RecordedVectors.of_features(features, needed).open_encoder(model, device)
     else:
-        header, rebuild = features.header, "extract the features again"
-        check_encoder(
-            encoder, features.folder, header.model, header.settings, columns, FeatureSetError, rebuild=rebuild
-        )
+        RecordedVectors.of_features(features, columns).check(encoder)
     queries = _encode_queries(encoder, list(data.queries.values()), columns)
     with telling(progress) as tell:
         scan = _Scan(features, data, scored_by, ids, rule is OwnIds.DROP, wanted, tell, len(columns))
