@@ -36,7 +36,7 @@ the server for each request.
 
 import enum
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Self
@@ -89,6 +89,12 @@ def shorten(value: object, most: int = 80) -> str:
     if len(text) > most:
         text = text[: most - 1] + "…"
     return text.encode("utf-8", "backslashreplace").decode("utf-8")[:most]
+
+
+def quote_names(names: Sequence[str], limit: int = 30) -> str:
+    """Write names for a message: quoted, separated by commas, at most ``limit``, then the number of the others."""
+    shown = ", ".join(f"'{shorten(name)}'" for name in names[:limit])
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown or "none"
 
 
 def pluralize(number: int, noun: str) -> str:

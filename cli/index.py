@@ -207,7 +207,7 @@ def _print_index(settings: "IndexSettings", folder: "Location", console: Console
 
 def _print_update(report: "UpdateReport", folder: "Location", console: Console) -> None:
     """Print what an update added and removed."""
-    from bertfeat.core import shorten
+    from bertfeat.errors import shorten
 
     settings = report.settings
     if report.unknown:

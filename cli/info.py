@@ -21,12 +21,12 @@ _LONGEST_SETTING = 400  # characters of a setting that are shown, such as a list
 
 if TYPE_CHECKING:
     from bertfeat.core import (
-        Canary,
         CorpusSettings,
-        Counts,
         FeatureColumn,
+        FeatureSet,
         KeptColumn,
         Location,
+        ModelIdentity,
         ResultKind,
         RunStatus,
     )
@@ -197,12 +197,12 @@ def _describe_features(folder: "Location") -> _Description:
         ("feature set", f"{folder}{unfinished}"),
         ("at work", at_work and at_work.lines),
         ("documents", f"{len(features):,}; failed {failed:,}; blank lines {blank:,}"),
-        ("tokens", _token_counts(counts)),
+        ("tokens", _token_counts(features)),
         ("words", f"{counts.words:,}; {counts.unaligned_words:,} without a vector" if counts.words else None),
         ("parts", f"{len(entries):,}, {format_size(stored)}"),
         ("model", f"{model.name}, {model.num_layers} layers of {model.hidden_size}"),
         ("", f"fingerprint {model.fingerprint[:16]}…" + (f", revision {model.revision}" if model.revision else "")),
-        ("computed", _computer_line(model.canary)),
+        ("computed", _computer_line(model)),
         ("columns", "\n".join(columns)),
         ("kept", _kept_column_lines(features.kept)),
         ("settings", "\n".join(f"{key} = {shorten(str(shown), _LONGEST_SETTING)}" for key, shown in settings.items())),
@@ -244,8 +244,9 @@ def _describe_table7(folder: Path) -> _Description:
     return _Description({"kind": "table7", "finished": finished, "runs": runs}, rows)
 
 
-def _computer_line(canary: "Canary | None") -> str | None:
+def _computer_line(model: "ModelIdentity") -> str | None:
     """The precision and kernels of the first part, and whether the other texts of a batch change a vector's bytes."""
+    canary = model.canary
     if canary is None:
         return None
     by = canary.computed_by
@@ -263,7 +264,8 @@ def _kept_column_lines(columns: Iterable["KeptColumn"]) -> str | None:
     return "\n".join(f"{column.name}  {column.type}" for column in columns) or None
 
 
-def _token_counts(counts: "Counts") -> str:
+def _token_counts(features: "FeatureSet") -> str:
+    counts = features.counts
     unknown = counts.unknown_tokens / max(counts.tokens, 1)
     shown = f"{counts.tokens:,}; unknown {counts.unknown_tokens:,} ({unknown:.2%})"
     cut = f"; cut off {counts.truncated_tokens:,} in {counts.truncated_documents:,} documents"

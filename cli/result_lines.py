@@ -17,9 +17,10 @@ from .option_types import listed_option
 from .terminal import MIN_TEXT_WIDTH, cell_width, cut_end, cut_start, pad, single_line
 
 if TYPE_CHECKING:
-    from bertfeat.core import Condition, ReadColumn, Value
+    from bertfeat.core import Value
     from bertfeat.search import Hit, Index
     from bertfeat.usages import Usage
+    from bertfeat.where import Condition, ReadColumn
 
 show_option = listed_option("--show", metavar="COL[,COL]", help="Kept columns beside each hit, or all.")
 
@@ -169,8 +170,8 @@ def json_values(values: Mapping[str, "Value"], names: Sequence[str]) -> dict[str
 
 def unmet_in_index(index: "Index", where: str | None) -> str:
     """Return the message that no document of an index meets a condition; see :func:`unmet_line`."""
-    from bertfeat.core import parse_where
     from bertfeat.search import living_values
+    from bertfeat.where import parse_where
 
     condition = None if where is None else parse_where(index.vectors.documents, where)
     return unmet_line(condition, lambda name: living_values(index, name))
@@ -178,7 +179,7 @@ def unmet_in_index(index: "Index", where: str | None) -> str:
 
 def unmet_line(condition: "Condition | None", read: "ReadColumn") -> str:
     """Return the message that no document meets a condition, with the ranges of the numbers that it reads."""
-    from bertfeat.core import describe_ranges
+    from bertfeat.where import describe_ranges
 
     ranges = "" if condition is None else describe_ranges(condition, read)
     return "no document meets the condition" + (f"; {ranges}" if ranges else "")

@@ -324,7 +324,7 @@ def _print_senses(result: "Senses", form: _UsageFormat, query: UsageQuery) -> No
 
 def _slice_of(result: "Senses", usage: "Usage") -> str:
     """The name of the slice that a usage is in; empty without slices."""
-    from bertfeat.core import slice_number
+    from bertfeat.where import slice_number
 
     number = None if result.by is None else slice_number(result.slices, usage.values[result.by])
     return "" if number is None else result.slices[number].name

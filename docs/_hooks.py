@@ -29,7 +29,7 @@ PUBLIC = {
     "bertfeat.core.features": "bertfeat.core.features: feature sets",
     "bertfeat.search": "bertfeat.search: indexes",
     "bertfeat.usages": "bertfeat.usages: a word in its contexts",
-    "bertfeat.core.where": "bertfeat.core.where: conditions on columns",
+    "bertfeat.where": "bertfeat.where: conditions on columns",
     "bertfeat.learning": "bertfeat.learning: tags, labels, numbers, answers, and Table 7",
     "bertfeat.study": "bertfeat.study: what each layer knows, and what layers say of each other",
     "bertfeat.plots": "bertfeat.plots: pictures",

@@ -4,11 +4,11 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from bertfeat.core.collation import dictionary_key, dictionary_ranks
 from bertfeat.core.corpus import CorpusSettings, memory_corpus
 from bertfeat.core.extraction import Extractor
 from bertfeat.core.features import FeatureSet
 from bertfeat.usages import find_usages, find_usages_by
+from bertfeat.where.collation import dictionary_key, dictionary_ranks
 from tests.support.tiny_models import Tiny
 
 ORDERED = [

@@ -1,4 +1,3 @@
-from .collation import dictionary_key as dictionary_key, dictionary_ranks as dictionary_ranks
 from .corpus import (
     MAX_TEXT as MAX_TEXT,
     BadLine as BadLine,
@@ -34,15 +33,7 @@ from .encoder import (
     resolve_precision as resolve_precision,
     synchronize as synchronize,
 )
-from .engine import (
-    Agenda as Agenda,
-    Engine as Engine,
-    Job as Job,
-    ResultT as ResultT,
-    TaskKey as TaskKey,
-    TaskT as TaskT,
-    key_of as key_of,
-)
+from .engine import Agenda as Agenda, Engine as Engine, Job as Job, TaskKey as TaskKey, TaskT as TaskT, key_of as key_of
 from .environment import installation as installation, kernels_note as kernels_note
 from .extraction import (
     FAR_COSINE as FAR_COSINE,
@@ -71,10 +62,7 @@ from .extraction import (
     verify_features as verify_features,
 )
 from .features import (
-    KEPT_TYPES as KEPT_TYPES,
     WORDS_NAME as WORDS_NAME,
-    Canary as Canary,
-    Counts as Counts,
     DocumentFeatures as DocumentFeatures,
     DocumentPieces as DocumentPieces,
     FeatureSet as FeatureSet,
@@ -83,37 +71,29 @@ from .features import (
     MemoryFeatures as MemoryFeatures,
     ModelIdentity as ModelIdentity,
     NpyWriter as NpyWriter,
-    OpenParts as OpenParts,
     PartContent as PartContent,
     PiecePositions as PiecePositions,
     PieceRanges as PieceRanges,
-    PrincipalComponents as PrincipalComponents,
     ReadableColumn as ReadableColumn,
     RecordBatch as RecordBatch,
-    RunningMean as RunningMean,
     SpanCutter as SpanCutter,
     SpanPositions as SpanPositions,
     SpanReader as SpanReader,
     StreamBatch as StreamBatch,
     StreamSettings as StreamSettings,
     VectorStream as VectorStream,
-    column_names as column_names,
     content_documents as content_documents,
-    derived_dtype as derived_dtype,
-    describe_column as describe_column,
     export_features as export_features,
     find_canary_problem as find_canary_problem,
     find_column as find_column,
     find_incomparability as find_incomparability,
     find_pieces as find_pieces,
-    find_principal_components as find_principal_components,
     list_offsets as list_offsets,
     list_parts as list_parts,
     open_feature_sets as open_feature_sets,
     piece_offsets as piece_offsets,
     position_columns as position_columns,
     read_positions as read_positions,
-    single_layer_columns as single_layer_columns,
     stored_matrices as stored_matrices,
     unit_vectors as unit_vectors,
 )
@@ -160,7 +140,6 @@ from .io import (
     pickle_by_folder as pickle_by_folder,
     prefetched as prefetched,
     put_file as put_file,
-    quote_names as quote_names,
     read_regular as read_regular,
     real_path as real_path,
     refuse_folder_path as refuse_folder_path,
@@ -169,7 +148,6 @@ from .io import (
     remove_stored as remove_stored,
     replace_file as replace_file,
     result_kind as result_kind,
-    shorten as shorten,
     storage_errors as storage_errors,
     sync as sync,
     to_plain as to_plain,
@@ -189,7 +167,6 @@ from .recipe import (
     Operation as Operation,
     Pooling as Pooling,
     Recipe as Recipe,
-    TaskName as TaskName,
     Unit as Unit,
     VectorDtype as VectorDtype,
     list_poolings as list_poolings,
@@ -208,19 +185,6 @@ from .tokens import (
     ranges as ranges,
     save_tokenizer as save_tokenizer,
     split_texts as split_texts,
-)
-from .where import (
-    Condition as Condition,
-    Cut as Cut,
-    ReadColumn as ReadColumn,
-    Slice as Slice,
-    column_kinds as column_kinds,
-    cut_slices as cut_slices,
-    describe_ranges as describe_ranges,
-    find_matching_rows as find_matching_rows,
-    number_range as number_range,
-    parse_where as parse_where,
-    slice_number as slice_number,
 )
 from .words import (
     CharSpans as CharSpans,

@@ -42,6 +42,11 @@ class Derivation:
         """Whether values are computed, not only copied from what is stored."""
         return (len(self.terms) > 1 and not self.concat) or any(term.weight != 1.0 for term in self.terms)
 
+    def dtype(self, stored: Iterable[FeatureColumn]) -> np.dtype[np.floating]:
+        """The type of derived vectors: float16 if all columns are stored so and nothing is computed, else float32."""
+        copied = not self.computes and all(column.dtype == "float16" for column in stored)
+        return np.dtype(np.float16 if copied else np.float32)
+
     def apply(self, stored: Mapping[str, NDArray[np.floating]]) -> NDArray[np.float32]:
         """Compute the derived vectors in float32.
 

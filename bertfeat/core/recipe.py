@@ -186,6 +186,19 @@ class FeatureColumn:
         """Width H of one layer."""
         return self.width // self.recipe.width(1)
 
+    @property
+    def described(self) -> str:
+        """The column as settings name it: ``concat4_mean=concat:9+10+11+12``.
+
+        One with a basis of 128 directions ends in ``@128:`` and the beginning of the sha256 of their values.
+        """
+        described = f"{self.name}={self.recipe.operation}:{'+'.join(map(str, self.recipe.layers))}"
+        if self.basis is None:
+            return described
+        import hashlib  # here, because the help of the shell imports this module
+
+        return f"{described}@{self.basis.width}:{hashlib.sha256(self.basis.values).hexdigest()[:16]}"
+
 
 # ── parsing ─────────────────────────────────────────────────────────────────────────────────────────────────
 

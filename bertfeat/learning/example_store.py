@@ -20,7 +20,6 @@ from bertfeat.core import (
     Derivation,
     FeatureSet,
     MemoryFeatures,
-    derived_dtype,
     piece_offsets,
     prefetched,
     stored_matrices,
@@ -248,7 +247,7 @@ class _SetReader:
         self._features = features
         self._digest = parts_digest(features) if isinstance(features, FeatureSet) else ""
         self._stored = derivation.inputs(features.columns)
-        self.dtype = derived_dtype(derivation, self._stored)
+        self.dtype = derivation.dtype(self._stored)
 
     def read(self, start: int, stop: int, into: NDArray[np.floating]) -> None:
         """Fill ``into [n, W]`` with the vectors of the rows from ``start`` up to ``stop``."""

@@ -22,7 +22,6 @@ from bertfeat.core import (
     LongTextPolicy,
     MemoryFeatures,
     ModelIdentity,
-    Operation,
     Pooling,
     Recipe,
     Subword,
@@ -85,7 +84,7 @@ class LayerInput:
     @property
     def side_by_side(self) -> int:
         """The number of layers side by side in a vector; 1 where they are summed."""
-        return len(self.recipe.layers) if self.recipe.operation is Operation.CONCAT else 1
+        return self.recipe.width(1)
 
     @property
     def mixed_layers(self) -> int:
@@ -112,7 +111,7 @@ def parse_input(spec: str, num_layers: int) -> LayerInput:
     if len(recipes) != 1:
         remedy = "mix-all weighs all layers"
         raise RecipeError(f"a head reads one recipe, and {spec!r} means {len(recipes)}", remedy=remedy)
-    if mixed and recipes[0].operation is not Operation.CONCAT:
+    if mixed and recipes[0].width(1) == 1:
         remedy = f"write {recipes[0].spec}"
         raise RecipeError(f"{spec!r} names one layer, and there is nothing to mix", remedy=remedy)
     return LayerInput(recipes[0], mixed, spec)

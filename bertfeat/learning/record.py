@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from bertfeat.core import FileDigest, ModelIdentity, Pooling, describe_column, to_plain
+from bertfeat.core import FileDigest, ModelIdentity, Pooling, to_plain
 from bertfeat.display import Cells, displayed
 from bertfeat.learning.inputs import Extraction, LayerInput, parse_input
 from bertfeat.learning.kinds import HeadKind, PairForm
@@ -152,7 +152,7 @@ def head_identity(
         "pairs": reads.pairs and str(reads.pairs),
         "extraction": {
             **to_plain(reads.extraction),
-            "stored": [describe_column(column) for column in reads.extraction.stored],
+            "stored": [column.described for column in reads.extraction.stored],
         },
         "training": to_plain(training),
         "data": dict(data),

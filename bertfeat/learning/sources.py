@@ -15,10 +15,9 @@ from bertfeat.core import (
     as_location,
     list_parts,
     open_corpus,
-    quote_names,
     result_kind,
 )
-from bertfeat.errors import CorpusError, HeadError, UsageError, did_you_mean, parameter
+from bertfeat.errors import CorpusError, HeadError, UsageError, did_you_mean, parameter, quote_names
 from bertfeat.learning.example_store import describe_source
 from bertfeat.learning.kinds import PairForm
 from bertfeat.learning.tag_files import stdin_copy

@@ -19,12 +19,11 @@ from bertfeat.core import (
     Pooling,
     locate_words,
     position_columns,
-    quote_names,
     ranges,
     read_positions,
     split_words,
 )
-from bertfeat.errors import HeadError, UsageError, did_you_mean, parameter, shorten
+from bertfeat.errors import HeadError, UsageError, did_you_mean, parameter, quote_names, shorten
 from bertfeat.learning.example_store import describe_source
 from bertfeat.learning.tag_files import TaggedText
 

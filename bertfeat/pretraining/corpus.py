@@ -29,11 +29,10 @@ from bertfeat.core import (
     TextPieces,
     check_readable,
     open_corpus,
-    quote_names,
     split_texts,
     storage_errors,
 )
-from bertfeat.errors import CorpusError, UsageError, parameter
+from bertfeat.errors import CorpusError, UsageError, parameter, quote_names
 
 # ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────
 

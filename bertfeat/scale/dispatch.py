@@ -3,9 +3,11 @@
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from typing import Generic
+from typing import Generic, TypeVar
 
-from bertfeat.core import Agenda, Job, ResultT, TaskKey, TaskT, key_of
+from bertfeat.core import Agenda, Job, TaskKey, TaskT, key_of
+
+ResultT = TypeVar("ResultT")
 
 TASKS_AHEAD = 2
 """Tasks that a worker has at a time: one in its encoder, and one that is being read and tokenized."""

@@ -14,9 +14,9 @@ from multiprocessing.process import BaseProcess
 from typing import Generic
 
 from bertfeat.arguments import checked
-from bertfeat.core import Agenda, Job, ResultT, TaskKey, TaskT, key_of
+from bertfeat.core import Agenda, Job, TaskKey, TaskT, key_of
 from bertfeat.errors import BertfeatError, Spelling, UsageError, current_spelling, parameter, spell_parameters
-from bertfeat.scale.dispatch import PATIENCE, TASKS_AHEAD, Dispatch, serve_tasks
+from bertfeat.scale.dispatch import PATIENCE, TASKS_AHEAD, Dispatch, ResultT, serve_tasks
 
 _Message = tuple[TaskKey, ResultT] | BaseException
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl

@@ -68,4 +68,9 @@ from .vectors.metric import (
     WhiteningKind as WhiteningKind,
     as_whitening as as_whitening,
 )
+from .vectors.statistics import (
+    PrincipalComponents as PrincipalComponents,
+    RunningMean as RunningMean,
+    find_principal_components as find_principal_components,
+)
 from .verify import IndexReport as IndexReport, verify_index as verify_index

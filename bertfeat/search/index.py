@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.arguments import checked, checked_methods, require_text
-from bertfeat.core import Address, Location, Value, find_matching_rows, parse_where, pickle_by_folder
+from bertfeat.core import Address, Location, Value, pickle_by_folder
 from bertfeat.display import Cells, displayed, html_facts
 from bertfeat.errors import IndexFolderError, UsageError, parameter
 from bertfeat.options import takes
@@ -33,6 +33,7 @@ from bertfeat.search.vector_index import Neighbors, VectorIndex
 from bertfeat.search.vectors.faiss_index import count_faiss_gpus
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.verify import check_sources
+from bertfeat.where import find_matching_rows, parse_where
 
 _OWN_COLUMNS = ("row", "id", "text", "pair", SOURCE)
 

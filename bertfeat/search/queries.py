@@ -29,7 +29,6 @@ from bertfeat.core import (
     find_canary_problem,
     open_regular,
     read_lines,
-    shorten,
     unit_vectors,
 )
 from bertfeat.errors import (
@@ -40,6 +39,7 @@ from bertfeat.errors import (
     UsageError,
     WrongTypeError,
     parameter,
+    shorten,
 )
 from bertfeat.search.settings import REBUILD, IndexSettings
 from bertfeat.search.vectors.token_encoding import TokenEncoding

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import numbers_below
-from bertfeat.core import Address, Location, as_location, find_matching_rows, pickle_by_folder
+from bertfeat.core import Address, Location, as_location, pickle_by_folder
 from bertfeat.display import displayed
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.search.document_store import SOURCE, ArrowStore
@@ -25,6 +25,7 @@ from bertfeat.search.vectors.faiss_search import EMPTY, reconstruct_vectors, sca
 from bertfeat.search.vectors.faiss_transforms import apply_transforms, transformed_index
 from bertfeat.search.vectors.metric import Metric, copy_as_float32
 from bertfeat.search.vectors.token_encoding import TokenEncoding
+from bertfeat.where import find_matching_rows
 
 _EXACT_QUERIES = 512  # number of queries whose hits are compared again at once
 

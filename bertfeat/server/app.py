@@ -21,8 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import bertfeat
 from bertfeat.arguments import checked
-from bertfeat.core import shorten
-from bertfeat.errors import BertfeatError
+from bertfeat.errors import BertfeatError, shorten
 from bertfeat.server.answers import Documented, json_response
 from bertfeat.server.batching import ClosedError, EncoderError, QueueFullError
 from bertfeat.server.guard import Guard, receive_again

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.core import Value, column_kinds, dictionary_key, number_range
+from bertfeat.core import Value
 from bertfeat.search import Index, living_values
+from bertfeat.where import column_kinds, dictionary_key, number_range
 
 _MOST_VALUES = 50
 """The most different values of a column that are offered one by one."""

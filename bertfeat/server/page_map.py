@@ -11,7 +11,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core import PrincipalComponents, find_principal_components
 from bertfeat.errors import MissingLibraryError
 from bertfeat.plots import (
     MOST_TEXTS,
@@ -23,7 +22,7 @@ from bertfeat.plots import (
     find_clusters,
     lay_out_apart,
 )
-from bertfeat.search import Index
+from bertfeat.search import Index, PrincipalComponents, find_principal_components
 from bertfeat.server.background import Background
 from bertfeat.server.page_facets import MOST_NAMES, ColorEntry, PointColors
 from bertfeat.server.problems import Kind, Problem

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import Address, FeatureSet, Slice, cut_slices, unit_vectors
+from bertfeat.core import Address, FeatureSet, unit_vectors
 from bertfeat.display import Cells, displayed
 from bertfeat.errors import UsageError, parameter
 from bertfeat.progress import ProgressOption, StepProgress, telling
@@ -24,6 +24,7 @@ from bertfeat.search import Interval as Interval  # exported from here
 from bertfeat.study.change_sample import EqualSample, WordReader, WordSample
 from bertfeat.study.settings import ChangeMeasure, ChangeSettings
 from bertfeat.usages import Usage, cluster_labels, find_usage_column, open_word_index, word_query
+from bertfeat.where import Slice, cut_slices
 
 
 @dataclass(frozen=True, slots=True)

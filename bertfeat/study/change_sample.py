@@ -10,9 +10,10 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core import Cut, FeatureSet, Match, ReadableColumn, Slice, WordQuery, slice_number
+from bertfeat.core import FeatureSet, Match, ReadableColumn, WordQuery
 from bertfeat.study.settings import ChangeSettings
 from bertfeat.usages import Site, Usage, look_up
+from bertfeat.where import Cut, Slice, slice_number
 
 MEMORY = 2**30
 """Bytes that samples of the vocabulary take at once; for more words the feature set is read again."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import Address, FeatureSet, Pooling, ReadableColumn, parse_recipes, single_layer_columns
+from bertfeat.core import Address, FeatureSet, Pooling, ReadableColumn, parse_recipes
 from bertfeat.display import displayed
 from bertfeat.errors import NotDerivableError, UsageError, errors_within, parameter
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
@@ -153,7 +153,7 @@ def _compared_columns(features: FeatureSet, pooling: Pooling, layers: Sequence[s
         num_layers = features.header.model.num_layers
         if layers:
             return [features.find(recipe.name, pooling) for recipe in parse_recipes(layers, num_layers)]
-        columns = single_layer_columns(features.columns, num_layers, pooling)
+        columns = features.single_layers(pooling)
         if not columns:
             raise NotDerivableError(
                 f"no single layer can be taken out of the stored {pooling} columns",

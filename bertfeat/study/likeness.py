@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core import RunningMean
+from bertfeat.search import RunningMean
 from bertfeat.study.matched_items import Vectors
 
 Matrix64 = NDArray[np.float64]

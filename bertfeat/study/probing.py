@@ -23,7 +23,6 @@ from bertfeat.core import (
     ReadableColumn,
     decode_json,
     read_regular,
-    single_layer_columns,
 )
 from bertfeat.display import displayed
 from bertfeat.errors import CorpusError, NotDerivableError, UsageError, did_you_mean, needed_library, parameter
@@ -182,7 +181,7 @@ def _probed_columns(features: FeatureSet, pooling: Pooling, layers: Sequence[str
     if layers and tuple(layers) != ("all",):
         columns = [features.find(layer, pooling) for layer in layers]
         return list({column.recipe: column for column in columns}.values())
-    columns = single_layer_columns(features.columns, features.header.model.num_layers, pooling)
+    columns = features.single_layers(pooling)
     combined = [column for column in features.columns if column.pooling is pooling and len(column.recipe.layers) > 1]
     return [*columns, *(features.find(column.name) for column in combined)]
 

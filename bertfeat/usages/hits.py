@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.core import (
-    Condition,
     FeatureSet,
     Match,
     ReadableColumn,
@@ -28,6 +27,7 @@ from bertfeat.errors import FeatureSetError, errors_within, shell_value
 from bertfeat.usages.match import TextWords, VectorPicks, combine_vectors
 from bertfeat.usages.results import Site
 from bertfeat.usages.word_index import Hits, WordIndex
+from bertfeat.where import Condition
 
 _NO_VECTORS = np.empty((0, 0), np.float32)
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from bertfeat.arguments import require_text
 from bertfeat.core import (
     Address,
-    Condition,
     DocumentFeatures,
     FeatureColumn,
     FeatureSet,
@@ -23,7 +23,6 @@ from bertfeat.core import (
     Pooling,
     ReadableColumn,
     SpanCutter,
-    TaskName,
     Unit,
     WordList,
     WordQuery,
@@ -40,12 +39,15 @@ from bertfeat.usages.results import CONTEXT, Usage
 from bertfeat.usages.settings import ListSettings, UsageSettings
 from bertfeat.usages.spans import Bounds, bound_hits, open_cutter
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
+from bertfeat.where import Condition
 
 _DOCUMENT_POOLINGS = [pooling.value for pooling in Pooling if pooling.per_document]
 _PIECE_POOLINGS = [pooling for pooling in Pooling if not pooling.per_document]
 
 
-def find_usage_column(features: FeatureSet, column: str | None, task: TaskName = "usages") -> ReadableColumn:
+def find_usage_column(
+    features: FeatureSet, column: str | None, task: Literal["usages", "change"] = "usages"
+) -> ReadableColumn:
     """The word column with the name or recipe ``column``, or the token column where there is no word column.
 
     Without a name it is the column of the layers that are best for the task, or else the only one.

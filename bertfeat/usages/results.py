@@ -4,8 +4,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bertfeat.core import Slice, Value
+from bertfeat.core import Value
 from bertfeat.display import Cells, ToTheRight, displayed
+from bertfeat.where import Slice
 
 _AROUND = 60  # characters that a table shows on either side of the word
 

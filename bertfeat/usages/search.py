@@ -13,19 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least, require_text
-from bertfeat.core import (
-    Address,
-    FeatureSet,
-    Match,
-    ResultKind,
-    WordQuery,
-    as_location,
-    cut_slices,
-    dictionary_key,
-    dictionary_ranks,
-    is_word,
-    result_kind,
-)
+from bertfeat.core import Address, FeatureSet, Match, ResultKind, WordQuery, as_location, is_word, result_kind
 from bertfeat.errors import IndexFolderError, UsageError, did_you_mean, parameter
 from bertfeat.options import takes
 from bertfeat.search import Hit, Index, query_warnings
@@ -33,6 +21,7 @@ from bertfeat.usages.query import UsageRequest, UsageSearch, embed_word, open_us
 from bertfeat.usages.results import Site, SlicedUsages, SliceUsages, Usage, Usages
 from bertfeat.usages.settings import ListSettings
 from bertfeat.usages.word_index import WordIndex
+from bertfeat.where import cut_slices, dictionary_key, dictionary_ranks
 
 _SEED = 0  # of random samples
 _NEIGHBORS = 3  # words on one side by which usages are sorted

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import Address, Cut, FeatureSet, Match, cut_slices, unit_vectors
+from bertfeat.core import Address, FeatureSet, Match, unit_vectors
 from bertfeat.errors import UsageError, needed_library, parameter
 from bertfeat.options import takes
 from bertfeat.progress import ProgressOption, StepProgress
@@ -21,6 +21,7 @@ from bertfeat.usages.query import UsageSearch, find_usage_column, look_up, parse
 from bertfeat.usages.results import Sense, Senses, Usage
 from bertfeat.usages.settings import UsageSettings
 from bertfeat.usages.spans import open_cutter
+from bertfeat.where import Cut, cut_slices
 
 MOST = 10_000
 """The most usages that are grouped; of more, a random sample is taken, always the same one."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from bertfeat.core.features import find_principal_components
+from bertfeat.search import find_principal_components
 
 
 def falling(rows: int, width: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:

@@ -13,8 +13,8 @@ from sklearn.manifold import trustworthiness
 from starlette.testclient import TestClient
 
 from bertfeat import CorpusSettings, Extractor, Index, build_index
-from bertfeat.core.features import FeatureSet, find_principal_components
-from bertfeat.search import BuildOptions
+from bertfeat.core.features import FeatureSet
+from bertfeat.search import BuildOptions, find_principal_components
 from bertfeat.server import ServerSettings, open_service
 from bertfeat.server.app import create_app
 from bertfeat.server.page_assets import is_page_asset, page_assets

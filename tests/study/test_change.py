@@ -12,11 +12,11 @@ from scipy.spatial.distance import cdist, jensenshannon
 
 from bertfeat.core.corpus import Value
 from bertfeat.core.features import FeatureSet
-from bertfeat.core.where import cut_slices, slice_number
 from bertfeat.errors import BertfeatError, FeatureSetError, NotDerivableError, UsageError
 from bertfeat.progress import StepProgress
 from bertfeat.study import ChangeMeasure, ChangeSettings, Interval, WordChange, measure_change
 from bertfeat.study.change import mean_usages, measure_distance, sense_divergence
+from bertfeat.where import cut_slices, slice_number
 from tests.support.change_toy import WIDTH, DatedText, dated, dated_set
 from tests.support.features_toy import toy_part, toy_set
 

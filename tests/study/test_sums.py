@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from bertfeat.core.features import RunningMean
+from bertfeat.search import RunningMean
 from bertfeat.study.likeness import CkaSums, average_ranks, find_similarity_structure
 
 

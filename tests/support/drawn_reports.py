@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from bertfeat.core.where import Slice
 from bertfeat.search import Interval, LayerScores, LayerTable, OwnIds, RetrievalMetric
 from bertfeat.study import (
     ChangeMeasure,
@@ -20,6 +19,7 @@ from bertfeat.study import (
     WordChange,
 )
 from bertfeat.usages import Sense, Senses, SlicedUsages, SliceUsages, Usage
+from bertfeat.where import Slice
 from tests.support.plots_toy import LONG
 
 

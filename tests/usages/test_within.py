@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from bertfeat.core.collation import dictionary_key
 from bertfeat.core.corpus import CorpusSettings, memory_corpus
 from bertfeat.core.extraction import Extractor
 from bertfeat.core.features import FeatureSet
@@ -16,6 +15,7 @@ from bertfeat.core.spans import SpanRule
 from bertfeat.core.words import is_word, split_words
 from bertfeat.errors import FeatureSetError, UsageError
 from bertfeat.usages import Usage, find_collocates, find_senses, find_usages, find_usages_by
+from bertfeat.where.collation import dictionary_key
 from tests.support.tiny_models import Tiny
 
 VOCABULARY = ("bank", "Bank.", "river", "rivers.", "the", "of", "of course", "!", ",", "old\n\n")

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from bertfeat.core.corpus import Value
-from bertfeat.core.where import Condition, column_kinds, find_matching_rows
 from bertfeat.errors import UsageError
+from bertfeat.where import Condition, column_kinds, find_matching_rows
 
 KINDS = {
     "year": "int64",

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from bertfeat.core.corpus import Value
-from bertfeat.core.where import Condition
-from bertfeat.core.where.lexer import HELP
 from bertfeat.errors import UsageError
+from bertfeat.where import Condition
+from bertfeat.where.lexer import HELP
 
 TYPES = {"int64": pa.int64(), "float64": pa.float64(), "string": pa.string(), "bool": pa.bool_()}
 TABLE = {

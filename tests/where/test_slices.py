@@ -9,8 +9,8 @@ import pytest
 
 from bertfeat.core.corpus import KeptColumn
 from bertfeat.core.features import FeatureSet
-from bertfeat.core.where import cut_slices
 from bertfeat.errors import UsageError
+from bertfeat.where import cut_slices
 from tests.support.index_toy import clustered, vector_set
 
 EDGE = 2**53

@@ -11,8 +11,15 @@ import numpy as np
 from bertfeat.core.corpus.document import RESERVED_COLUMNS, KeptColumn, Value
 from bertfeat.core.corpus.input_file import Columns
 from bertfeat.core.corpus.settings import CorpusSettings
-from bertfeat.core.io import quote_names
-from bertfeat.errors import CorpusError, UsageError, WrongColumnsError, did_you_mean, parameter, shell_spelling
+from bertfeat.errors import (
+    CorpusError,
+    UsageError,
+    WrongColumnsError,
+    did_you_mean,
+    parameter,
+    quote_names,
+    shell_spelling,
+)
 
 SAMPLE = 1000
 """The number of records at the beginning of a corpus from which the types of kept columns are inferred."""

@@ -12,8 +12,7 @@ from bertfeat.core.corpus.blocks import Meter, changed_error, read_blocks
 from bertfeat.core.corpus.document import MAX_TEXT, START, Document, Failure, Position, Row
 from bertfeat.core.corpus.input_file import Columns, CorpusFile
 from bertfeat.core.corpus.lines import BadLine, LineBlock
-from bertfeat.core.io import shorten
-from bertfeat.errors import CorpusError, parameter, shell_spelling
+from bertfeat.errors import CorpusError, parameter, shell_spelling, shorten
 
 _DOCUMENT_START = "-DOCSTART-"
 _NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")  # ranges of words and empty nodes in CoNLL-U

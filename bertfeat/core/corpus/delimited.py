@@ -11,8 +11,7 @@ from bertfeat.core.corpus.document import MAX_LINE, START, Position
 from bertfeat.core.corpus.input_file import Columns, CorpusFile
 from bertfeat.core.corpus.lines import BadLine, LineReader
 from bertfeat.core.corpus.records import BadRecord, Record, RecordReader
-from bertfeat.core.io import quote_names
-from bertfeat.errors import CorpusError
+from bertfeat.errors import CorpusError, quote_names
 
 
 class _CsvModule(Protocol):

@@ -9,8 +9,7 @@ from bertfeat.core.corpus.document import Document, Failure, KeptColumn, Row, si
 from bertfeat.core.corpus.input_file import Columns
 from bertfeat.core.corpus.records import RecordShape, is_storable
 from bertfeat.core.corpus.settings import CorpusSettings
-from bertfeat.core.io import shorten
-from bertfeat.errors import UsageError, WrongTypeError, parameter
+from bertfeat.errors import UsageError, WrongTypeError, parameter, shorten
 
 CorpusItem = str | tuple[str, str] | Sequence[str] | Mapping[str, object] | Document
 """An item of a corpus in memory."""

@@ -15,8 +15,7 @@ from bertfeat.core.corpus.document import START, BlankLine, Document, Failure, K
 from bertfeat.core.corpus.input_file import Columns, CorpusFile
 from bertfeat.core.corpus.lines import BadLine
 from bertfeat.core.corpus.settings import CorpusSettings
-from bertfeat.core.io import quote_names, shorten
-from bertfeat.errors import did_you_mean, shell_spelling
+from bertfeat.errors import did_you_mean, quote_names, shell_spelling, shorten
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from bertfeat.core.corpus.blocks import Meter, changed_error, read_blocks
 from bertfeat.core.corpus.document import Position
 from bertfeat.core.corpus.input_file import Columns, CorpusFile
 from bertfeat.core.corpus.records import BadRecord, Record, RecordReader, is_storable, type_name
-from bertfeat.core.io import shorten
-from bertfeat.errors import CorpusError, parameter
+from bertfeat.errors import CorpusError, parameter, shorten
 
 _COLUMNS: Mapping[str, str] = {
     "id": "string",

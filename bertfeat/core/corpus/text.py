@@ -6,8 +6,7 @@ from bertfeat.core.corpus.blocks import Meter
 from bertfeat.core.corpus.document import BlankLine, Document, Failure, Position, Row, size_problem
 from bertfeat.core.corpus.input_file import Columns, CorpusFile
 from bertfeat.core.corpus.lines import BadLine
-from bertfeat.core.io import shorten
-from bertfeat.errors import shell_spelling
+from bertfeat.errors import shell_spelling, shorten
 
 SEPARATOR = " ||| "
 """The separator of the two texts of a pair; if a line has several, the last one counts."""

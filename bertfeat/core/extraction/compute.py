@@ -192,7 +192,7 @@ class _BatchPass:
         column, spread = target.column, self._spread[target.column.pooling]
         rows, begins = np.unique(spread.targets, return_index=True)
         picked, offsets = torch.arange(len(spread.tokens)), torch.from_numpy(begins)
-        layers = len(column.recipe.layers) if column.recipe.operation is Operation.CONCAT else 1
+        layers = column.recipe.width(1)
         reduce = POOLING_METHODS[column.pooling].reduce
         values = torch.cat([reduce(layer, picked, offsets) for layer in target.result.chunk(layers, dim=1)], dim=1)
         whole = replace(target, key=(column.pooling, False), method=POOLING_METHODS[column.pooling], result=result)

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from bertfeat.core.corpus import Document
-from bertfeat.core.io import shorten
 from bertfeat.core.korean import HANGUL
 from bertfeat.core.tokens import TokenizedDocuments, Tokenizer
 from bertfeat.core.words import count_words
-from bertfeat.errors import parameter
+from bertfeat.errors import parameter, shorten
 
 MOST_UNKNOWN = 0.05  # share of [UNK] among the tokens of a corpus
 MOST_PIECES = 4.0  # tokens per word

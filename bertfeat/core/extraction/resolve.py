@@ -9,7 +9,7 @@ from bertfeat.core.encoder import Precision
 from bertfeat.core.extraction.encode_arguments import check_prompt
 from bertfeat.core.extraction.plan import PLAN_VERSION
 from bertfeat.core.extraction.settings import ExtractorSettings
-from bertfeat.core.features import FeatureSettings, ModelIdentity, describe_column
+from bertfeat.core.features import FeatureSettings, ModelIdentity
 from bertfeat.core.models import Model, find_model
 from bertfeat.core.recipe import FeatureColumn, Pooling, Unit, VectorDtype, feature_columns, parse_poolings
 from bertfeat.core.tokens import LongTextPolicy, Subword, TokenSettings
@@ -116,7 +116,7 @@ def settings_to_record(
     """The settings that a feature set records, but for those of a corpus and a run."""
     return FeatureSettings(
         model=model.fingerprint,
-        layers=tuple(map(describe_column, columns)),
+        layers=tuple(column.described for column in columns),
         precision=precision.value,
         dtype=next((column.dtype for column in columns if not column.pooling.per_document), "float32"),
         long=str(tokens.long),

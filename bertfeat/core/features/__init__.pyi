@@ -8,12 +8,7 @@ from .canary import (
     find_canary_problem as find_canary_problem,
 )
 from .cells import INT8_COSINE as INT8_COSINE, vector_bytes as vector_bytes
-from .columns import (
-    ReadableColumn as ReadableColumn,
-    column_names as column_names,
-    find_column as find_column,
-    single_layer_columns as single_layer_columns,
-)
+from .columns import ReadableColumn as ReadableColumn, find_column as find_column
 from .comparison import (
     FeatureSets as FeatureSets,
     find_incomparability as find_incomparability,
@@ -35,7 +30,6 @@ from .manifest import (
     remove_manifest as remove_manifest,
     write_manifest as write_manifest,
 )
-from .open_parts import OpenParts as OpenParts
 from .part import (
     FORMAT_VERSION as FORMAT_VERSION,
     Counts as Counts,
@@ -64,7 +58,6 @@ from .record_batches import (
     PieceRanges as PieceRanges,
     Pieces as Pieces,
     RecordBatch as RecordBatch,
-    derived_dtype as derived_dtype,
     list_offsets as list_offsets,
     piece_offsets as piece_offsets,
     position_columns as position_columns,
@@ -72,16 +65,8 @@ from .record_batches import (
     stored_matrices as stored_matrices,
     unit_vectors as unit_vectors,
 )
-from .schema import (
-    CELL_LIMIT as CELL_LIMIT,
-    KEPT_TYPES as KEPT_TYPES,
-    PartContent as PartContent,
-    check_kept as check_kept,
-)
-from .settings import (
-    FeatureSettings as FeatureSettings,
-    describe_column as describe_column,
-)
+from .schema import CELL_LIMIT as CELL_LIMIT, PartContent as PartContent, check_kept as check_kept
+from .settings import FeatureSettings as FeatureSettings
 from .span_vectors import (
     SpanBatch as SpanBatch,
     SpanCutter as SpanCutter,
@@ -91,9 +76,4 @@ from .span_vectors import (
 )
 from .tables import NpyWriter as NpyWriter
 from .vector_blocks import StreamBatch as StreamBatch
-from .vector_statistics import (
-    PrincipalComponents as PrincipalComponents,
-    RunningMean as RunningMean,
-    find_principal_components as find_principal_components,
-)
 from .vector_stream import StreamSettings as StreamSettings, VectorStream as VectorStream

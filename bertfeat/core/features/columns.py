@@ -86,17 +86,6 @@ def find_column(
     return columns[0]
 
 
-def single_layer_columns(stored: Sequence[FeatureColumn], num_layers: int, pooling: Pooling) -> list[ReadableColumn]:
-    """The layers of a pooling that can be read one by one, ascending: stored, or taken out of a concatenation."""
-    columns = []
-    for layer in range(num_layers + 1):
-        try:
-            columns.append(find_column(stored, num_layers, f"layer{layer}", pooling))
-        except NotDerivableError:
-            continue
-    return columns
-
-
 def column_names(stored: Sequence[FeatureColumn]) -> str:
     """Names of the columns, for messages."""
     return ", ".join(column.name for column in stored) or "none"

@@ -163,6 +163,16 @@ class FeatureSet:
         """
         return find_column(self.columns, self.header.model.num_layers, column, pooling, weights=weights, task=task)
 
+    def single_layers(self, pooling: str) -> list[ReadableColumn]:
+        """The layers of a pooling that can be read one by one, ascending: stored, or taken out of a concatenation."""
+        columns = []
+        for layer in range(self.header.model.num_layers + 1):
+            try:
+                columns.append(self.find(f"layer{layer}", pooling))
+            except NotDerivableError:
+                continue
+        return columns
+
     def batches(
         self,
         column: LayerSpec | None = None,
@@ -340,6 +350,14 @@ class FeatureSet:
         """
         for batch in self.stream_rows(rows, self._document_names(columns)):
             yield from batch_documents(batch, self.columns, self.header.model.num_layers)
+
+    def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The documents of ascending rows, a row group at a time, with the columns ``row`` and ``names``.
+
+        Raises:
+            DamagedError: there is no document in such a row, or a checksum does not hold.
+        """
+        return self._parts.take(rows, names)
 
     def stream_rows(self, rows: Collection[int], names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The columns of those names (default: all) in these rows of the corpus, in row order, a row group at a time.

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.core.derivation import Derivation
 from bertfeat.core.features.cells import decode_vectors, vector_bytes
 from bertfeat.core.features.columns import ReadableColumn
 from bertfeat.core.recipe import FeatureColumn
@@ -209,12 +208,6 @@ def join_batches(batches: Sequence[VectorBatch], width: int) -> VectorBatch:
         np.concatenate([np.empty((0, width), np.float32), *(batch.matrix for batch in batches)]),
         np.concatenate([np.empty(0, np.int64), *(batch.positions for batch in batches)]),
     )
-
-
-def derived_dtype(derivation: Derivation, stored: Sequence[FeatureColumn]) -> np.dtype[np.floating]:
-    """The type of derived vectors: float16 if all columns are stored so and nothing is computed, else float32."""
-    copied = not derivation.computes and all(column.dtype == "float16" for column in stored)
-    return np.dtype(np.float16 if copied else np.float32)
 
 
 def unit_vectors(vectors: NDArray[np.floating]) -> NDArray[np.float32]:

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from msgspec import Meta
 
 from bertfeat.core.io import canonical_json, to_plain
-from bertfeat.core.recipe import FeatureColumn, Pooling, VectorDtype
+from bertfeat.core.recipe import Pooling, VectorDtype
 from bertfeat.core.words import WordRule
 from bertfeat.errors import FeatureSetError, shorten
 
@@ -34,7 +34,7 @@ class FeatureSettings:
     """
 
     model: str = ""  # fingerprint of its files
-    layers: tuple[str, ...] = ()  # the feature columns: describe_column(column)
+    layers: tuple[str, ...] = ()  # the feature columns: FeatureColumn.described
     precision: Annotated[str, Meta(pattern="^(fp32|bf16|fp16|int8)$")] = "fp32"  # of the computation
     dtype: VectorDtype = "float32"  # of token and word matrices
     long: Annotated[str, Meta(pattern="^(window|truncate|truncate-left|error)$")] = "window"
@@ -111,17 +111,6 @@ class FeatureSettings:
         decisive = dict.fromkeys((*always, *(name for each in poolings for name in each.decided_by)))
         different = {difference.name: difference for difference in self.differences(other)}
         return [different[name] for name in decisive if name in different]
-
-
-def describe_column(column: FeatureColumn) -> str:
-    """A feature column as the settings name it: ``concat4_mean=concat:9+10+11+12``.
-
-    One with a basis of 128 directions ends in ``@128:`` and the beginning of the sha256 of their values.
-    """
-    described = f"{column.name}={column.recipe.operation}:{'+'.join(map(str, column.recipe.layers))}"
-    if (basis := column.basis) is None:
-        return described
-    return f"{described}@{basis.width}:{hashlib.sha256(basis.values).hexdigest()[:16]}"
 
 
 def _show_value(value: object) -> str:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from bertfeat.arguments import checked
 from bertfeat.core.features.columns import ReadableColumn
 from bertfeat.core.features.open_parts import OpenParts
-from bertfeat.core.features.record_batches import derived_dtype
 from bertfeat.core.features.vector_blocks import READERS, BlockOrder, BlockReader, StreamBatch, VectorBlocks
 from bertfeat.core.io import ContextPool
 from bertfeat.core.recipe import FeatureColumn
@@ -139,7 +138,7 @@ class VectorStream:
     @property
     def dtype(self) -> np.dtype[np.floating]:
         """The type of the values: the one that was asked for, else as they are stored."""
-        return np.dtype(self.settings.dtype or derived_dtype(self.column.derivation, self.stored))
+        return np.dtype(self.settings.dtype or self.column.derivation.dtype(self.stored))
 
     @property
     def capacity(self) -> int:

@@ -22,7 +22,6 @@ from bertfeat.core.io.malloc import (
     use_huge_pages,
     use_one_arena,
 )
-from bertfeat.core.io.messages import quote_names, shorten
 from bertfeat.core.io.output import (
     atomic,
     is_special,
@@ -137,7 +136,6 @@ __all__ = [
     "pickle_by_folder",
     "prefetched",
     "put_file",
-    "quote_names",
     "read_claim",
     "read_file",
     "read_regular",
@@ -154,7 +152,6 @@ __all__ = [
     "replace_file",
     "replaces_nothing",
     "result_kind",
-    "shorten",
     "stage",
     "storage_errors",
     "store_of",

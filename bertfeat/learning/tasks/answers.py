@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from bertfeat.core import FileCorpus, Pooling, open_corpus, shorten
-from bertfeat.errors import HeadError, parameter
+from bertfeat.core import FileCorpus, Pooling, open_corpus
+from bertfeat.errors import HeadError, parameter, shorten
 from bertfeat.learning.example_store import ExampleBatch, ExampleRows
 from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.networks import HeadNetwork

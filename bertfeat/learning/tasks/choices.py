@@ -12,18 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from bertfeat.core import (
-    BlankLine,
-    Corpus,
-    CorpusSettings,
-    Document,
-    Failure,
-    FeatureSet,
-    FileCorpus,
-    memory_corpus,
-    quote_names,
-)
-from bertfeat.errors import HeadError, UsageError, parameter
+from bertfeat.core import BlankLine, Corpus, CorpusSettings, Document, Failure, FeatureSet, FileCorpus, memory_corpus
+from bertfeat.errors import HeadError, UsageError, parameter, quote_names
 from bertfeat.learning.example_store import ExampleBatch, ExampleRows
 from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.networks import HeadNetwork

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from bertfeat.core import shorten
-from bertfeat.errors import HeadError, parameter
+from bertfeat.errors import HeadError, parameter, shorten
 from bertfeat.learning.record import Outputs
 from bertfeat.learning.scores import MultiLabelScores, score_multi_labels
 from bertfeat.learning.settings import HeadSettings

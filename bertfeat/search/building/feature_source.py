@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.core import (
-    KEPT_TYPES,
     FeatureSet,
     PiecePositions,
     ReadableColumn,
@@ -277,7 +276,7 @@ def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:
             remedy=f"leave it out of {parameter('keep')}, or rename it, and extract again",
         )
     texts = [(name, pa.string()) for name in ("text", "pair") if keep_text and name in features.names]
-    kept = [(column.name, KEPT_TYPES[column.type]) for column in features.kept]
+    kept = [(column.name, features.stored_schema.field(column.name).type) for column in features.kept]
     return pa.schema([("row", pa.int64()), ("id", pa.string()), *texts, *kept])
 
 

@@ -23,8 +23,7 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
-from bertfeat.core import shorten
-from bertfeat.errors import DatabaseError, UsageError, parameter
+from bertfeat.errors import DatabaseError, UsageError, parameter, shorten
 from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
 from bertfeat.search.vectors.faiss_search import EMPTY
 

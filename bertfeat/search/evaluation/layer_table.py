@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import Address, FeatureSet, Pooling, ReadableColumn, Recipe, parse_poolings, single_layer_columns
+from bertfeat.core import Address, FeatureSet, Pooling, ReadableColumn, Recipe, parse_poolings
 from bertfeat.display import displayed
 from bertfeat.errors import NotDerivableError, UsageError, parameter
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
@@ -207,7 +207,7 @@ def _choose_columns(
 
 def _find_columns(features: FeatureSet, spec: str, pooling: Pooling, others: Sequence[Pooling]) -> list[ReadableColumn]:
     if spec == "all":
-        return single_layer_columns(features.columns, features.header.model.num_layers, pooling)
+        return features.single_layers(pooling)
     named = Pooling.CLS if spec == "cls" else next((each for each in Pooling if spec.endswith(f"_{each}")), pooling)
     if named is not pooling and named in others:
         return []  # it is found with the pooling that it names

@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 
 from bertfeat.core import (
     FeatureSet,
-    OpenParts,
     PiecePositions,
     Pooling,
     ReadableColumn,
     Recipe,
     as_location,
-    column_names,
     find_column,
     find_incomparability,
     position_columns,
@@ -91,7 +89,6 @@ class FeatureSetTokens:
                 )
         self.column: ReadableColumn = found[0]
         self._columns = found
-        self._parts = [OpenParts(features.folder, features.entries) for features in self._sets]
 
     def read(self, numbers: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """The number of each of those documents or spans and its vectors ``[n, W]``, a row group at a time."""
@@ -123,7 +120,7 @@ class FeatureSetTokens:
         features, derivation = self._sets[number], self._columns[number].derivation
         stored = derivation.inputs(features.columns)
         names = ["id", *derivation.columns, *position_columns(self.column.pooling, features.names)]
-        for batch in self._parts[number].take(rows, names):
+        for batch in self._sets[number].take(rows, names):
             matrix = derivation.apply(stored_matrices(batch, stored))
             pieces = read_positions(batch, self.column.pooling)
             usable, ends = pieces.usable, pieces.offsets.tolist()
@@ -203,7 +200,8 @@ def find_token_column(features: FeatureSet, name: str | None, recipe: Recipe) ->
         )
     if not pieces:
         raise NotDerivableError(
-            f"there is one vector a document only ({column_names(stored)}), and maxsim compares tokens",
+            f"there is one vector a document only ({', '.join(column.name for column in stored)}), and maxsim compares "
+            "tokens",
             remedy=f"extract with {parameter('pooling', 'mean,token')} too",
         )
     if name is not None:
@@ -217,7 +215,7 @@ def find_token_column(features: FeatureSet, name: str | None, recipe: Recipe) ->
     if len(pieces) == 1:
         return find_column(pieces, num_layers)
     raise NotDerivableError(
-        f"several columns of tokens fit: {column_names(pieces)}",
+        f"several columns of tokens fit: {', '.join(column.name for column in pieces)}",
         remedy=f"choose one, for example with {parameter('rerank_column', pieces[0].name)}",
     )
 

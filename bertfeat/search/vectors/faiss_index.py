@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core import shorten
-from bertfeat.errors import IndexFolderError, StorageError, UsageError, parameter
+from bertfeat.errors import IndexFolderError, StorageError, UsageError, parameter, shorten
 from bertfeat.search.settings import REBUILD, IndexSettings, SearchParameterName
 from bertfeat.search.vectors.faiss_import import (
     FaissIndex,

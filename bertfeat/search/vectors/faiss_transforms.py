@@ -17,10 +17,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core import RunningMean
 from bertfeat.errors import UsageError
 from bertfeat.search.vectors.faiss_import import FaissIndex, faiss
 from bertfeat.search.vectors.metric import Metric, Whitening
+from bertfeat.search.vectors.statistics import RunningMean
 
 _LEAST_VARIANCE = 1e-7
 """Directions with less than this share of the largest variance do not count: rounding of float32 would be magnified."""

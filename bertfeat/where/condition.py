@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.core.where.lexer import Lexeme, read_lexemes, spell_column
-from bertfeat.core.where.tree import (
+from bertfeat.errors import WrongTypeError, parameter
+from bertfeat.where.lexer import Lexeme, read_lexemes, spell_column
+from bertfeat.where.tree import (
     Column,
     Comparison,
     Constant,
@@ -31,7 +32,6 @@ from bertfeat.core.where.tree import (
     Operand,
     TextTest,
 )
-from bertfeat.errors import WrongTypeError, parameter
 
 _MAX_COMPARISONS = 1_000
 _MAX_DEPTH = 50

@@ -13,8 +13,8 @@ from typing import NoReturn, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bertfeat.core.where.lexer import LiteralValue, SourceRange, spell_column
 from bertfeat.errors import UsageError
+from bertfeat.where.lexer import LiteralValue, SourceRange, spell_column
 
 _MAX_PATTERN = 1_000
 """Characters of a text that like, ilike, contains, starts with and ends with look for."""

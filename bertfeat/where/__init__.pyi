@@ -1,3 +1,4 @@
+from .collation import dictionary_key as dictionary_key, dictionary_ranks as dictionary_ranks
 from .condition import (
     Condition as Condition,
     ReadColumn as ReadColumn,

@@ -13,10 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.core.collation import dictionary_key
-from bertfeat.core.corpus import Value
-from bertfeat.core.features import FeatureSet
+from bertfeat.core import FeatureSet, Value
 from bertfeat.errors import UsageError, did_you_mean, parameter
+from bertfeat.where.collation import dictionary_key
 
 _MOST_CATEGORIES = 50  # slices at most of a column of names
 _MOST_VALUES = 100_000  # different values at most of a column of names
