@@ -113,6 +113,7 @@ class _Checks(NamedTuple):
 
 
 def _read_checks(function: Given, prefix: str) -> _Checks:
+    """The checks that a function's annotations ask for; messages put ``prefix`` before the names of its arguments."""
     of_arguments = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
     # without the return annotation, which may name a library that is imported for type checkers only
     hinted = types.SimpleNamespace(__annotations__=of_arguments)
@@ -123,7 +124,7 @@ def _read_checks(function: Given, prefix: str) -> _Checks:
         hint = hints.get(name, object)
         if argument.kind is argument.VAR_KEYWORD:
             takes_any = typing.get_origin(hint) is not typing.Unpack
-            named = {} if takes_any else typing.get_type_hints(typing.get_args(hint)[0])
+            named = {} if takes_any else typing.get_type_hints(typing.get_args(hint)[0], include_extras=True)
             by_name.update({key: (key, kind) for key, value in named.items() if (kind := _kind_of(value))})
             known.update(dict.fromkeys(named))
             continue

@@ -84,7 +84,6 @@ from .features import (
     VectorStream as VectorStream,
     content_documents as content_documents,
     export_features as export_features,
-    find_canary_problem as find_canary_problem,
     find_column as find_column,
     find_incomparability as find_incomparability,
     find_pieces as find_pieces,
@@ -92,8 +91,6 @@ from .features import (
     list_parts as list_parts,
     open_feature_sets as open_feature_sets,
     piece_offsets as piece_offsets,
-    position_columns as position_columns,
-    read_positions as read_positions,
     stored_matrices as stored_matrices,
     unit_vectors as unit_vectors,
 )
@@ -112,6 +109,7 @@ from .io import (
     as_location as as_location,
     atomic as atomic,
     canonical_json as canonical_json,
+    check_output as check_output,
     claim_folder as claim_folder,
     decode_json as decode_json,
     digest_file as digest_file,
@@ -127,7 +125,6 @@ from .io import (
     hold_result_folder as hold_result_folder,
     installed_versions as installed_versions,
     is_address as is_address,
-    is_special as is_special,
     json_content as json_content,
     keep_freed_memory as keep_freed_memory,
     load_extensions as load_extensions,
@@ -135,14 +132,12 @@ from .io import (
     open_file as open_file,
     open_regular as open_regular,
     output_file as output_file,
-    output_target as output_target,
     physical_memory as physical_memory,
     pickle_by_folder as pickle_by_folder,
     prefetched as prefetched,
     put_file as put_file,
     read_regular as read_regular,
     real_path as real_path,
-    refuse_folder_path as refuse_folder_path,
     releasing_if_failed as releasing_if_failed,
     remove_file as remove_file,
     remove_stored as remove_stored,
@@ -174,7 +169,7 @@ from .recipe import (
     parse_poolings as parse_poolings,
     parse_recipes as parse_recipes,
 )
-from .spans import SpanRule as SpanRule, as_span_rule as as_span_rule, describe_vectors as describe_vectors
+from .spans import SpanRule as SpanRule, describe_vectors as describe_vectors
 from .tokens import (
     LongTextPolicy as LongTextPolicy,
     Subword as Subword,

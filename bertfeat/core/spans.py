@@ -63,6 +63,11 @@ class SpanRule:
             raise _unknown(rule)
         return cls(match[1] or "words", int(match[2] or 0), int(match[3] or 0))
 
+    @classmethod
+    def of(cls, spans: str | None) -> "SpanRule | None":
+        """The rule as it is written, read; None for no spans."""
+        return None if spans is None else cls.parse(spans)
+
     def split(self, text: str, words: WordRule = WordRule.SPACES, listed: str | None = None) -> CharSpans:
         """The spans of a text, in order; a blank text has none.
 
@@ -80,11 +85,6 @@ class SpanRule:
             found = _paragraphs(text) if self.kind == "paragraphs" else _sentences(text)
         spans = np.array(list(found), np.int32).reshape(-1, 2)
         return CharSpans(spans[:, 0], spans[:, 1])
-
-
-def as_span_rule(spans: str | None) -> SpanRule | None:
-    """The rule as it is written, read; None for no spans."""
-    return None if spans is None else SpanRule.parse(spans)
 
 
 def describe_vectors(column: str, spans: SpanRule | None) -> str:

@@ -28,7 +28,6 @@ from bertfeat.core import (
     VectorDtype,
     as_location,
     derive,
-    find_canary_problem,
     find_column,
     from_plain,
     is_address,
@@ -225,7 +224,7 @@ def check_same_features(
             f"{header.model.hidden_size}, and {what} that it has {model.num_layers} of width {model.hidden_size}",
             remedy="make again what was changed",
         )
-    if problem := find_canary_problem(model.canary, header.model.canary):
+    if problem := model.canary_problem(header.model):
         raise TrainingError(
             f"the model gave {ours.folder} other vectors than {what}: {problem}", remedy="extract it again"
         )

@@ -427,21 +427,19 @@ def _count_scores(
     gold_units: LabeledUnits,
     predicted_units: LabeledUnits,
 ) -> TagScores:
+    """The scores by the units (spans, or words with plain tags) that both sides have; as yet none is strict."""
     pairs = Counter(zip(chain.from_iterable(gold), chain.from_iterable(predicted), strict=True))
     words = pairs.total()
-    counts = (
-        Counter(gold_units.values()),
-        Counter(predicted_units.values()),
-        Counter(label for place, label in gold_units.items() if predicted_units.get(place) == label),
-    )
-    labels = sorted(counts[0] | counts[1])
+    gold_counts, predicted_counts = Counter(gold_units.values()), Counter(predicted_units.values())
+    correct = Counter(label for place, label in gold_units.items() if predicted_units.get(place) == label)
+    counts, labels = (gold_counts, predicted_counts, correct), sorted(gold_counts | predicted_counts)
     total = LabelScores.of_counts(*(count.total() for count in counts))
     by_label = {label: LabelScores.of_counts(*(count[label] for count in counts)) for label in labels}
     return TagScores(
         is_spans=is_spans,
         f1=total.f1,
         macro_f1=_ratio(sum(scores.f1 for scores in by_label.values()), len(by_label)),
-        strict_f1=total.f1,
+        strict_f1=total.f1,  # for spans the caller puts in that of those which follow their scheme's rules
         precision=total.precision,
         recall=total.recall,
         accuracy=_ratio(sum(count for (right, tag), count in pairs.items() if right == tag), words),

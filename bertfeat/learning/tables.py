@@ -18,9 +18,7 @@ from bertfeat.core import (
     PiecePositions,
     Pooling,
     locate_words,
-    position_columns,
     ranges,
-    read_positions,
     split_words,
 )
 from bertfeat.errors import HeadError, UsageError, did_you_mean, parameter, quote_names, shorten
@@ -80,8 +78,8 @@ class FeatureTable:
         """Each row with its words, and with the tags that are stored for them."""
         known = self._sets[0].names
         read = [name for name in ("row", "id", "text", "words", "tags") if name in known]
-        for batch in self._sets[0].stream([*read, *position_columns("word", known)]):
-            places = read_positions(batch, "word")
+        for batch in self._sets[0].stream([*read, *PiecePositions.columns("word", known)]):
+            places = PiecePositions.read(batch, "word")
             for number, row in enumerate(batch.select(read).to_pylist()):
                 words = places.of_document(number)
                 yield _sentence(row["row"], row["id"], row.get("text"), row.get("words"), words, row.get("tags"))
@@ -245,7 +243,7 @@ class PassageTokens:
     @classmethod
     def read(cls, features: FeatureSet | MemoryFeatures) -> "PassageTokens":
         """The tokens of a feature set."""
-        names = position_columns("token", features.names)
+        names = PiecePositions.columns("token", features.names)
         if "token_segment" not in names:
             raise HeadError(
                 "it holds no tokens of pairs",
@@ -258,7 +256,7 @@ class PassageTokens:
                 where=features.folder,
                 remedy=f"extract it without {parameter('special_tokens', False)}",
             )
-        return cls.of([read_positions(batch, "token") for batch in features.stream(names)])
+        return cls.of([PiecePositions.read(batch, "token") for batch in features.stream(names)])
 
     def passage(self, example: int) -> NDArray[np.int64]:
         """The tokens of an example's passage, numbered from the example's first token ([CLS], 0)."""

@@ -4,14 +4,13 @@ The sheet is a figure of its own with a header, or axes of a figure of the user'
 its name, and the same input gives the same bytes.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from bertfeat.core import is_special, output_file, output_target, refuse_folder_path, storage_errors
+from bertfeat.core import check_output, output_file
 from bertfeat.errors import BertfeatError, StorageError, UsageError, needed_library, parameter, pluralize
 from bertfeat.plots.texts import choose_fonts, height_of, shortened, width_of, wrapped
 
@@ -158,18 +157,11 @@ def picture_path(path: str | Path, forms: tuple[str, ...] = FORMS) -> Path:
         StorageError: it is a folder, or in a folder that is not there or cannot be written.
     """
     path = Path(path)
-    refuse_folder_path(path)
+    check_output(path)
     if form_of(path) not in forms:
         endings = [f".{form}" for form in forms]
         problem = f"the form of a picture goes by the ending of its name: {', '.join(endings[:-1])} or {endings[-1]}"
         raise UsageError(problem, where=path)
-    target = output_target(path)
-    if isinstance(target, int) or is_special(target):
-        return path
-    with storage_errors(target.parent):
-        os.close(os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY))
-        if not os.access(target.parent, os.W_OK | os.X_OK):
-            raise PermissionError(13, "Permission denied")
     return path
 
 

@@ -17,7 +17,7 @@ from bertfeat.core import (
     Pooling,
     ReadableColumn,
     SpanReader,
-    as_span_rule,
+    SpanRule,
     describe_vectors,
     find_column,
 )
@@ -135,7 +135,7 @@ def map_documents(
         raise UsageError(f"a map is drawn by {', '.join(METHOD_NAMES)}, not by {method!r}")
     if points < FEWEST:
         raise UsageError(f"a map needs at least {FEWEST} points, not {points}")
-    rule = as_span_rule(spans)
+    rule = SpanRule.of(spans)
     groups = _decide_clusters(features, clusters)
     coloring = decide_colors(features, color) if color is not None else None
     texts_of = [name for name in TEXTS if name in features.names and not (rule and name == "pair")]

@@ -378,7 +378,7 @@ def _connected_ray(address: str | None) -> Iterator[Any]:
     """The ``ray`` module, connected to a cluster, or to a newly started local Ray."""
     with needed_library(f"{parameter('engine', 'ray')} needs Ray", "bertfeat[ray]"):
         import ray
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns of it
     if ray.is_initialized():  # by the program that calls us, whose connection it stays
         yield ray
         return

@@ -136,9 +136,9 @@ class BuildOptions:
     @property
     def span_rule(self) -> "SpanRule | None":
         """The rule that cuts texts into spans; None where vectors are not of spans."""
-        from bertfeat.core import as_span_rule  # NumPy, which help does without
+        from bertfeat.core import SpanRule  # NumPy, which help does without
 
-        return as_span_rule(self.spans)
+        return SpanRule.of(self.spans)
 
 
 def _width_of_encoding(encode: str) -> int:

@@ -26,7 +26,6 @@ from bertfeat.core import (
     Unit,
     decode_json,
     encoding_by_mark,
-    find_canary_problem,
     open_regular,
     read_lines,
     unit_vectors,
@@ -330,7 +329,7 @@ class RecordedVectors:
                 "cannot be compared",
                 remedy=f"leave the encoder out, give it those of {folder}, or {self.rebuild}",
             )
-        if problem := find_canary_problem(self.model.canary, identity.canary):
+        if problem := self.model.canary_problem(identity):
             differing = f"the model gave the encoder's vectors otherwise than those of {folder}: {problem}"
             raise self.error(differing, remedy=self.rebuild)
         if isinstance(encoder, _ComparingEncoder):

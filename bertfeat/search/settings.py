@@ -24,7 +24,6 @@ from bertfeat.core import (
     SpanRule,
     Stamp,
     Unit,
-    as_span_rule,
     describe_vectors,
     explain_absence,
     json_content,
@@ -198,7 +197,7 @@ class IndexSettings:
     @property
     def span_rule(self) -> SpanRule | None:
         """The rule that cuts texts into spans; None where vectors are not of spans."""
-        return as_span_rule(self.spans)
+        return SpanRule.of(self.spans)
 
     @property
     def contents(self) -> str:

@@ -132,7 +132,10 @@ class TextRequest:
         return self.wanted.extractor, self.wanted.tokens, self.wanted.has_pieces, self.first_tokens_at
 
     def take_round(self, computed: _ComputedRound, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> None:
-        """Take the results of a round for the texts ``numbers``, which have the rows ``places`` in it."""
+        """Take the results of a round for the texts ``numbers``, which have the rows ``places`` in it.
+
+        Texts that failed have no row in the round's content, but a failure.
+        """
         content = computed.content
         there = np.isin(places, content.rows)
         at, embedded = np.searchsorted(content.rows, places[there]), numbers[there]
@@ -141,6 +144,7 @@ class TextRequest:
         self._n_tokens[embedded], self._n_truncated[embedded] = content.n_tokens[at], content.n_truncated[at]
         for number, place in zip(embedded.tolist() if self._documents else (), at.tolist(), strict=False):
             self._documents[number] = _only_wanted(computed.documents[place], self.wanted)
+        # without the name of the row before the colon, which is that of a corpus
         reasons = {failure.row: failure.reason.partition(": ")[2] for failure in content.failures}
         self._failures |= {
             number: reasons[place]
@@ -148,7 +152,7 @@ class TextRequest:
             if place in reasons
         }
         waited = computed.began - self._arrived
-        self._seconds[0] = max(self._seconds[0], waited)
+        self._seconds[0] = max(self._seconds[0], waited)  # of the text that waited longest
         self._seconds[1] += computed.seconds_tokenizing
         self._seconds[2] += computed.seconds_computing
         self._left -= len(numbers)

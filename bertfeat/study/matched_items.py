@@ -20,8 +20,6 @@ from bertfeat.core import (
     Unit,
     list_offsets,
     piece_offsets,
-    position_columns,
-    read_positions,
     stored_matrices,
 )
 from bertfeat.errors import DamagedError, FeatureSetError
@@ -242,7 +240,8 @@ class MatchedItems:
     def _position_names(self) -> list[list[str]]:
         unit = self._pooling.unit
         return [
-            [] if self._pooling.per_document else position_columns(unit, features.names) for features in self._rows.sets
+            [] if self._pooling.per_document else PiecePositions.columns(unit, features.names)
+            for features in self._rows.sets
         ]
 
     def _match(self, batches: Sequence[RecordBatch]) -> tuple[list[NDArray[np.bool_]], list[NDArray[np.int64]]]:
@@ -250,7 +249,7 @@ class MatchedItems:
         if self._pooling.per_document:
             every = np.arange(len(batches[0]))
             return [np.ones(len(every), np.bool_)] * 2, [every, every]
-        positions = [read_positions(batch, self._pooling.unit) for batch in batches]
+        positions = [PiecePositions.read(batch, self._pooling.unit) for batch in batches]
         if self._pooling.unit is Unit.TOKEN:
             positions = [without_blanks(batch, tokens) for batch, tokens in zip(batches, positions, strict=True)]
         return [each.usable for each in positions], match_characters(positions)
@@ -263,7 +262,7 @@ class MatchedItems:
             return
         unit = self._pooling.unit
         for features, batch, wanted in zip(self._rows.sets, batches, columns, strict=True):
-            offsets = [list_offsets(batch, name) for name in position_columns(unit, features.names)]
+            offsets = [list_offsets(batch, name) for name in PiecePositions.columns(unit, features.names)]
             offsets += [piece_offsets(batch, column) for column in _stored_columns(features, wanted)]
             if any(not np.array_equal(offsets[0], other) for other in offsets[1:]):
                 raise DamagedError(

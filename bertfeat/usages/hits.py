@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from bertfeat.core import (
     FeatureSet,
     Match,
+    PiecePositions,
     ReadableColumn,
     RecordBatch,
     WordList,
     WordQuery,
     fold_word,
-    position_columns,
-    read_positions,
     stored_matrices,
     unit_vectors,
 )
@@ -64,7 +63,7 @@ def read_hits(features: FeatureSet, index: WordIndex, hits: Hits, column: Readab
     own = [name for name in ("row", "id", "text", "pair") if name in features.names]
     names = [*own, *(kept.name for kept in features.kept)]
     if column is not None:
-        names += [*position_columns(column.pooling.unit, features.names), *column.derivation.columns]
+        names += [*PiecePositions.columns(column.pooling.unit, features.names), *column.derivation.columns]
     at = 0
     for batch in features.stream_rows(np.unique(rows).tolist(), names):
         stop = int(np.searchsorted(rows, batch.column("row")[-1].as_py(), side="right"))
@@ -122,7 +121,7 @@ def _vectors_of_hits(
     """The numbers of those hits that have a vector, and these vectors ``[n, W]`` of length 1."""
     unit, settings = column.pooling.unit, features.header.settings
     with errors_within(features.folder):
-        pieces = read_positions(batch, unit)
+        pieces = PiecePositions.read(batch, unit)
 
     @cache
     def words_of(document: int, text: str, in_pair: bool) -> TextWords:

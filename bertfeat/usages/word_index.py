@@ -231,10 +231,11 @@ def _identity(features: FeatureSet) -> str:
 
 
 def _possible_paths(features: FeatureSet) -> Iterator[Path]:
-    """The files in which the index may be, the best one first."""
+    """The files in which the index may be, the best one first: beside the features, else in the user's cache."""
     folder = features.folder
-    if isinstance(folder, Path) and (folder / STATE_FOLDER).is_dir():
-        yield folder / WORDS_NAME
+    if isinstance(folder, Path):
         folder = folder.absolute()
+        if (folder / STATE_FOLDER).is_dir():  # it is not made here, where only features are read
+            yield folder / WORDS_NAME
     name = hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:32]
     yield user_cache_folder("words") / f"{name}.arrow"

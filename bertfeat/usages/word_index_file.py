@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from bertfeat.core import (
     FeatureSet,
+    PiecePositions,
     RecordBatch,
     Unit,
     WordRule,
@@ -30,7 +31,6 @@ from bertfeat.core import (
     fold_word,
     is_word,
     output_file,
-    read_positions,
     split_words,
     storage_errors,
 )
@@ -190,7 +190,7 @@ def _read_words(features: FeatureSet) -> Iterator[_BatchWords]:
 
 
 def _stored_words(batch: RecordBatch, texts: int) -> _BatchWords:
-    positions = read_positions(batch, Unit.WORD)
+    positions = PiecePositions.read(batch, Unit.WORD)
     inside = positions.end > positions.start
     text = positions.owners * texts + (0 if positions.segment is None else positions.segment)
     text, start, end = text[inside], positions.start[inside], positions.end[inside]

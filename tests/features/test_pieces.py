@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bertfeat.core.features import list_offsets, position_columns, read_positions
+from bertfeat.core.features import PiecePositions, list_offsets
 
 DOCUMENTS = [[(0, 3, True), (4, 4, True), (4, 9, False)], [], [(1, 2, True)], [(0, 5, True), (6, 7, True)]]
 
@@ -22,7 +22,7 @@ def record_batch(start: int, stop: int, *, pairs: bool = False) -> pa.RecordBatc
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 4), (1, 4), (1, 2), (2, 2)])
 def test_positions_of_any_stretch_of_a_batch(start: int, stop: int) -> None:
-    pieces = read_positions(record_batch(start, stop, pairs=True), "word")
+    pieces = PiecePositions.read(record_batch(start, stop, pairs=True), "word")
     flat = [
         (owner, number, *piece)
         for owner, document in enumerate(DOCUMENTS[start:stop])
@@ -47,7 +47,7 @@ def test_positions_of_any_stretch_of_a_batch(start: int, stop: int) -> None:
 
 def test_columns_that_are_not_there_are_not_read() -> None:
     batch = record_batch(0, 4)
-    assert position_columns("word", batch.schema.names) == ["word_start", "word_end", "aligned"]
-    assert position_columns("token", batch.schema.names) == []
-    assert read_positions(batch, "word").segment is None
+    assert PiecePositions.columns("word", batch.schema.names) == ["word_start", "word_end", "aligned"]
+    assert PiecePositions.columns("token", batch.schema.names) == []
+    assert PiecePositions.read(batch, "word").segment is None
     np.testing.assert_array_equal(list_offsets(batch, "aligned"), [0, 3, 3, 4, 6])

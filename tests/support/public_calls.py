@@ -346,6 +346,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "FeatureSet.find": lambda world: {},
     "FeatureSet.find_vectors": lambda world: {"name": "last_mean"},
     "FeatureSet.matrix": lambda world: {},
+    "FeatureSet.single_layers": lambda world: {"pooling": "mean"},
     "FeatureSet.slice": lambda world: {"start": 1, "stop": 3},
     "FeatureSet.spans": lambda world: {"spans": "sentences"},
     "FeatureSet.stream": lambda world: {},

@@ -67,12 +67,19 @@ def peak_rate(precision: Precision, device: torch.device) -> float | None:
     kernels, instructions = find_kernels(), kernels_in_use(device, precision)
     if kernels is None or instructions in ("none", "neon"):
         return None
+    # the loops of csrc/peak.c are bertfeat_peak_avx2, _bf16, _int8_avx512_vnni, …
     loop = f"int8_{instructions}" if precision is Precision.INT8 else instructions.removeprefix("avx512_")
 
     def rate(operations: int) -> float:
         begin = time.perf_counter()
         kernels.multiply_in_registers(loop, operations)
-        return operations * torch.get_num_threads() / (time.perf_counter() - begin)
+        return (
+            operations
+            * torch.get_num_threads()
+            / (  # each thread does them all
+                time.perf_counter() - begin
+            )
+        )
 
     return rate(int(rate(_PROBED) / torch.get_num_threads() * _PEAK_SECONDS))
 

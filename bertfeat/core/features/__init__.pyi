@@ -60,8 +60,6 @@ from .record_batches import (
     RecordBatch as RecordBatch,
     list_offsets as list_offsets,
     piece_offsets as piece_offsets,
-    position_columns as position_columns,
-    read_positions as read_positions,
     stored_matrices as stored_matrices,
     unit_vectors as unit_vectors,
 )

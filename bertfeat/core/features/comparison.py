@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from bertfeat.core.features.canary import find_canary_problem
 from bertfeat.core.features.columns import ReadableColumn
 from bertfeat.core.features.part import ModelIdentity, PartHeader
 from bertfeat.core.features.reader import FeatureSet
@@ -46,6 +45,6 @@ def find_incomparability(
         return f"they were extracted with {differ}; extract one of them again like the other"
     if spans is not None and spans.kind == "words" and settings.words != header.settings.words:
         return f"words are counted as {settings.words} and as {header.settings.words}"
-    if problem := find_canary_problem(model.canary, header.model.canary):
+    if problem := model.canary_problem(header.model):
         return f"the model gave them different vectors: {problem}; extract one of them again"
     return None

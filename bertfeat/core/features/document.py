@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertfeat.arguments import checked_methods
 from bertfeat.core.corpus import RESERVED_COLUMNS, Failure, KeptColumn, Value
 from bertfeat.core.features.columns import column_names, find_column
-from bertfeat.core.features.record_batches import DocumentPieces, Matrix, piece_offsets, read_positions, stored_matrices
+from bertfeat.core.features.record_batches import DocumentPieces, Matrix, PiecePositions, piece_offsets, stored_matrices
 from bertfeat.core.features.schema import PartContent, content_table
 from bertfeat.core.recipe import FeatureColumn, LayerSpec, Unit
 from bertfeat.display import Cells, displayed
@@ -131,7 +131,7 @@ def _document_pieces(batch: pa.RecordBatch, kind: str) -> list[DocumentPieces] |
     """The tokens or words of each document; None where the batch has no columns for them."""
     if f"{kind}_start" not in batch.schema.names:
         return None
-    positions = read_positions(batch, kind)
+    positions = PiecePositions.read(batch, kind)
     strings = tuple(batch.column(f"{kind}s").flatten().to_pylist()) if f"{kind}s" in batch.schema.names else None
     return [positions.of_document(number, strings) for number in range(len(batch))]
 

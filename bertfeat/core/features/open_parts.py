@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from bertfeat.core.features.cells import vector_bytes
 from bertfeat.core.features.manifest import read_manifest
@@ -272,37 +271,11 @@ class OpenParts:
                 chosen = np.isin(table.column("row").to_numpy(), list(wanted))
                 yield from table.filter(pa.array(chosen)).combine_chunks().to_batches()
 
-    def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The documents of ascending rows, a row group at a time, with the columns ``row`` and ``names``.
-
-        Row groups that contain none of the rows are not read.
-
-        Raises:
-            DamagedError: there is no document in such a row, or a checksum does not hold.
-        """
-        for (at, group), places in groupby(rows.tolist(), self._place_of):
-            table = self.open(self.entries[at]).read_group(group, ["row", *names])
-            stored, wanted = table.column("row").to_numpy(), np.array(list(places))
-            found = np.searchsorted(stored, wanted).clip(max=len(stored) - 1)
-            if (stored[found] != wanted).any():
-                raise self._no_document(int(wanted[stored[found] != wanted][0]))
-            yield from pa.concat_tables([table.slice(one, 1) for one in found]).combine_chunks().to_batches()
-
     def _find_place(self, row: int) -> tuple[int, int] | None:
         """The numbers of the entry and of its row group whose range of rows includes a row; None if there is none."""
         at = bisect_right(self.entries, row, key=lambda entry: entry.first_row) - 1
         group = None if at < 0 else self.open(self.entries[at]).group_of(row)
         return None if group is None else (at, group)
-
-    def _place_of(self, row: int) -> tuple[int, int]:
-        """The same as :meth:`_find_place`, but raises :class:`DamagedError` where there is none."""
-        place = self._find_place(row)
-        if place is None:
-            raise self._no_document(row)
-        return place
-
-    def _no_document(self, row: int) -> DamagedError:
-        return DamagedError(f"there is no document in row {row:,}", where=self._folder)
 
     def rows_of_id(self, document_id: str) -> list[int]:
         """The rows of the documents with an id."""

@@ -16,7 +16,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from bertfeat.core.corpus import Failure
-from bertfeat.core.features.canary import Canary
+from bertfeat.core.features.canary import Canary, find_canary_problem
 from bertfeat.core.features.cells import directions
 from bertfeat.core.features.schema import PartContent, content_table, row_bytes
 from bertfeat.core.features.sealed_file import (
@@ -61,6 +61,10 @@ class ModelIdentity:
     def of(cls, model: "Model") -> "ModelIdentity":
         """The identity of a model; its weights are hashed."""
         return cls(model.name, model.fingerprint, model.revision, model.num_layers, model.hidden_size)
+
+    def canary_problem(self, other: "ModelIdentity") -> str | None:
+        """The reason why the same model gave other vectors on the other's machine; None where it gave the same."""
+        return find_canary_problem(self.canary, other.canary)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from bertfeat.core.corpus import RESERVED_COLUMNS
 from bertfeat.core.features.cells import vector_bytes
 from bertfeat.core.features.open_parts import PartReader
 from bertfeat.core.features.part import Counts, PartFooter
-from bertfeat.core.features.record_batches import PiecePositions, list_offsets, read_positions
+from bertfeat.core.features.record_batches import PiecePositions, list_offsets
 from bertfeat.core.features.schema import POSITION_COLUMNS
 from bertfeat.core.recipe import FeatureColumn
 from bertfeat.errors import DamagedError
@@ -80,7 +80,7 @@ def _piece_problems(
         sizes = pc.binary_length(batch.column(column.name)).to_numpy()
         if np.any(sizes != numbers * vector_bytes(column)):
             yield f"the matrices in {column.name!r} do not have a vector for each {kind}"
-    pieces = read_positions(batch, kind)
+    pieces = PiecePositions.read(batch, kind)
     outside = np.any(pieces.start < 0) or np.any(pieces.end > _piece_text_lengths(batch, pieces))
     if outside or np.any(pieces.end < pieces.start):
         yield f"'{kind}_start' and '{kind}_end' hold positions that are not in the text"
@@ -107,7 +107,7 @@ def _list_lengths(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
 def _count_batch(batch: pa.RecordBatch) -> Counts:
     truncated = batch.column("n_truncated").to_numpy()
     has_words = {"word_start", "word_end"}.issubset(batch.schema.names)
-    aligned = read_positions(batch, "word").aligned if has_words else None
+    aligned = PiecePositions.read(batch, "word").aligned if has_words else None
     return Counts(
         documents=len(batch),
         tokens=int(batch.column("n_tokens").to_numpy().sum()),

@@ -351,14 +351,6 @@ class FeatureSet:
         for batch in self.stream_rows(rows, self._document_names(columns)):
             yield from batch_documents(batch, self.columns, self.header.model.num_layers)
 
-    def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The documents of ascending rows, a row group at a time, with the columns ``row`` and ``names``.
-
-        Raises:
-            DamagedError: there is no document in such a row, or a checksum does not hold.
-        """
-        return self._parts.take(rows, names)
-
     def stream_rows(self, rows: Collection[int], names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The columns of those names (default: all) in these rows of the corpus, in row order, a row group at a time.
 

@@ -72,6 +72,35 @@ class PiecePositions:
     segment: NDArray[np.int8] | None  # [N] 0 first text, 1 pair; None where there are no pairs
     aligned: NDArray[np.bool_] | None  # [N] words only: whether the word has tokens that were embedded
 
+    @staticmethod
+    def columns(kind: str, names: Collection[str]) -> list[str]:
+        """The columns among ``names`` that hold the positions of tokens or words (``kind``)."""
+        own = [f"{kind}_start", f"{kind}_end", f"{kind}_segment", *(["aligned"] if kind == "word" else [])]
+        return [name for name in own if name in names]
+
+    @classmethod
+    def read(cls, batch: pa.RecordBatch, kind: str) -> "PiecePositions":
+        """Read the positions of the tokens or words of a record batch, which holds :meth:`columns`.
+
+        Raises:
+            DamagedError: the columns do not have one value for each token or word.
+        """
+        names = cls.columns(kind, batch.schema.names)
+        flat = {name: batch.column(name).flatten().to_numpy(zero_copy_only=False) for name in names}
+        if len({len(values) for values in flat.values()}) > 1:
+            counts = ", ".join(f"{name} {len(values):,}" for name, values in flat.items())
+            raise DamagedError(
+                f"the positions of {kind}s are of different numbers of them ({counts})",
+                remedy="extract them again: the file was not written like this",
+            )
+        return PiecePositions(
+            list_offsets(batch, f"{kind}_start"),
+            flat[f"{kind}_start"],
+            flat[f"{kind}_end"],
+            flat.get(f"{kind}_segment"),
+            flat.get("aligned"),
+        )
+
     @property
     def owners(self) -> NDArray[np.int64]:
         """The number of the document that each piece belongs to, ``[N]``."""
@@ -112,35 +141,6 @@ class Pieces(PiecePositions):
 
     strings: Sequence[str] | None  # [N]; None: texts are not stored
     matrices: Mapping[str, Matrix]  # name of the feature column -> [N, W]
-
-
-def position_columns(kind: str, names: Collection[str]) -> list[str]:
-    """The columns among ``names`` that hold the positions of tokens or words (``kind``)."""
-    own = [f"{kind}_start", f"{kind}_end", f"{kind}_segment", *(["aligned"] if kind == "word" else [])]
-    return [name for name in own if name in names]
-
-
-def read_positions(batch: pa.RecordBatch, kind: str) -> PiecePositions:
-    """Read the positions of the tokens or words of a record batch, which holds :func:`position_columns`.
-
-    Raises:
-        DamagedError: the columns do not have one value for each token or word.
-    """
-    names = position_columns(kind, batch.schema.names)
-    flat = {name: batch.column(name).flatten().to_numpy(zero_copy_only=False) for name in names}
-    if len({len(values) for values in flat.values()}) > 1:
-        counts = ", ".join(f"{name} {len(values):,}" for name, values in flat.items())
-        raise DamagedError(
-            f"the positions of {kind}s are of different numbers of them ({counts})",
-            remedy="extract them again: the file was not written like this",
-        )
-    return PiecePositions(
-        list_offsets(batch, f"{kind}_start"),
-        flat[f"{kind}_start"],
-        flat[f"{kind}_end"],
-        flat.get(f"{kind}_segment"),
-        flat.get("aligned"),
-    )
 
 
 def list_offsets(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:

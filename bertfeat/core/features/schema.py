@@ -111,6 +111,10 @@ def row_bytes(content: PartContent, columns: Sequence[FeatureColumn]) -> NDArray
 
 
 def _piece_arrays(kind: str, pieces: Pieces, columns: Sequence[FeatureColumn]) -> Iterator[tuple[str, pa.Array]]:
+    """The Arrow columns of tokens or words (``kind``, the name of their pooling, too): name and values.
+
+    There are no strings without ``keep_text``, no segments without pairs, and ``aligned`` is of words alone.
+    """
     if pieces.strings is not None:
         yield f"{kind}s", _list_array(pieces.offsets, _string_array(pieces.strings))
     yield f"{kind}_start", _list_array(pieces.offsets, pa.array(pieces.start, pa.int32()))

@@ -16,13 +16,7 @@ from numpy.typing import NDArray
 
 from bertfeat.core.corpus import KeptColumn
 from bertfeat.core.features.columns import ReadableColumn, find_column
-from bertfeat.core.features.record_batches import (
-    PiecePositions,
-    PieceRanges,
-    RecordBatch,
-    position_columns,
-    read_positions,
-)
+from bertfeat.core.features.record_batches import PiecePositions, PieceRanges, RecordBatch
 from bertfeat.core.recipe import LayerSpec, Pooling
 from bertfeat.core.spans import SpanRule
 from bertfeat.core.words import CharSpans, align_words
@@ -155,7 +149,7 @@ class SpanReader:
         self._cutter = SpanCutter(features, rule)
         self.column = find_pieces(features, column, pooling, use="spans are pooled from")
         """The column of tokens or words."""
-        self.names = (*self._cutter.names, *position_columns(self.column.pooling, features.names))
+        self.names = (*self._cutter.names, *PiecePositions.columns(self.column.pooling, features.names))
         """The columns of a record batch that :meth:`find` reads."""
 
     def find(self, batch: RecordBatch) -> SpanPositions:
@@ -165,7 +159,7 @@ class SpanReader:
             FeatureSetError: the kept column lists no spans, or such as are empty or outside the text.
             MissingLibraryError: words of Korean texts are counted, and what found them is not installed.
         """
-        pieces, spans = read_positions(batch, self.column.pooling), self._cutter.cut(batch)
+        pieces, spans = PiecePositions.read(batch, self.column.pooling), self._cutter.cut(batch)
         start, end = (
             np.concatenate([np.empty(0, np.int32), *(getattr(each, name) for each in spans)])
             for name in ("start", "end")

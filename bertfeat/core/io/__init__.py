@@ -24,6 +24,7 @@ from bertfeat.core.io.malloc import (
 )
 from bertfeat.core.io.output import (
     atomic,
+    check_output,
     is_special,
     output_file,
     output_target,
@@ -102,6 +103,7 @@ __all__ = [
     "as_location",
     "atomic",
     "canonical_json",
+    "check_output",
     "claim_folder",
     "create_file",
     "decode_json",

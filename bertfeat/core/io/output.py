@@ -136,6 +136,22 @@ def output_file(path: str | Path) -> Iterator[Path]:
             os.close(handle)
 
 
+def check_output(path: str | Path) -> None:
+    """Check that an output can be written there, before anything is computed for it.
+
+    Raises:
+        StorageError: it is a folder, or in a folder that is not there or cannot be written.
+    """
+    refuse_folder_path(Path(path))
+    target = output_target(path)
+    if isinstance(target, int) or is_special(target):
+        return
+    with storage_errors(target.parent):
+        os.close(os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY))
+        if not os.access(target.parent, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied")
+
+
 def output_target(path: str | Path) -> Path | int:
     """The file that an output path leads to through links, or the number of an open file of this process.
 

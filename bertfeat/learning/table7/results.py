@@ -15,8 +15,8 @@ from bertfeat.core import (
     Pooling,
     atomic,
     canonical_json,
+    check_output,
     read_regular,
-    refuse_folder_path,
     remove_file,
     storage_errors,
     to_plain,
@@ -310,7 +310,7 @@ class HeadTable:
 def write_head_table(folder: Path, table: HeadTable) -> None:
     """Write ``table7.json`` and ``table7.md``; a picture of an earlier table is removed."""
     for name in (_RESULTS_NAME, _MARKDOWN_NAME, PICTURE_NAME):
-        refuse_folder_path(folder / name)
+        check_output(folder / name)
     for name in (_MARKDOWN_NAME, PICTURE_NAME):  # nothing stays beside a table that it does not show
         remove_file(folder / name)
     write_json(folder / _RESULTS_NAME, {"format_version": FORMAT_VERSION, **asdict(table)})

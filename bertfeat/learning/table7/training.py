@@ -214,6 +214,7 @@ class HeadTableTraining:
     def _learn(
         self, row: TableRow, seed: int, folder: Path, opened: OpenSources, solved: SolvedHeads | None
     ) -> tuple[HeadRun, SolvedHeads | None]:
+        """Train one row with one seed and score it; see :meth:`_train` for the linear heads."""
         settings = replace(self._settings, seed=seed)
         loop = HeadLoop(folder, settings, self._device, opened, solved)
         loop.learn(self._tell_pace)

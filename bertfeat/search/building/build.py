@@ -189,7 +189,12 @@ def _tell_of_replaced(source: FeatureSource) -> None:
 def _open_source(
     sets: Sequence[FeatureSet], column: str | None, options: BuildOptions, clock: "_StepClock"
 ) -> FeatureSource:
-    """The vectors to index; where all tokens of a text are encoded as one, a sample of them has been read for that."""
+    """The vectors to index.
+
+    With an encoded width all tokens of a text become one vector, a fixed dimensional encoding, which a sample of tokens
+    is read to fit: ``fde`` alone is as wide as fits into the usual width and has no more partitions than tokens; of
+    ``fde:WIDTH`` the width is kept, or refused.
+    """
     spans, keep_text = options.span_rule, options.keep_text
     if options.encoded_width is None or not sets:
         return FeatureSource(sets, column, spans, keep_text=keep_text)

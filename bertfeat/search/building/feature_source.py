@@ -25,8 +25,6 @@ from bertfeat.core import (
     SpanRule,
     find_incomparability,
     find_pieces,
-    position_columns,
-    read_positions,
     stored_matrices,
 )
 from bertfeat.errors import IndexFolderError, UsageError, parameter
@@ -146,7 +144,7 @@ class FeatureSource:
                 list(names), batch_rows=_READ_ROWS, start=rows.start, stop=rows.stop
             )
             for batch in islice(stream, 1):
-                usable = np.flatnonzero(read_positions(batch, self.column.pooling).usable)
+                usable = np.flatnonzero(PiecePositions.read(batch, self.column.pooling).usable)
                 chosen = usable[np.linspace(0, len(usable), min(most, len(usable)), endpoint=False, dtype=np.int64)]
                 sampled.append(self._stored_vectors(batch, rows.features)[chosen])
         return np.concatenate(sampled)
@@ -188,7 +186,7 @@ class FeatureSource:
         """The positions of the tokens, words or spans of a batch of a set; None where a document has one vector."""
         if self._readers:
             return self._readers[number].find(batch)
-        return None if self.column.pooling.per_document else read_positions(batch, self.column.pooling)
+        return None if self.column.pooling.per_document else PiecePositions.read(batch, self.column.pooling)
 
     def _pieces(
         self, pieces: PiecePositions | None, document: int
@@ -226,7 +224,7 @@ class FeatureSource:
         if self._readers:
             return self._readers[number].names
         pooling = self.column.pooling
-        return [] if pooling.per_document else position_columns(pooling, self.sets[number].names)
+        return [] if pooling.per_document else PiecePositions.columns(pooling, self.sets[number].names)
 
 
 def find_replaced_rows(sets: Sequence[FeatureSet]) -> tuple[NDArray[np.int64], ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import SECRET, checked
-from bertfeat.core import Address, FeatureSet, as_location, as_span_rule, open_feature_sets, unit_vectors
+from bertfeat.core import Address, FeatureSet, SpanRule, as_location, open_feature_sets, unit_vectors
 from bertfeat.display import displayed
 from bertfeat.errors import DatabaseError, UsageError, needed_library, parameter
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
@@ -137,7 +137,7 @@ def export_to_lance(
         from bertfeat.search.databases.lance_dataset import LanceTable
     place = as_location(dataset)
     (opened,) = open_feature_sets(features)
-    rows = DatabaseRows(opened, column, as_span_rule(spans))
+    rows = DatabaseRows(opened, column, SpanRule.of(spans))
     with telling(progress) as tell:
         return _fill_database(rows, LanceTable(place, index=index), str(place), None, evaluate, overwrite, tell)
 
@@ -184,7 +184,7 @@ def export_to_qdrant(
     name = collection or opened.folder.absolute().name.removesuffix(".features")
     with open_qdrant(url, local, api_key) as client, telling(progress) as tell:
         database = QdrantCollection(client, place, name, remote=url is not None)
-        rows = DatabaseRows(opened, column, as_span_rule(spans))
+        rows = DatabaseRows(opened, column, SpanRule.of(spans))
         return _fill_database(rows, database, place, name, evaluate, overwrite, tell)
 
 
@@ -229,10 +229,14 @@ def _fill_database(
 
 
 def _checked_blocks(rows: DatabaseRows, exact: "ExactRows | None", done: Callable[[int], None]) -> Iterator[RowBlock]:
-    """All blocks, compared with the queries; a wrong number of vectors is an error before the database commits them."""
+    """All blocks, compared with the queries; a wrong number of vectors is an error before the database commits them.
+
+    ``exact`` is None where recall is not measured.
+    """
     count = 0
     for block in rows.blocks(columns=True):
-        if exact is not None and block.columns is not None:
+        if exact is not None:
+            assert block.columns is not None
             exact.add(block, block.columns[rows.key].to_numpy())
         yield block
         count += len(block.vectors)

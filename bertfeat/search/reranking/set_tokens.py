@@ -22,8 +22,6 @@ from bertfeat.core import (
     as_location,
     find_column,
     find_incomparability,
-    position_columns,
-    read_positions,
     stored_matrices,
     unit_vectors,
 )
@@ -110,8 +108,10 @@ class FeatureSetTokens:
         for number in np.unique(sources).tolist():
             own = np.flatnonzero(sources == number)
             order = own[np.argsort(rows[own], kind="stable")].tolist()
-            for at, (name, tokens) in zip(order, self._read_set(number, rows[order]), strict=True):
-                if name != ids[at]:
+            read = self._read_set(number, rows[order])
+            for at in order:
+                name, tokens = next(read, (None, None))
+                if name != ids[at] or tokens is None:
                     raise _other_documents(self._index, number)
                 yield int(documents[at]), tokens
 
@@ -119,10 +119,10 @@ class FeatureSetTokens:
         """The id and the tokens of the document in each of the given rows of a set, which ascend."""
         features, derivation = self._sets[number], self._columns[number].derivation
         stored = derivation.inputs(features.columns)
-        names = ["id", *derivation.columns, *position_columns(self.column.pooling, features.names)]
-        for batch in self._sets[number].take(rows, names):
+        names = ["id", *derivation.columns, *PiecePositions.columns(self.column.pooling, features.names)]
+        for batch in features.stream_rows(rows.tolist(), names):
             matrix = derivation.apply(stored_matrices(batch, stored))
-            pieces = read_positions(batch, self.column.pooling)
+            pieces = PiecePositions.read(batch, self.column.pooling)
             usable, ends = pieces.usable, pieces.offsets.tolist()
             for at, name in enumerate(batch.column("id").to_pylist()):
                 own = ends[at] + np.flatnonzero(usable[ends[at] : ends[at + 1]])
@@ -171,13 +171,13 @@ def stream_tokens(
 ) -> Iterator[StreamedTokens]:
     """The tokens or words of the documents of a set in row order, but those of some rows; a row group at a time."""
     kind, read = column.pooling, column.derivation.columns if vectors else ()
-    own = [*([f"{kind}s"] if strings else ()), *read, *position_columns(kind, features.names)]
+    own = [*([f"{kind}s"] if strings else ()), *read, *PiecePositions.columns(kind, features.names)]
     stored = column.derivation.inputs(features.columns)
     for whole in features.stream(["row", *own], batch_rows=_READ_ROWS):
         batch = whole if without is None else leave_out_rows(whole, without)
         yield StreamedTokens(
             batch.column("row").to_numpy(),
-            read_positions(batch, kind),
+            PiecePositions.read(batch, kind),
             batch.column(f"{kind}s").flatten() if strings else None,
             column.derivation.apply(stored_matrices(batch, stored)) if vectors else None,
         )
