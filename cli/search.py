@@ -111,6 +111,8 @@ def _check_search_options(query: str | None, queries: BinaryIO | None, vectors: 
             raise click.UsageError(
                 f"--{name} is for embedding queries, and --vectors are vectors already; leave it out"
             )
+    if vectors is not None and on_command_line("rerank"):
+        raise click.UsageError("--rerank compares the tokens of a text, and --vectors have none; leave one out")
     if console.as_json and on_command_line("width"):
         raise click.UsageError("--width is for lines, and --json has none; leave one out")
 
