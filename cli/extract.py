@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -91,7 +92,8 @@ def command(
                 **asdict(run),
             )
     except (KeyboardInterrupt, SigtermInterrupt):
-        console.say(f"the finished parts stay in {folder}; the same command goes on from there")
+        if not isinstance(folder, Path) or folder.exists():  # else it was stopped before it wrote anything
+            console.say(f"the finished parts stay in {folder}; the same command goes on from there")
         raise
     _print_extraction(report, console)
     if run.width is not None or run.basis is not None:

@@ -64,6 +64,8 @@ def _with_words_of_files(settings: ExtractorSettings) -> ExtractorSettings:
 def _words_of_file(name: str) -> Sequence[str]:
     from bertfeat.search import read_queries
 
+    if name == STDIN and STDIN in click.get_current_context().params.get("sources", ()):
+        raise click.UsageError("--only @- and CORPUS - would both read standard input; give one of them as a file")
     try:
         with click.open_file(name, "rb") as file:
             listed = list(read_queries(cast("BinaryIO", file), name))

@@ -74,3 +74,11 @@ def test_a_word_that_begins_with_the_sign_of_files(bert: Tiny) -> None:
     result = extract(bert, "--only", "@@bank,river")
     assert result.exit_code == 0, result.stderr
     assert FeatureSet("a.features").header.settings.only == ("@bank", "river")
+
+
+def test_standard_input_is_read_once(bert: Tiny) -> None:
+    model = ["--model", str(bert.folder), "--pooling", "word"]
+    result = CliRunner().invoke(main, ["extract", "-", "--only", "@-", "-o", "in.features", *model], input="bank\n")
+    assert result.exit_code == 2
+    assert "--only @- and CORPUS - would both read standard input; give one of them as a file" in result.stderr
+    assert not Path("in.features").exists()

@@ -104,9 +104,7 @@ def compare_precisions(
         CorpusError: there is no document.
     """
     require_at_least(1, documents=documents, repeats=repeats)
-    sample = _take_documents(exact, corpus, documents, corpus_settings or CorpusSettings())
-    if on_start:
-        on_start(len(sample))
+    sample = _take_documents(exact, corpus, documents, corpus_settings, on_start)
     compared, given = sample[:COMPARED], memory_corpus(list(sample))
     speeds, tokens = [list[float]() for _ in extractors], 0
     with _timing_folder(folder) as work:
@@ -162,9 +160,7 @@ def measure_speed(
         CorpusError: there is no document.
     """
     require_at_least(1, documents=documents, repeats=repeats)
-    sample = _take_documents(extractor, corpus, documents, corpus_settings or CorpusSettings())
-    if on_start:
-        on_start(len(sample))
+    sample = _take_documents(extractor, corpus, documents, corpus_settings, on_start)
     timings, ceilings, peaks, stages_timing = _time_runs(extractor, sample, repeats, folder)
     timing = timings[len(timings) // 2]
     stages_timing = stages_timing or timing
@@ -234,19 +230,33 @@ def _time_runs(
 
 
 def _take_documents(
-    extractor: Extractor, source: CorpusSource | None, number: int, settings: CorpusSettings
+    extractor: Extractor,
+    source: CorpusSource | None,
+    number: int,
+    settings: CorpusSettings | None,
+    on_start: Callable[[int], object] | None,
 ) -> list[Document]:
-    """Take the first documents of a corpus, without blank lines and failures; without a corpus, make sentences up."""
+    """Take the first documents of a corpus, without blank lines and failures; without a corpus, make sentences up.
+
+    ``on_start`` gets their number.
+    """
     if source is None:
-        return made_up_documents(extractor, number)
-    with TemporaryDirectory() as folder, open_run_source(source, Path(folder), settings) as corpus:
-        documents = list(islice((replace(row, kept=()) for row in corpus.rows() if isinstance(row, Document)), number))
-    if not documents:
-        raise CorpusError(
-            "there is no document to measure with: the rows are blank, or fail",
-            where=", ".join(corpus.sources),
-            remedy="give another corpus",
-        )
+        documents = made_up_documents(extractor, number)
+    else:
+        with (
+            TemporaryDirectory() as folder,
+            open_run_source(source, Path(folder), settings or CorpusSettings()) as corpus,
+        ):
+            rows = (replace(row, kept=()) for row in corpus.rows() if isinstance(row, Document))
+            documents = list(islice(rows, number))
+        if not documents:
+            raise CorpusError(
+                "there is no document to measure with: the rows are blank, or fail",
+                where=", ".join(corpus.sources),
+                remedy="give another corpus",
+            )
+    if on_start:
+        on_start(len(documents))
     return documents
 
 
