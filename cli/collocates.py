@@ -8,6 +8,7 @@ import click
 
 from bertfeat.errors import pluralize
 from bertfeat.options import Option
+from bertfeat.where import WhereText
 
 from .app import Command, option
 from .bundles import settings_options
@@ -48,10 +49,7 @@ class CollocateQuery:
         ),
     ] = None
     k: Annotated[int, Option("Number of collocates.", least=1, most=100_000, basic=True)] = 20
-    where: Annotated[
-        str | None,
-        Option("On kept columns: \"year > 1900 and lang in ('de', 'en')\".", metavar="CONDITION", basic=True),
-    ] = None
+    where: WhereText = None
 
 
 @click.command(cls=Command, name="collocates")

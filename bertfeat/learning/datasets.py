@@ -64,7 +64,7 @@ class Training:
 
     @property
     def how(self) -> SourceReading:
-        """How the sources are read."""
+        """The way in which the sources are read."""
         asked = self.asked
         return SourceReading(asked.reading, asked.label, tuple(asked.choices), asked.pair_form)
 

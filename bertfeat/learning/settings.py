@@ -169,7 +169,9 @@ def with_patience(settings: HeadSettings, examples: int) -> HeadSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningSettings(ModelSettings):
-    """What a head learns, and how its examples are read and become features: keywords of all that trains heads.
+    """The settings of learning: what is predicted, how examples are read and become features, how a head is trained.
+
+    They are keywords of every function that trains heads.
 
     The fields of :class:`ModelSettings` are for corpora, whose features are not extracted yet.
     """
@@ -204,7 +206,7 @@ class LearningSettings(ModelSettings):
 
     @property
     def reading(self) -> CorpusSettings:
-        """How corpora are read, as usual if nothing was said."""
+        """The settings of reading corpora, the usual ones if none were given."""
         return self.corpus_settings or CorpusSettings()
 
     @property

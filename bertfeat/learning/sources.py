@@ -33,7 +33,7 @@ _SEPARATOR = ","  # separates the folders of two feature sets in one string
 
 
 class GoldUse(Enum):
-    """What becomes of the gold values of a source, which are to be predicted."""
+    """The use that is made of the gold values of a source, which are to be predicted."""
 
     IGNORED = "they are not read"
     READ = "they are read where there are any"
@@ -42,7 +42,7 @@ class GoldUse(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceReading:
-    """How the examples of a source are read: its columns, the form of its pairs, and what becomes of gold values."""
+    """The way in which a source is read: its columns, the form of its pairs, and the use of its gold values."""
 
     corpus: CorpusSettings = field(default_factory=CorpusSettings)
     label: str | None = None  # column that holds what is to be predicted; several are separated by commas

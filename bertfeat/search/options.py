@@ -8,6 +8,7 @@ from bertfeat.arguments import checked
 from bertfeat.errors import UsageError, parameter
 from bertfeat.options import Option, check_bounds
 from bertfeat.search.vectors.metric import Metric, Whitening, as_whitening, preparing_metric
+from bertfeat.where import WhereText
 
 if TYPE_CHECKING:
     from bertfeat.core import SpanRule
@@ -202,14 +203,11 @@ def check_rerank(rerank: "MaxSim | str | None") -> MaxSim | None:
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """What a search in an index finds: keywords of ``Index.search``, ``search_batch`` and ``search_vectors``."""
+    """The settings of a search in an index: keywords of ``Index.search``, ``search_batch`` and ``search_vectors``."""
 
     k: Annotated[int, Option("Hits for each query.", basic=True, least=1)] = 10
     _: KW_ONLY
-    where: Annotated[
-        str | None,
-        Option("On kept columns: \"year > 1900 and lang in ('de', 'en')\".", metavar="CONDITION", basic=True),
-    ] = None
+    where: WhereText = None
     exact: Annotated[bool, Option("Compare with every vector, whatever the type of the index.", basic=True)] = False
     score_threshold: Annotated[
         float | None, Option("Leave out hits of lower scores, or of larger distances.", metavar="X")

@@ -4,7 +4,7 @@ The encoder is the model that an index or a feature set records, opened again, o
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
@@ -22,7 +22,6 @@ from bertfeat.core import (
     JsonError,
     Location,
     ModelIdentity,
-    ReadableColumn,
     Unit,
     decode_json,
     encoding_by_mark,
@@ -264,22 +263,22 @@ class RecordedVectors:
     folder: Location
     model: ModelIdentity
     settings: FeatureSettings
-    columns: Sequence[FeatureColumn | ReadableColumn]
+    columns: Sequence[FeatureColumn]
     prompt: str | None = None  # that queries have, where it is recorded
     error: type[BertfeatError] = FeatureSetError
     rebuild: str = "extract the features again"  # the last remedy of the errors
 
     @classmethod
     def of_index(cls, folder: Location, settings: IndexSettings) -> "RecordedVectors":
-        """Those of an index."""
+        """The vectors of an index."""
         made = (settings.model, settings.extraction, [settings.query_column], settings.query_prompt)
         return cls(folder, *made, IndexFolderError, REBUILD)
 
     @classmethod
     def of_features(
-        cls, features: FeatureSet, columns: Sequence[FeatureColumn | ReadableColumn], prompt: str | None = None
+        cls, features: FeatureSet, columns: Sequence[FeatureColumn], prompt: str | None = None
     ) -> "RecordedVectors":
-        """Those of a feature set, in some columns."""
+        """The vectors of a feature set in some of its columns."""
         return cls(features.folder, features.header.model, features.header.settings, columns, prompt)
 
     def open_encoder(self, model: str | Path | None, device: str | None = None) -> QueryEncoder:
@@ -291,13 +290,11 @@ class RecordedVectors:
         """
         from bertfeat.core import Extractor, find_model  # torch: seconds
 
-        named = model or self.model.name
-        prompt = query_prompt(find_model(named, revision=None if model else self.model.revision), self.prompt)
-        columns = [column for column in self.columns if isinstance(column, FeatureColumn)]
-        where = self.folder
+        named, revision, where = model or self.model.name, None if model else self.model.revision, self.folder
+        prompt = query_prompt(self.prompt, lambda: find_model(named, revision=revision))
         try:
             return Extractor.from_record(
-                self.model, self.settings, columns, name=model, device=device, prompt=prompt, where=where
+                self.model, self.settings, self.columns, name=model, device=device, prompt=prompt, where=where
             )
         except FeatureSetError as error:
             if self.error is FeatureSetError:
@@ -344,9 +341,12 @@ class RecordedVectors:
         return list(dict.fromkeys(map(str, found)))
 
 
-def query_prompt(model: "Model", recorded: str | None) -> str | None:
-    """The text that is put before each query: the recorded one, else the model's own; None: that of documents."""
-    return model.prompts.get("query") if recorded is None else recorded
+def query_prompt(recorded: str | None, find: "Callable[[], Model]") -> str | None:
+    """The text that is put before each query: the recorded one, else the model's own; None: that of documents.
+
+    ``find`` finds the model, if it is needed.
+    """
+    return find().prompts.get("query") if recorded is None else recorded
 
 
 def embed_queries(

@@ -155,7 +155,7 @@ def _prompts(served: ServedModel, index: Index | None, name: str | None) -> tupl
         query, texts = named.get("query", plain), named.get("document", plain)
     else:
         texts = index.settings.extraction.prompt or ""
-        own = query_prompt(served.extractor.model, index.settings.query_prompt)
+        own = query_prompt(index.settings.query_prompt, lambda: served.extractor.model)
         query = texts if own is None else own
     return (None if name else query), texts
 

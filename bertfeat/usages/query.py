@@ -170,7 +170,8 @@ def open_usage_search(features: FeatureSet, asked: UsageRequest) -> UsageSearch:
         if encoder is None:
             encoder = open_word_encoder(features, readable, model=asked.model, device=asked.device)
         else:
-            RecordedVectors.of_features(features, [readable], features.header.settings.prompt).check(encoder)
+            stored = readable.derivation.inputs(features.columns)
+            RecordedVectors.of_features(features, stored, features.header.settings.prompt).check(encoder)
         vector = embed_word(query, like, encoder, readable, features.header.settings)
         warnings = query_warnings(encoder, like)
     search = look_up(features, query, readable, condition, near, cutter, progress=asked.progress)

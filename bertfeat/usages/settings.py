@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from bertfeat.options import Option
+from bertfeat.where import WhereText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +44,7 @@ class UsageSettings:
             basic=True,
         ),
     ] = None
-    where: Annotated[
-        str | None,
-        Option("On kept columns: \"year > 1900 and lang in ('de', 'en')\".", metavar="CONDITION", basic=True),
-    ] = None
+    where: WhereText = None
     one_per_document: Annotated[bool, Option("Only the nearest usage, else the first, of each document.")] = False
     spans: Annotated[
         str | None,

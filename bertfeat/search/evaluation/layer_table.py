@@ -143,12 +143,13 @@ def evaluate_layers(
         [batch.column("id") for batch in features.stream(["id"], batch_rows=65_536)], pa.string()
     ).cast(pa.large_string())
     unknown = unknown_documents(data, ids.chunks, f"{folder}/qrels/{split}.tsv", "feature set")
+    stored = {name for column in columns for name in column.derivation.columns}
+    needed = [column for column in features.columns if column.name in stored]
+    recorded = RecordedVectors.of_features(features, needed)
     if encoder is None:
-        stored = {name for column in columns for name in column.derivation.columns}
-        needed = [column for column in features.columns if column.name in stored]
-        encoder = RecordedVectors.of_features(features, needed).open_encoder(model, device)
+        encoder = recorded.open_encoder(model, device)
     else:
-        RecordedVectors.of_features(features, columns).check(encoder)
+        recorded.check(encoder)
     queries = _encode_queries(encoder, list(data.queries.values()), columns)
     with telling(progress) as tell:
         scan = _Scan(features, data, scored_by, ids, rule is OwnIds.DROP, wanted, tell, len(columns))
