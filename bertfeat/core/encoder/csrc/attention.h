@@ -39,6 +39,11 @@ static inline Seen keys_seen(const Attention *a, const Item *item, int64_t query
     return (Seen){first > 0 ? first / 32 * 32 : 0, least(item->keys, query + queries + a->after)};
 }
 
+/* Whether one of some queries does not see all of those keys. */
+static inline int hides_keys(const Attention *a, int64_t query, int64_t queries, Seen seen) {
+    return query + queries - 1 - a->before > seen.first || query + a->after + 1 < seen.stop;
+}
+
 /* Add the bias to the scores of a query, [keys], and hide the keys that it does not see. */
 static inline void adjust_scores(const Attention *a, const Item *item, int64_t query, Seen seen, float *scores) {
     const int64_t before = query - a->before, first = before > seen.first ? before : seen.first;

@@ -28,21 +28,34 @@ BF16_CODE static void pack_bf16(const Attention *a, const Item *item, const Scra
             }
 }
 
-enum { TOGETHER = 4 }; /* queries whose chains of sums and maxima run side by side */
+enum { TOGETHER = 4 }; /* queries whose chains of sums and maxima run side by side, and end in one vector */
+
+/* Four vectors as quarters of one: of each, `join` of its values 16, 12, 8 … apart, until one is left. */
+#define JOINED(join, x)                                                                                                \
+    ({                                                                                                                 \
+        const __m512 ab = join(_mm512_unpacklo_ps(x[0], x[1]), _mm512_unpackhi_ps(x[0], x[1]));                        \
+        const __m512 cd = join(_mm512_unpacklo_ps(x[2], x[3]), _mm512_unpackhi_ps(x[2], x[3]));                        \
+        const __m512 abcd = join(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));                    \
+        const __m512 half = join(abcd, _mm512_shuffle_f32x4(abcd, abcd, 0x4e));                                        \
+        join(half, _mm512_shuffle_f32x4(half, half, 0xb1));                                                            \
+    })
 
 /* Scores [TOGETHER, keys], rows `padded` apart, to weights that are not yet divided by their sum, with zeros up to a multiple
    of 32; shares are one over that sum. */
 BF16_INLINE void weigh(const float *scores, uint16_t *weights, int64_t keys, int64_t padded, __m512 unit, float *shares) {
     __m512 highest[TOGETHER], sum[TOGETHER];
-#pragma GCC unroll 4
-    for (int i = 0; i < TOGETHER; i++) highest[i] = _mm512_set1_ps(-3.4e38f), sum[i] = _mm512_setzero_ps();
-    for (int64_t n = 0; n < keys; n += 16)
-#pragma GCC unroll 4
-        for (int i = 0; i < TOGETHER; i++)
-            highest[i] = _mm512_mask_max_ps(highest[i], lanes16(keys - n), highest[i], _mm512_load_ps(scores + i * padded + n));
+    const int64_t whole = keys / 16 * 16;
+    const uint16_t rest = lanes16(keys - whole);
 #pragma GCC unroll 4
     for (int i = 0; i < TOGETHER; i++)
-        highest[i] = _mm512_mul_ps(_mm512_set1_ps(_mm512_reduce_max_ps(highest[i])), unit);
+        highest[i] = _mm512_mask_load_ps(_mm512_set1_ps(-3.4e38f), rest, scores + i * padded + whole),
+        sum[i] = _mm512_setzero_ps();
+    for (int64_t n = 0; n < whole; n += 16)
+#pragma GCC unroll 4
+        for (int i = 0; i < TOGETHER; i++) highest[i] = _mm512_max_ps(highest[i], _mm512_load_ps(scores + i * padded + n));
+    const __m512 all = _mm512_mul_ps(JOINED(_mm512_max_ps, highest), unit);
+#pragma GCC unroll 4
+    for (int i = 0; i < TOGETHER; i++) highest[i] = _mm512_permutexvar_ps(_mm512_set1_epi32(i), all);
     for (int64_t n = 0; n < keys; n += 32) {
         const uint16_t low_lanes = lanes16(keys - n), high_lanes = lanes16(keys - n - 16);
 #pragma GCC unroll 4
@@ -55,15 +68,15 @@ BF16_INLINE void weigh(const float *scores, uint16_t *weights, int64_t keys, int
             _mm512_store_si512(weights + i * padded + n, (__m512i)_mm512_cvtne2ps_pbh(high_kept, low_kept));
         }
     }
-#pragma GCC unroll 4
-    for (int i = 0; i < TOGETHER; i++) shares[i] = 1.0f / _mm512_reduce_add_ps(sum[i]);
+    _mm_storeu_ps(shares, _mm_div_ps(_mm_set1_ps(1.0f), _mm512_castps512_ps128(JOINED(_mm512_add_ps, sum))));
 }
 
 /* The scores of queries [q, q + rows), [rows, padded], to weights, of the keys that they see. */
 BF16_INLINE void weigh_rows(const Attention *a, const Item *item, const Scratch *s, int64_t q, int64_t rows, Seen seen,
                             float *shares) {
     const __m512 unit = _mm512_set1_ps(a->scale * 1.44269504f); /* to powers of two */
-    for (int64_t i = 0; i < rows; i++) adjust_scores(a, item, q + i, seen, s->scores + i * item->padded);
+    if (item->bias || hides_keys(a, q, rows, seen))
+        for (int64_t i = 0; i < rows; i++) adjust_scores(a, item, q + i, seen, s->scores + i * item->padded);
     for (int64_t i = 0; i < rows; i += TOGETHER) {
         const int64_t at = i * item->padded + seen.first;
         weigh(s->scores + at, (uint16_t *)s->weights + at, seen.stop - seen.first, item->padded, unit, shares + i);

@@ -56,6 +56,12 @@ STACK_INLINE void put_rows(Rows to, int64_t row, int64_t column, const float *su
     }
 }
 
+/* Where the sums of a block of 32 rows by 32 outputs lie: side by side, since rows a whole width apart would fall on few
+   sets of the nearest cache. */
+static inline float *block_at(float *sums, int64_t width, int64_t row, int64_t column) {
+    return sums + row / 32 * 32 * width + column / 32 * (32 * 32) + row % 32 * 32;
+}
+
 /* The strip of a weight that makes 32 outputs from n on: tiles of 32 inputs after each other. */
 static inline const uint16_t *strip_of(const Product *p, int64_t n) { return (const uint16_t *)p->weight + n * p->in; }
 
@@ -83,12 +89,20 @@ static inline const uint16_t *strip_of(const Product *p, int64_t n) { return (co
         _tile_zero(3);                                                                                                 \
     } while (0)
 
-#define STORE_TILES(sums, stride)                                                                                      \
+#define LOAD_TILES(block)                                                                                              \
     do {                                                                                                               \
-        _tile_stored(0, sums, 4 * (stride));                                                                           \
-        _tile_stored(1, (sums) + TILE, 4 * (stride));                                                                  \
-        _tile_stored(2, (sums) + TILE * (stride), 4 * (stride));                                                       \
-        _tile_stored(3, (sums) + TILE * (stride) + TILE, 4 * (stride));                                                \
+        _tile_loadd(0, block, 128);                                                                                    \
+        _tile_loadd(1, (block) + TILE, 128);                                                                           \
+        _tile_loadd(2, (block) + TILE * 32, 128);                                                                      \
+        _tile_loadd(3, (block) + TILE * 32 + TILE, 128);                                                               \
+    } while (0)
+
+#define STORE_TILES(block)                                                                                             \
+    do {                                                                                                               \
+        _tile_stored(0, block, 128);                                                                                   \
+        _tile_stored(1, (block) + TILE, 128);                                                                          \
+        _tile_stored(2, (block) + TILE * 32, 128);                                                                     \
+        _tile_stored(3, (block) + TILE * 32 + TILE, 128);                                                              \
     } while (0)
 
 /* Fetch lines [4 step, 4 step + 4) of the next strip, of so many bytes: the strip comes while this one is multiplied. */
@@ -117,33 +131,29 @@ STACK_CODE static void multiply(uint16_t *panel, int64_t padded, const Product *
                 put_rows(out, last_row, last_column - begin, sums[1 - now], p->bias + last_column, activation, done, due);
                 done = due;
             }
-            STORE_TILES(sums[now], 32);
+            STORE_TILES(sums[now]);
             last_row = m, last_column = n, now = 1 - now;
         }
     put_rows(out, last_row, last_column - begin, sums[1 - now], p->bias + last_column, activation, 0, 32);
 }
 
-/* sums [padded, out] += a panel times the inputs [begin, end) of a product; the first time there is nothing to add to. */
+/* sums [padded, out], in blocks, += a panel times the inputs [begin, end) of a product; the first time there is nothing to add to. */
 STACK_CODE static void accumulate(const uint16_t *panel, int64_t padded, const Product *p, int64_t begin, int64_t end,
                                   float *sums) {
     const int64_t depth = (end - begin) / 32;
     for (int64_t n = 0; n < p->out; n += 32)
         for (int64_t m = 0; m < padded; m += 32) {
             const uint16_t *a = panel + m / TILE * depth * TILE_VALUES, *b = strip_of(p, n) + begin * 32;
-            float *at = sums + m * p->out + n;
-            if (begin == 0) {
+            float *block = block_at(sums, p->out, m, n);
+            if (begin == 0)
                 ZERO_TILES();
-            } else {
-                _tile_loadd(0, at, 4 * p->out);
-                _tile_loadd(1, at + TILE, 4 * p->out);
-                _tile_loadd(2, at + TILE * p->out, 4 * p->out);
-                _tile_loadd(3, at + TILE * p->out + TILE, 4 * p->out);
-            }
+            else
+                LOAD_TILES(block);
             for (int64_t k = 0; k < depth; k++, a += TILE_VALUES, b += 2 * TILE_VALUES) {
                 if (n + 32 < p->out) fetch_ahead(strip_of(p, n + 32) + begin * 32, m / 32 * depth + k, 64 * (end - begin));
                 MULTIPLY_TILES(a, depth, b);
             }
-            STORE_TILES(at, p->out);
+            STORE_TILES(block);
         }
 }
 
@@ -153,9 +163,8 @@ STACK_INLINE void end_products(void) { release_tiles(); }
 #else
 
 /* Sums of PAIR_ROWS rows of a panel by the 32 outputs of a strip. */
-STACK_INLINE void multiply_rows(const uint16_t *rows, const uint16_t *strip, int64_t depth, float *sums, int64_t width,
-                                int add) {
-    multiply_pairs(rows, 32, TILE_VALUES, strip, TILE_VALUES, 2 * TILE_VALUES, depth, sums, width, add);
+STACK_INLINE void multiply_rows(const uint16_t *rows, const uint16_t *strip, int64_t depth, float *sums, int add) {
+    multiply_pairs(rows, 32, TILE_VALUES, strip, TILE_VALUES, 2 * TILE_VALUES, depth, sums, 32, add);
 }
 
 STACK_CODE static void multiply(uint16_t *panel, int64_t padded, const Product *p, int64_t begin, int64_t end,
@@ -165,7 +174,7 @@ STACK_CODE static void multiply(uint16_t *panel, int64_t padded, const Product *
     for (int64_t n = begin; n < end; n += 32)
         for (int64_t m = 0; m < padded; m += PAIR_ROWS) {
             if (n + 32 < end) fetch_part(strip_of(p, n + 32), 64 * p->in, m, PAIR_ROWS, padded);
-            multiply_rows(values_at(rows, m, 0), strip_of(p, n), p->in / 32, sums, 32, 0);
+            multiply_rows(values_at(rows, m, 0), strip_of(p, n), p->in / 32, sums, 0);
             put_rows(out, m, n - begin, sums, p->bias + n, activation, 0, PAIR_ROWS);
         }
 }
@@ -176,8 +185,8 @@ STACK_CODE static void accumulate(const uint16_t *panel, int64_t padded, const P
     for (int64_t n = 0; n < p->out; n += 32)
         for (int64_t m = 0; m < padded; m += PAIR_ROWS) {
             if (n + 32 < p->out) fetch_part(strip_of(p, n + 32) + begin * 32, 64 * (end - begin), m, PAIR_ROWS, padded);
-            multiply_rows(values_at(rows, m, 0), strip_of(p, n) + begin * 32, (end - begin) / 32, sums + m * p->out + n, p->out,
-                          begin > 0);
+            multiply_rows(values_at(rows, m, 0), strip_of(p, n) + begin * 32, (end - begin) / 32,
+                          block_at(sums, p->out, m, n), begin > 0);
         }
 }
 
@@ -211,13 +220,14 @@ STACK_INLINE void normalize_row(const float *x, const Norm *norm, int64_t width,
     }
 }
 
-/* Layer norm of a row of sums + bias + residual; x is room for a row. */
-STACK_INLINE void normalize(const float *sums, const float *bias, Rows residual, const Norm *norm, int64_t width, float *x,
+/* Layer norm of a row of sums, in blocks, + bias + residual; x is room for a row. */
+STACK_INLINE void normalize(float *sums, const float *bias, Rows residual, const Norm *norm, int64_t width, float *x,
                             Rows out, int64_t row) {
     for (int64_t c = 0; c < width; c += 32) {
+        const float *from = block_at(sums, width, row, c);
         const __m512i added = _mm512_loadu_si512(values_at(residual, row, c));
-        const __m512 low = _mm512_add_ps(_mm512_load_ps(sums + c), _mm512_loadu_ps(bias + c));
-        const __m512 high = _mm512_add_ps(_mm512_load_ps(sums + c + 16), _mm512_loadu_ps(bias + c + 16));
+        const __m512 low = _mm512_add_ps(_mm512_load_ps(from), _mm512_loadu_ps(bias + c));
+        const __m512 high = _mm512_add_ps(_mm512_load_ps(from + 16), _mm512_loadu_ps(bias + c + 16));
         _mm512_store_ps(x + c, _mm512_add_ps(low, low_half(added)));
         _mm512_store_ps(x + c + 16, _mm512_add_ps(high, high_half(added)));
     }

@@ -10,7 +10,7 @@
 typedef struct {
     uint16_t *panel, *context; /* [most, hidden] each, as panels */
     uint16_t *qkv;             /* [most, 3 * hidden]; where sums and raised lie when attention is done */
-    float *sums, *row;         /* [most, hidden], [hidden] */
+    float *sums, *row;         /* [most, hidden] in blocks, [hidden] */
     uint16_t *raised;          /* [most, CHUNK], as a panel */
 } Room;
 
@@ -89,7 +89,7 @@ STACK_CODE static void finish_block(Panel *p, const StackBlock *b, int64_t rows)
     accumulate(m.context, padded, &b->output, 0, hidden, m.sums);
     spend(p, OUTPUT);
     for (int64_t r = 0; r < rows; r++)
-        normalize(m.sums + r * hidden, b->output.bias, panel, &b->attention_norm, hidden, m.row, panel, r);
+        normalize(m.sums, b->output.bias, panel, &b->attention_norm, hidden, m.row, panel, r);
     spend(p, NORMS);
     for (int64_t chunk = 0; chunk < inner; chunk += CHUNK) {
         const int64_t end = least(chunk + CHUNK, inner);
@@ -98,7 +98,7 @@ STACK_CODE static void finish_block(Panel *p, const StackBlock *b, int64_t rows)
     }
     spend(p, FEED_FORWARD);
     for (int64_t r = 0; r < rows; r++)
-        normalize(m.sums + r * hidden, b->down.bias, panel, &b->out_norm, hidden, m.row, panel, r);
+        normalize(m.sums, b->down.bias, panel, &b->out_norm, hidden, m.row, panel, r);
     spend(p, NORMS);
 }
 
