@@ -213,7 +213,10 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
 def restore(
     folder: Path, checkpoint: Checkpoint, network: nn.Module, optimizer: torch.optim.Optimizer
 ) -> dict[str, Tensor]:
-    """Put a network and its optimizer back into the state of a checkpoint; returns the best weights."""
+    """Put a network and its optimizer back into the state of a checkpoint; returns the best weights.
+
+    Tensors are called ``now.WEIGHT``, ``best.WEIGHT`` and ``optimizer.PARAMETER.MOMENT``.
+    """
     path = _weights_path(folder, len(checkpoint.history))
     _CHECKPOINT_FORMAT.check_files(folder, {path.name: checkpoint.weights}, "this is not the state of this training")
     groups: dict[str, dict[str, Tensor]] = {"now": {}, "best": {}, "optimizer": {}}

@@ -81,8 +81,8 @@ class FeatureTable:
         for batch in self._sets[0].stream([*read, *PiecePositions.columns("word", known)]):
             places = PiecePositions.read(batch, "word")
             for number, row in enumerate(batch.select(read).to_pylist()):
-                words = places.of_document(number)
-                yield _sentence(row["row"], row["id"], row.get("text"), row.get("words"), words, row.get("tags"))
+                stored = places.of_document(number)
+                yield _sentence(row["row"], row["id"], row.get("text"), row.get("words"), stored, row.get("tags"))
 
     def texts(self) -> Iterator[TextRow]:
         """The texts of each row."""

@@ -80,10 +80,9 @@ class SearchBody(Body):
         given = {name: getattr(self, f"rerank_{name}") for name in ("column", "depth", "weight", "idf")}
         given = {name: value for name, value in given.items() if value is not None}
         if self.rerank is None:
-            for name in given:
-                raise Problem(
-                    Kind.WRONG_VALUE, f"rerank_{name} is for {parameter('rerank', 'maxsim')}", f"rerank_{name}"
-                )
+            if given:
+                name = f"rerank_{next(iter(given))}"
+                raise Problem(Kind.WRONG_VALUE, f"{name} is for {parameter('rerank', 'maxsim')}", name)
             return None
         if self.vector is not None:
             problem = "rerank compares the tokens of a text, and vector has none; leave one out"

@@ -116,7 +116,7 @@ def find_collocates(
         scope = scope.within(features, index, cutter, hits)
         hits = hits[scope.hold(index, hits)]
     counts = _count_near(index, hits, scope, left, right)
-    found = (int(inside.sum()), int(counts.scope.sum()), len(hits), int(counts.near.sum()))
+    found = (int(inside.sum()), int(counts.everywhere.sum()), len(hits), int(counts.near.sum()))
     return Collocates(word, *found, left, right, _strongest(index, counts, len(hits), least, measure, k), spans)
 
 
@@ -148,8 +148,8 @@ class _NearCounts:
 
     left: NDArray[np.int64]  # [V] near, on the left of the nearest usage
     right: NDArray[np.int64]  # [V]
-    scope: NDArray[np.int64]  # [V] in all searched documents
-    free: NDArray[np.int64]  # [V] in all searched documents, but not in a usage
+    everywhere: NDArray[np.int64]  # [V] in all searched documents
+    outside: NDArray[np.int64]  # [V] in all searched documents, but not in a usage
 
     @property
     def near(self) -> NDArray[np.int64]:
@@ -185,15 +185,19 @@ def _count_near(index: WordIndex, hits: Hits, scope: _Scope, left: int, right: i
 
 
 def _strongest(
-    index: WordIndex, counts: _NearCounts, hits: int, least: int, measure: Association, k: int
+    index: WordIndex, counts: _NearCounts, usages: int, least: int, measure: Association, k: int
 ) -> tuple[Collocate, ...]:
-    """The collocates with the highest scores; those that stand near less often than by chance are none."""
-    near, free = counts.near.astype(np.float64), counts.free.astype(np.float64)
-    expected = near.sum() * free / max(1.0, free.sum())
+    """The ``k`` collocates with the highest scores, of so many usages.
+
+    Words that stand near less than ``least`` times, or less often than by chance, are none. logDice (Rychlý 2008) is 14
+    for words that never stand apart.
+    """
+    near, outside = counts.near.astype(np.float64), counts.outside.astype(np.float64)
+    expected = near.sum() * outside / max(1.0, outside.sum())  # if the words near were drawn by chance
     chosen = np.flatnonzero((counts.near >= least) & (near > expected))
     scores = {
-        Association.LOG_LIKELIHOOD: log_likelihood(near[chosen], free[chosen], near.sum(), free.sum()),
-        Association.LOG_DICE: 14 + np.log2(2 * near[chosen] / (hits + counts.scope[chosen])),
+        Association.LOG_LIKELIHOOD: log_likelihood(near[chosen], outside[chosen], near.sum(), outside.sum()),
+        Association.LOG_DICE: 14 + np.log2(2 * near[chosen] / (usages + counts.everywhere[chosen])),
     }
     order = np.argsort(-scores[measure], kind="stable")[:k]  # equal ones by the alphabet
     words = index.spell(chosen[order])
@@ -204,7 +208,7 @@ def _strongest(
             expected=round(float(expected[number]), 2),
             left=int(counts.left[number]),
             right=int(counts.right[number]),
-            found=int(counts.scope[number]),
+            found=int(counts.everywhere[number]),
             log_likelihood=round(float(scores[Association.LOG_LIKELIHOOD][at]), 2),
             log_dice=round(float(scores[Association.LOG_DICE][at]), 2),
         )
@@ -213,16 +217,16 @@ def _strongest(
 
 
 def log_likelihood(
-    near: NDArray[np.float64], free: NDArray[np.float64], all_near: float, all_free: float
+    near: NDArray[np.float64], whole: NDArray[np.float64], all_near: float, all_whole: float
 ) -> NDArray[np.float64]:
     """The G² of each word's table (Dunning 1993): ``2 · sum(observed · ln(observed / expected))`` over its four cells.
 
-    ``near`` ``[n]`` counts a word within a part of a corpus, and ``free`` in the whole of it; of all words (or texts)
-    there are ``all_near`` in the part and ``all_free`` in the whole.
+    ``near`` ``[n]`` counts a word within a part of a corpus, and ``whole`` in the whole of it; of all words (or texts)
+    there are ``all_near`` in the part and ``all_whole`` in the whole.
     """
-    observed = np.stack([near, all_near - near, free - near, all_free - all_near - free + near])
-    rows, columns = (all_near, all_near, all_free - all_near, all_free - all_near), (free, all_free - free) * 2
-    expected = np.stack([row * column / all_free for row, column in zip(rows, columns, strict=True)])
+    observed = np.stack([near, all_near - near, whole - near, all_whole - all_near - whole + near])
+    rows, columns = (all_near, all_near, all_whole - all_near, all_whole - all_near), (whole, all_whole - whole) * 2
+    expected = np.stack([row * column / all_whole for row, column in zip(rows, columns, strict=True)])
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
     total: NDArray[np.float64] = 2 * terms.sum(axis=0)

@@ -93,14 +93,14 @@ class _OpenArchive:
         self._fresh = self._decompress(source)
 
     def read(self, meter: Meter, offset: int) -> Iterator[bytes]:
-        """Read on from an offset, which is not before ``begin``."""
+        """Read on from an offset, which is not before ``begin``; ``meter`` counts what is read of the file for it."""
         self._meter = meter
-        at = self.begin
-        for block in chain(tuple(self._held), self._fresh):
+        at, held = self.begin, tuple(self._held)  # fresh blocks are held, too, and older ones are let go
+        for block in chain(held, self._fresh):
             if at + len(block) > offset:
                 yield block[max(0, offset - at) :]
             at += len(block)
-        if at < offset:
+        if at < offset:  # the file ended before it
             raise changed_error(self._name)
 
     def _decompress(self, source: Source) -> Iterator[bytes]:

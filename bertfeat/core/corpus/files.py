@@ -119,6 +119,7 @@ def _check_formats(sources: Sequence[Source], settings: CorpusSettings) -> None:
     first = sources[0]
     for source in sources:
         settings.check_for(source.format, source.name)
+        # some formats have columns of their own for texts, such as SQuAD
         if settings.with_defaults(source.format) != settings.with_defaults(first.format):
             one, other = (source, first) if source.format.texts else (first, source)
             columns = quote_names([*one.format.texts, *filter(None, [one.format.pair])])

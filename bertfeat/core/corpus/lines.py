@@ -227,7 +227,10 @@ def _first_newline(data: bytes, newline: bytes, start: int = 0) -> int:
 
 
 def _in_whole_units(blocks: Iterator[bytes], mark: int, width: int) -> Iterator[bytes]:
-    """Yield blocks without the byte order mark, each of whole code units (except the last one)."""
+    """Yield blocks without the byte order mark, each of whole code units (except the last one).
+
+    ``mark`` is the length in bytes of the mark that stands there, ``width`` that of a code unit.
+    """
     rest = b""
     for block in blocks:
         block = rest + block if rest else block

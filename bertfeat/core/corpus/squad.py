@@ -298,7 +298,7 @@ class _Scanner:
 
 
 def _enter_array(scan: _Scanner) -> None:
-    """Go to the first article."""
+    """Go past the ``[`` of ``data``, whatever other keys stand before it."""
     if scan.peek() != "{":
         raise scan.error("an object expected")
     scan.take("{")

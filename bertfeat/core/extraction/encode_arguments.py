@@ -28,19 +28,22 @@ class TextInput:
 def take_texts(inputs: object) -> TextInput:
     """Take a string, or the items of a list, tuple, array, Series, column or generator.
 
+    An item is a string, or what :func:`memory_corpus` takes as well: a pair, words, a record or a document.
+
     Raises:
-        UsageError: something whose items are no texts in order, such as the keys of a mapping or the column names of a
-            table; or an item of another type, named by its 1-based number.
+        WrongTypeError: something whose items are no texts in order, such as the keys of a mapping or the column names
+            of a table; or an item of another type, named by its 1-based number.
     """
     if isinstance(inputs, str):
         return TextInput([inputs], single=True)
     if isinstance(inputs, np.ndarray) and inputs.ndim == 0:
         return take_texts(inputs.item())
-    if problem := _why_no_texts(inputs):
-        raise WrongTypeError(problem[0], remedy=problem[1])
+    if reason := _why_no_texts(inputs):
+        problem, remedy = reason
+        raise WrongTypeError(problem, remedy=remedy)
     items = _list_items(inputs)
     for number, item in enumerate(items, 1):
-        if type(item) is not str and not isinstance(item, str | tuple | list | Mapping | Document):
+        if not isinstance(item, str | tuple | list | Mapping | Document):
             raise WrongTypeError(f"item {number} is {_describe_item(item)}", remedy="give strings")
     return TextInput(items, single=False)
 

@@ -137,24 +137,30 @@ class _JoinAgenda:
         self._taking = ContextPool(1, "bertfeat-claims")
 
     def take(self) -> Task | None:
-        """A task that has neither a result nor a live claim; None where there is none now."""
+        """A task that has neither a result nor a live claim; None if there is none now, or none any more (``done``)."""
         # on a thread of its own: Ctrl-C between making a claim and noting it would leave a claim that nobody gives up
         return self._taking.submit(copy_context().run, self._take).result()
 
     def _take(self) -> Task | None:
         with self._lock:
-            if self.done:
-                return None
-            passed = time.monotonic() - self._looked
-            if not self._left or passed >= (self._most_pause if self._open else self._pause):
+            if not self.done and self._is_time_to_look():
                 self._look()
                 self._pause = min(2 * self._pause, self._most_pause)
             while self._open and not self.done:
                 task = self._open.popleft()
-                if key_of(task) in self._left and key_of(task) not in self._claims and self._claim(task):
+                taken = key_of(task) not in self._left or key_of(task) in self._claims  # since the last look
+                if not taken and self._claim(task):
                     self._next, self._pause = task.number + 1, _LEAST_PAUSE
                     return task
             return None
+
+    def _is_time_to_look(self) -> bool:
+        """Whether scans have ended, so that a plan is due; or what others do was seen too long ago.
+
+        While no task is open, pauses grow from one look to the next, up to the longest.
+        """
+        pause = self._most_pause if self._open else self._pause
+        return not self._left or time.monotonic() - self._looked >= pause
 
     def finish(self, task: Task, result: Result) -> None:
         """Note a result of this process."""
@@ -207,7 +213,8 @@ class _JoinAgenda:
 
         If others are at work, the first one is chosen at random, so that they do not all try to take the same tasks.
         """
-        if not self._next and tasks and len(tasks) + len(self._claims) < len(self._left):
+        others_hold_some = len(tasks) + len(self._claims) < len(self._left)
+        if not self._next and tasks and others_hold_some:
             self._next = random.choice(tasks).number
         at = next((at for at, task in enumerate(tasks) if task.number >= self._next), 0)
         return deque((*tasks[at:], *tasks[:at]))

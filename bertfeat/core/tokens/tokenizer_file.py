@@ -174,7 +174,7 @@ class _TokenizerCandidate:
     def has_parts(
         self, normalizer: _TokenizerPart | None, pre_tokenizer: _TokenizerPart, post_processor: _TokenizerPart
     ) -> bool:
-        """Whether the file's parts are these."""
+        """Whether the file's parts are equal to these, which a tokenizer's class would build; None: no normalizer."""
         pairs = (
             (self.tokenizer.normalizer, normalizer),
             (self.tokenizer.pre_tokenizer, pre_tokenizer),

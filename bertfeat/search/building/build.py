@@ -261,7 +261,11 @@ class _FaissBuild:
         return _BuildReport(self._source.count, 0, effort, judged, self._clock.seconds, self._whitener.whitening)
 
     def _train(self, given: RecallQueries | None) -> tuple[FaissIndex, RecallQueries | None]:
-        """A trained index without vectors, and the queries that it is to be judged by: the given, or disturbed ones."""
+        """A trained index without vectors, and the queries that it is to be judged by.
+
+        They are those that are given, or stored vectors with some noise; None where it is not judged, or where it will
+        store its vectors whole and draw queries from them when it is filled.
+        """
         source, options, whitener = self._source, self._options, self._whitener
         index = create_faiss_index(self._choice.factory, whitener.width if whitener else source.width, options.metric)
         if whitener is not None:

@@ -289,38 +289,49 @@ def _tune(truth: GroundTruth, search: _Search, target_recall: float, least: int,
 
 
 def _judge_search(
-    truth: GroundTruth, search: _Search, value: int | None, metric: Metric, *, target_recall: float, vectors: int
+    truth: GroundTruth, search: _Search, effort: int | None, metric: Metric, *, target_recall: float, vectors: int
 ) -> RecallReport:
-    """Measure recall, and queries per second in one batch; ``vectors`` is the number of vectors in the index."""
+    """Measure an index of so many ``vectors``: recall, how many of them find themselves, queries a second in one batch.
+
+    ``effort`` is the value of its search parameter, None for an index that has none.
+    """
     asked = truth.asked
-    depths = [k for k in _DEPTHS if k < vectors and k <= truth.numbers.shape[1]] or [truth.numbers.shape[1]]
+    deepest = truth.numbers.shape[1]
+    depths = [k for k in _DEPTHS if k < vectors and k <= deepest] or [deepest]  # a query's own vector is no hit
     recall = {
-        str(k): float(recall_at_k(truth, _search_others(truth, search, k, value), k, metric).mean()) for k in depths
+        str(k): float(recall_at_k(truth, _search_others(truth, search, k, effort), k, metric).mean()) for k in depths
     }
-    times: list[float] = []
-    began = time.perf_counter()
-    while not times or time.perf_counter() - began < SECONDS_TIMED:
-        before = time.perf_counter()
-        search(asked.vectors, min(_K, truth.numbers.shape[1]), value)
-        times.append(time.perf_counter() - before)
     return RecallReport(
         recall=recall,
         of=asked.kind,
-        own=None if asked.stored is None else float((search(asked.stored, 1, value)[:, 0] == asked.own).mean()),
+        own=None if asked.stored is None else float((search(asked.stored, 1, effort)[:, 0] == asked.own).mean()),
         wanted=target_recall,
         queries=len(asked),
-        queries_per_second=round(len(asked) / float(np.median(times)), 1),
+        queries_per_second=round(
+            len(asked) / _batch_seconds(lambda: search(asked.vectors, min(_K, deepest), effort)), 1
+        ),
         exact_queries_per_second=round(truth.queries_per_second, 1),
         threads=count_faiss_threads(),
         vectors=vectors,
     )
 
 
-def _search_others(truth: GroundTruth, search: _Search, k: int, value: int | None) -> NDArray[np.int64]:
+def _batch_seconds(search: Callable[[], object]) -> float:
+    """The median duration of a search that is repeated for a while."""
+    times: list[float] = []
+    began = time.perf_counter()
+    while not times or time.perf_counter() - began < SECONDS_TIMED:
+        before = time.perf_counter()
+        search()
+        times.append(time.perf_counter() - before)
+    return float(np.median(times))
+
+
+def _search_others(truth: GroundTruth, search: _Search, k: int, effort: int | None) -> NDArray[np.int64]:
     """The nearest of each query without the vector that it was made from, ``[Q, k]``."""
     if truth.asked.kind is QueryKind.GIVEN:
-        return search(truth.asked.vectors, k, value)
-    numbers = search(truth.asked.vectors, k + 1, value)
+        return search(truth.asked.vectors, k, effort)
+    numbers = search(truth.asked.vectors, k + 1, effort)
     return without_own(np.empty(numbers.shape, np.float32), numbers, truth.asked.own)[1]
 
 

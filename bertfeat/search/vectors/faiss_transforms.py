@@ -106,20 +106,25 @@ def measure_spectrum(blocks: Iterable[NDArray[np.floating]], width: int) -> Spec
 
     Memory: a few matrices of W × W in float64, however many vectors there are.
     """
-    mean, products = RunningMean(), np.zeros((width, width))
+    running, products = RunningMean(), np.zeros((width, width))
     for block in blocks:
         for start in range(0, len(block), _CHUNK):
-            deviations = mean.deviations(block[start : start + _CHUNK])
-            products += deviations.T @ deviations
-    variances, axes = np.linalg.eigh(products / max(mean.count, 1))
+            deviations = running.deviations(block[start : start + _CHUNK])
+            products += deviations.T @ deviations  # these sum to those of deviations from the mean of all
+    mean = np.broadcast_to(running.mean, width)  # 0 where there were no vectors
+    variances, axes = np.linalg.eigh(products / max(running.count, 1))
     variances, directions = variances[::-1], axes.T[::-1]
-    # rounding of float32 lets equal vectors vary a little
-    least = _LEAST_VARIANCE * max(variances[0], float(np.square(mean.mean).sum()) * _LEAST_VARIANCE)
-    counted = int((variances > least).sum())
+    counted = _count_varying(variances, mean)
     directions = directions[:counted]
     # the sign of an eigenvector is arbitrary: its value of largest magnitude is made positive
     signs = np.sign(directions[np.arange(counted), np.abs(directions).argmax(axis=1)])
-    return Spectrum(mean.count, mean.mean + np.zeros(width), variances[:counted], directions * signs[:, None])
+    return Spectrum(running.count, mean, variances[:counted], directions * signs[:, None])
+
+
+def _count_varying(variances: NDArray[np.float64], mean: NDArray[np.float64]) -> int:
+    """The number of variances, in descending order, that are more than rounding of float32 makes."""
+    of_equal_vectors = float(np.square(mean).sum()) * _LEAST_VARIANCE  # they vary a little, too, the more the longer
+    return int((variances > _LEAST_VARIANCE * max(variances[0], of_equal_vectors)).sum())
 
 
 @dataclass(frozen=True, slots=True)
