@@ -99,8 +99,6 @@ def command(
 
 
 def _comparison_lines(comparison: "PrecisionComparison") -> list[str]:
-    from bertfeat.core import FAR_COSINE  # here, because it loads NumPy
-
     rows = [
         ("model", comparison.model),
         ("on", f"{comparison.device}, {comparison.threads} threads"),
@@ -109,9 +107,10 @@ def _comparison_lines(comparison: "PrecisionComparison") -> list[str]:
     lines = [*two_columns(rows), "", f"{'precision':<10} {'kernels':<8} {'tokens/s':>10} {'ratio':>6}"]
     for each in comparison.precisions:
         lines.append(f"{each.precision:<10} {each.kernels:<8} {each.tokens_per_second:>10,.0f} {each.ratio:>6.2f}")
-    note = f"; single tokens and words: the least, and how many are far, below {FAR_COSINE}"
+    first = comparison.precisions[0].deviations
+    note = f"; single tokens and words: the least, and how many are far, below {first[0].FAR}"
     lines += ["", f"cosine with fp32, of {comparison.compared:,} documents{note}", ""]
-    columns = [deviation.column for deviation in comparison.precisions[0].deviations]
+    columns = [deviation.column for deviation in first]
     width = max(map(len, columns))
     lines.append(f"{'column':<{width}} {'precision':<10} {'mean':>8} {'least':>8} {'least of one':>13} {'far':>5}")
     for number, column in enumerate(columns):

@@ -15,7 +15,7 @@ from .bundles import settings_options
 from .console import Console, fields_of, print_csv, progress_display
 from .option_types import LOCATION
 from .options import output_options
-from .result_lines import aligned_columns
+from .result_lines import aligned_columns, missing_word_hint
 from .terminal import cut_end, single_line
 
 if TYPE_CHECKING:
@@ -97,8 +97,6 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
     where = "" if query.spans is None else f"within {query.spans} "
     where += f"in {pluralize(result.documents, 'document')}"
     if not result.found:
-        from bertfeat.core import missing_word_hint
-
         console.say(f"{word!r} does not stand {where}{missing_word_hint(word) if query.match == 'exact' else ''}")
         return
     console.say(

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bertfeat.core import CorpusSettings
 from bertfeat.display import format_size
 from bertfeat.errors import UsageError, shell_value, shorten
 
 from .app import Command, option
-from .bundles import on_command_line
+from .bundles import on_command_line, settings_options
 from .console import Console, fields_of, two_columns
 from .index import recall_line, tokens_line, transform_line
-from .options import output_options, reading_options, refuse_reading_options
+from .options import output_options, refuse_reading_options
 from .pretrain import pretraining_rows
 
 _LONGEST_SETTING = 400  # characters of a setting that are shown, such as a list of words
 
 if TYPE_CHECKING:
     from bertfeat.core import (
-        CorpusSettings,
         FeatureColumn,
         FeatureSet,
         KeptColumn,
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 @click.command(cls=Command, name="info")
 @click.argument("thing", metavar="[PATH|MODEL]", required=False)
 @option("--revision", metavar="REV", help="The hub's branch, tag or commit of a model.")
-@reading_options
+@settings_options("reading", CorpusSettings, fields=("text_columns", "keep", "format", "encoding", "pretokenized"))
 @output_options
-def command(thing: str | None, revision: str | None, reading: "CorpusSettings", console: Console) -> None:
+def command(thing: str | None, revision: str | None, reading: CorpusSettings, console: Console) -> None:
     """Show what a feature set, index, tagger, head, model or corpus is, or what is installed.
 
     A corpus is read to its end and counted. What is not a path is taken for a model's name. Without an argument:
@@ -108,22 +108,32 @@ def _describe_installation() -> _Description:
     return _Description({"kind": "installation", **fields_of(machine)}, rows)
 
 
-def _describe_corpus(source: str, reading: "CorpusSettings") -> _Description:
+def _describe_corpus(source: str, reading: CorpusSettings) -> _Description:
     """The counts of a corpus, which is read to its end."""
-    from bertfeat.core import open_corpus, summarize_corpus
+    from bertfeat.core import Document, Failure, open_corpus
 
     corpus = open_corpus([source], reading)
-    summary = summarize_corpus(corpus)
-    first = summary.first_failure
+    numbers = dict.fromkeys(("documents", "failed", "blank", "characters", "words"), 0)
+    first: Failure | None = None
+    for row in corpus.rows():
+        if isinstance(row, Document):
+            numbers["documents"] += 1
+            numbers["characters"] += len(row.text)
+            numbers["words"] += len(row.words or ())
+        elif isinstance(row, Failure):
+            numbers["failed"] += 1
+            first = first or row
+        else:
+            numbers["blank"] += 1
+    counts = "{documents:,}; unreadable {failed:,}; blank lines {blank:,}"
     rows = [
         ("corpus", "\n".join(corpus.sources)),
-        ("documents", f"{summary.documents:,}; unreadable {summary.failed:,}; blank lines {summary.blank:,}"),
-        ("characters", f"{summary.characters:,}"),
-        ("words", f"{summary.words:,}, given" if summary.words else None),
+        ("documents", counts.format(**numbers)),
+        ("characters", f"{numbers['characters']:,}"),
+        ("words", f"{numbers['words']:,}, given" if numbers["words"] else None),
         ("kept", _kept_column_lines(corpus.kept)),
         ("first failure", f"row {first.row}: {first.reason}" if first else None),
     ]
-    numbers = {name: getattr(summary, name) for name in ("documents", "failed", "blank", "characters", "words")}
     return _Description({"kind": "corpus", "sources": corpus.sources, **numbers, "kept": corpus.kept}, rows)
 
 

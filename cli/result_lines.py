@@ -183,3 +183,14 @@ def unmet_line(condition: "Condition | None", read: "ReadColumn") -> str:
 
     ranges = "" if condition is None else describe_ranges(condition, read)
     return "no document meets the condition" + (f"; {ranges}" if ranges else "")
+
+
+def missing_word_hint(word: str) -> str:
+    """Tell what may be wrong with a word that was not found, as the end of a message."""
+    signs = [sign for sign in "*?|[]" if sign in word.removesuffix("*")]
+    if signs:
+        return (
+            f"; {' and '.join(signs)} in it was looked for as it stands: only an asterisk at the end, as in train*, "
+            "stands for other letters"
+        )
+    return "" if word.endswith("*") else f"; {word}* also finds words that begin so"

@@ -22,6 +22,7 @@ from .result_lines import (
     format_value,
     json_values,
     kwic_lines,
+    missing_word_hint,
     show_option,
     unmet_in_index,
     unmet_line,
@@ -370,8 +371,6 @@ def _warn_of_skipped(skipped: int, console: Console) -> None:
 
 
 def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: _UsageFormat, query: UsageQuery) -> None:
-    from bertfeat.core import missing_word_hint
-
     if not result.documents:
         form.console.say(form.unmet())
         return

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from bertfeat.search import IndexReport
 
 
+# what is kept beside the features is not compared
+_READING = [name for name in option_names(CorpusSettings) if name not in ("keep", "metadata", "tag_column")]
+
+
 @dataclass(slots=True)
 class SampleOptions:
     """The sample of features that is computed again, and the least cosine that it must reach."""
@@ -69,7 +73,7 @@ class SampleOptions:
 @click.command(cls=Command, name="verify")
 @click.argument("folder", metavar="FEATURES|INDEX|HEAD|MODEL", type=LOCATION)
 @settings_options("again", SampleOptions)
-@settings_options("reading", CorpusSettings, fields=[name for name in option_names(CorpusSettings) if name != "keep"])
+@settings_options("reading", CorpusSettings, fields=_READING)
 @output_options
 def command(folder: "Location", again: SampleOptions, reading: CorpusSettings, console: Console) -> None:
     """Check a feature set, an index, a head, a Table 7 or a model: every byte, and derived values.
@@ -219,12 +223,10 @@ def _print_features_check(report: "VerifyReport", folder: "Location", console: C
 
 
 def _deviation_lines(report: "VerifyReport") -> list[str]:
-    from bertfeat.core import FAR_COSINE  # here, because what is verified may need nothing of it
-
     lines = []
     if report.deviations:
         width = max(len(deviation.column) for deviation in report.deviations)
-        below = f"below {FAR_COSINE}"
+        below = f"below {report.deviations[0].FAR}"
         lines.append(
             f"{'column':<{width}}  least cosine  mean cosine  max abs  mean abs  vectors  least of one  {below}"
         )

@@ -21,7 +21,6 @@ from .corpus import (
     open_corpus as open_corpus,
     parse_cell as parse_cell,
     read_lines as read_lines,
-    summarize_corpus as summarize_corpus,
 )
 from .derivation import Derivation as Derivation, derive as derive
 from .encoder import (
@@ -36,7 +35,6 @@ from .encoder import (
 from .engine import Agenda as Agenda, Engine as Engine, Job as Job, TaskKey as TaskKey, TaskT as TaskT, key_of as key_of
 from .environment import installation as installation, kernels_note as kernels_note
 from .extraction import (
-    FAR_COSINE as FAR_COSINE,
     EncodeResult as EncodeResult,
     Estimate as Estimate,
     ExtractionOptions as ExtractionOptions,
@@ -188,10 +186,8 @@ from .words import (
     WordQuery as WordQuery,
     WordRule as WordRule,
     align_words as align_words,
-    fold_case as fold_case,
     fold_word as fold_word,
     is_word as is_word,
     locate_words as locate_words,
-    missing_word_hint as missing_word_hint,
     split_words as split_words,
 )

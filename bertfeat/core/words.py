@@ -167,17 +167,6 @@ class WordQuery:
         return 0
 
 
-def missing_word_hint(word: str) -> str:
-    """Tell what may be wrong with a word that was not found, as the end of a message."""
-    signs = [sign for sign in "*?|[]" if sign in word.removesuffix(WILDCARD)]
-    if signs:
-        return (
-            f"; {' and '.join(signs)} in it was looked for as it stands: only an asterisk at the end, as in train*, "
-            "stands for other letters"
-        )
-    return "" if word.endswith(WILDCARD) else f"; {word}{WILDCARD} also finds words that begin so"
-
-
 @dataclass(frozen=True)
 class WordList:
     """A list of words, by which some words of a text are chosen.

@@ -26,7 +26,6 @@ from bertfeat.core import (
     Unit,
     WordList,
     WordQuery,
-    fold_case,
     unit_vectors,
 )
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter, shell_value, shorten
@@ -316,7 +315,7 @@ def _find_in_sentence(
                 return occurrence
     if mark:
         raise UsageError("mark a whole word, or several: the *river* bank", where=parameter("like", like))
-    may_be_prefix = query.match is Match.EXACT and query.needle in fold_case(text)
+    may_be_prefix = query.match is Match.EXACT and query.may_occur_in(text)
     hint = f"; {parameter('match', 'prefix')} finds words that begin so" if may_be_prefix else ""
     raise UsageError(
         f"the word {shorten(query.word)!r} is not in {parameter('like', like)}",

@@ -11,17 +11,14 @@ from bertfeat.cli import main
 from bertfeat.core.io import ResultKind, claim_folder
 from tests.support.commands import find_command
 
-READING = {
-    *("text_columns", "keep", "format", "encoding", "id_column", "pair_column", "pairs", "pretokenized", "tag_column"),
-    "document_context",
-}
+READING = {"text_columns", "keep", "format", "encoding", "pretokenized"}
 BUILD = {"type", "metric", "memory", "target_recall", "query_prompt", "evaluate", "keep_text", "device", "column"}
 BUILD |= {"with_tokens", "pool_tokens", "overwrite"}
 SCANNED = {"column", "senses", "by", "slices", "plot", "sort", "sample", "near"}
 SAMPLE = {"sample", "bound", "corpus", "model", "device"}
 LAYERS = {"layers", "pooling", "transforms", "plot"}
 RERANK = {"rerank_column", "rerank_depth", "rerank_idf"}
-CORPUS = READING - {"keep"}
+CORPUS = {*READING, "id_column", "pair_column", "pairs", "document_context"} - {"keep"}
 
 # a use of a command → the options that it does not read, as they reach the command
 USES: dict[str, set[str]] = {

@@ -520,7 +520,6 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "score_tagger": lambda world: {"gold": [["B-PER", "O"]], "predicted": [["B-PER", "O"]]},
     "score_tags": lambda world: {"gold": [["B-PER", "O"]], "predicted": [["B-PER", "O"]]},
     "stream_dataset": lambda world: {"stream": world.stream},
-    "summarize_corpus": lambda world: {"corpus": bertfeat.memory_corpus(["the bank"])},
     "to_bio": lambda world: {"tags": ["B-PER", "O"]},
     "to_iobes": lambda world: {"tags": ["B-PER", "O"]},
     "train_head": lambda world: {**world.head_call, "folder": world.new()},

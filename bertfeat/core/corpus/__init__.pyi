@@ -12,7 +12,6 @@ from .document import (
     Position as Position,
     Row as Row,
     Value as Value,
-    summarize_corpus as summarize_corpus,
 )
 from .encodings import encoding_by_mark as encoding_by_mark
 from .files import FileCorpus as FileCorpus, check_readable as check_readable, open_corpus as open_corpus

@@ -46,7 +46,6 @@ from .speed import (
     measure_speed as measure_speed,
 )
 from .verify import (
-    FAR_COSINE as FAR_COSINE,
     VerifyReport as VerifyReport,
     verify_features as verify_features,
 )

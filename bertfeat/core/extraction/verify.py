@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
 
 SAMPLE = 100
-FAR_COSINE = 0.99
-"""Cosine below which a single vector counts as far from exact. docs/numerics.md tells how many of tokens' do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,9 @@ class Deviation:
     mean_cosine: float
     vectors: int  # compared one by one: of documents, tokens or words
     least_of_one: float  # least cosine of a single vector
-    below: int  # vectors whose cosine is below FAR_COSINE
+    below: int  # vectors that are far from exact; docs/numerics.md tells how many of tokens' are
+
+    FAR: ClassVar[float] = 0.99  # a vector whose cosine is below it
 
 
 @displayed
@@ -224,5 +224,5 @@ def _deviation(column: str, stored: Mapping[int, DocumentFeatures], again: Mappi
         mean_cosine=float(np.mean(cosines)),
         vectors=len(singles),
         least_of_one=min(singles, default=1.0),
-        below=sum(each < FAR_COSINE for each in singles),
+        below=sum(each < Deviation.FAR for each in singles),
     )
