@@ -3,7 +3,7 @@
     python benchmarks/ablation.py --data DATA [--work DIR] [--steps N] [--seeds N]
 
 DATA holds novels/dated.csv.gz, wikigold/, sick/ and restaurant8k/. Models of a few layers are pre-trained on the novels
-by ``bertfeat pretrain``, each setting with as many steps of 8 sequences of 128 tokens and some seeds, and judged on
+by ``pretrain_model``, each setting with as many steps of 8 sequences of 128 tokens and some seeds, and judged on
 tagging (Wikigold, span F1), pairs (SICK, accuracy of entailment) and spans (restaurant8k, exact match, learned from
 4,000 questions): by the frozen features of the last layer under a linear layer, and fine-tuned (see _judge.py).
 
@@ -18,19 +18,22 @@ It takes hours, and goes on where it was stopped: the result holds the scores of
 
 import argparse
 import json
+import os
 import statistics
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
-from _commands import bertfeat
 from _judge import judge, tasks_for
 from _machine import machine
 from table7 import split_by_documents
 
+from bertfeat import PretrainingSettings, pretrain_model
+
 RESULT = Path(__file__).parent / "results" / "ablation.json"
-SOURCE = ("--document-column", "title", "--vocabulary", "8000", "--batch-size", "8", "--learning-rate", "1e-3")
+COMMON: dict[str, Any] = {"vocabulary": 8000, "batch_size": 8, "learning_rate": 1e-3}
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,14 @@ class Setting:
 
     table: str
     name: str
-    options: tuple[str, ...] = ()
+    changed: Mapping[str, str | int] = field(default_factory=dict)  # of the settings of pre-training
     bilstm: bool = False
 
     @property
     def model(self) -> str:
         """The name of the model's folder: equal ways are trained once."""
-        return "_".join(word.strip("-").replace(",", "-").replace(":", "-") for word in self.options) or "tiny"
+        names = (f"{name}_{value}".replace(",", "-").replace(":", "-") for name, value in self.changed.items())
+        return "_".join(names) or "tiny"
 
     @property
     def judged(self) -> str:
@@ -55,21 +59,21 @@ class Setting:
 
 SETTINGS = (
     Setting("objectives", "masked words, next sentences"),
-    Setting("objectives", "masked words", ("--objective", "mlm")),
-    Setting("objectives", "left to right", ("--objective", "ltr")),
-    Setting("objectives", "nothing", ("--steps", "1")),
-    Setting("objectives", "left to right, BiLSTM on top", ("--objective", "ltr"), bilstm=True),
-    Setting("objectives", "masked words, BiLSTM on top", ("--objective", "mlm"), bilstm=True),
-    Setting("objectives", "nothing, BiLSTM on top", ("--steps", "1"), bilstm=True),
+    Setting("objectives", "masked words", {"objective": "mlm"}),
+    Setting("objectives", "left to right", {"objective": "ltr"}),
+    Setting("objectives", "nothing", {"steps": 1}),
+    Setting("objectives", "left to right, BiLSTM on top", {"objective": "ltr"}, bilstm=True),
+    Setting("objectives", "masked words, BiLSTM on top", {"objective": "mlm"}, bilstm=True),
+    Setting("objectives", "nothing, BiLSTM on top", {"steps": 1}, bilstm=True),
     Setting("sizes", "L=2, H=128, A=2"),
-    Setting("sizes", "L=4, H=128, A=2", ("--shape", "L=4,H=128,A=2")),
-    Setting("sizes", "L=4, H=256, A=4", ("--shape", "mini")),
+    Setting("sizes", "L=4, H=128, A=2", {"shape": "L=4,H=128,A=2"}),
+    Setting("sizes", "L=4, H=256, A=4", {"shape": "mini"}),
     Setting("masks", "80:10:10"),
-    Setting("masks", "100:0:0", ("--mask", "100:0:0")),
-    Setting("masks", "80:0:20", ("--mask", "80:0:20")),
-    Setting("masks", "80:20:0", ("--mask", "80:20:0")),
-    Setting("masks", "0:20:80", ("--mask", "0:20:80")),
-    Setting("masks", "0:0:100", ("--mask", "0:0:100")),
+    Setting("masks", "100:0:0", {"mask": "100:0:0"}),
+    Setting("masks", "80:0:20", {"mask": "80:0:20"}),
+    Setting("masks", "80:20:0", {"mask": "80:20:0"}),
+    Setting("masks", "0:20:80", {"mask": "0:20:80"}),
+    Setting("masks", "0:0:100", {"mask": "0:0:100"}),
 )
 
 
@@ -116,11 +120,10 @@ def write(judged: dict[str, dict[str, float]], options: argparse.Namespace) -> N
 def measured(setting: Setting, seed: int, options: argparse.Namespace) -> dict[str, float]:
     """Pre-train and judge one model."""
     folder = options.work / f"{setting.model}-{seed}.model"
-    shape = () if "--shape" in setting.options else ("--shape", "tiny")
-    corpus = str(options.data / "novels" / "dated.csv.gz")
-    steps = () if "--steps" in setting.options else ("--steps", str(options.steps))
-    training = (*steps, "--seed", str(seed), "-o", str(folder), "--quiet")
-    bertfeat("pretrain", corpus, *SOURCE, *shape, *setting.options, *training)
+    asked = {**COMMON, "shape": "tiny", "steps": options.steps, "seed": seed, **setting.changed}
+    torch.set_num_threads(len(os.sched_getaffinity(0)))  # judging takes one
+    corpus = options.data / "novels" / "dated.csv.gz"
+    pretrain_model([corpus], folder, settings=PretrainingSettings(**asked), document_column="title")
     held_out = json.loads((folder / "pretraining.json").read_text())["after"]
     scores = dict(judged(folder, setting, seed, options)) | {"held_out_loss": held_out["loss"]}
     if held_out.get("next_accuracy") is not None:

@@ -192,12 +192,12 @@ class PretrainingSettings:
         ),
     ] = None
     mask: Annotated[
-        str, Option("How many in 100 predicted pieces are masked, replaced at random, kept.", metavar="M:R:K")
+        str, Option("How many in 100 predicted pieces are masked, replaced at random, kept.", python_only=True)
     ] = "80:10:10"
     mask_rate: Annotated[
-        float, Option("Share of predicted pieces; the paper has 0.15.", metavar="SHARE", above=0, below=1)
+        float, Option("Share of predicted pieces; the paper has 0.15.", above=0, below=1, python_only=True)
     ] = 0.15
-    whole_words: Annotated[bool, Option("Predict all pieces of a word or none.")] = False
+    whole_words: Annotated[bool, Option("Predict all pieces of a word or none.", python_only=True)] = False
     max_length: Annotated[int, Option("Tokens of a sequence, special ones included.", least=8, most=1 << 16)] = 128
     positions: Annotated[
         int | None,

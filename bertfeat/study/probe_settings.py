@@ -26,7 +26,9 @@ class ProbeSettings:
         Option("Which ones, such as 3,last,sum4.", default="all that are stored", metavar="SPEC[,SPEC]", basic=True),
     ] = ()
     folds: Annotated[int, Option("Folds of the cross-validation.", least=2, basic=True)] = 5
-    most: Annotated[int, Option("Documents or words to learn from, a random sample.", least=1, basic=True)] = 20_000
+    most: Annotated[int, Option("Documents or words to learn from, a random sample.", least=1, python_only=True)] = (
+        20_000
+    )
     min_members: Annotated[int, Option("Leave out classes in fewer documents.", least=0, basic=True)] = 0
     strength: Annotated[float, Option("Inverse of the L2 penalty: scikit-learn's C.", above=0, python_only=True)] = 1.0
     # scikit-learn takes no larger seed

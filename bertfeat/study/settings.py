@@ -49,7 +49,7 @@ class ComparisonSettings:
             basic=True,
         ),
     ] = 1000
-    seed: Annotated[int, Option("Of the random sample.", least=0)] = 1
+    seed: Annotated[int, Option("Of the random sample.", least=0, python_only=True)] = 1
 
     def __post_init__(self) -> None:
         check_bounds(self)

@@ -22,6 +22,7 @@ NOT_IN_THE_SHELL = {
     "axes": _FIGURE,
     "path": _FIGURE,
     "missing": _STORED,
+    "mask": "an argument of PretrainingSettings",
     "patience": "an argument of HeadSettings",
     "schedule": "an argument of HeadSettings",
 }

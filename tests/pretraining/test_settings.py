@@ -67,7 +67,12 @@ def test_shares_of_masks(text: str, shares: tuple[float, float, float]) -> None:
 @pytest.mark.parametrize("text", ["", "80", "80:10:10:0", "a:b:c", "80:10:9", "110:-5:-5", "inf:0:0"])
 def test_what_are_no_shares(text: str) -> None:
     with pytest.raises(UsageError):
-        parse_mask(text)
+        PretrainingSettings(mask=text)
+
+
+def test_a_model_that_reads_from_left_to_right_masks_nothing() -> None:
+    with pytest.raises(UsageError, match="whole_words says how pieces are masked"):
+        PretrainingSettings(objective=Objective.LTR, whole_words=True)
 
 
 @pytest.mark.parametrize(
