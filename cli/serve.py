@@ -85,7 +85,7 @@ def command(
     from bertfeat.core import use_one_arena
     from bertfeat.server import log_as_json, open_service, run_server
 
-    use_one_arena()
+    use_one_arena()  # threads reuse the memory that others have freed
     service = open_service(
         folders,
         settings,
@@ -101,6 +101,6 @@ def command(
     def say_address(address: str) -> None:
         console.say(f"{', '.join(each.name for each in service.models)} at {address}")
         log_as_json(requests=not console.quiet)
-        tell_end_in(logging.getLogger("bertfeat"))
+        tell_end_in(logging.getLogger("bertfeat"))  # stderr has lines of JSON from now on
 
     run_server(service, on_start=say_address)

@@ -37,7 +37,7 @@ def stream_dataset(stream: VectorStream, shards: int = 8) -> IterableDataset:
         remedy = "leave it out, and use the dataset's own skip or load_state_dict"
         raise UsageError(f"{parameter('start', stream.settings.start)} counts batches, not examples", remedy=remedy)
     pieces = [stream.divide(number, shards) for number in range(shards)]
-    return IterableDataset.from_generator(_stream_examples, gen_kwargs={"streams": pieces})
+    return IterableDataset.from_generator(_stream_examples, gen_kwargs={"streams": pieces})  # a list is its shards
 
 
 def _stream_examples(streams: Sequence[VectorStream]) -> Iterator[dict[str, object]]:

@@ -56,7 +56,7 @@ class PackedExamples:
 
 @dataclass(frozen=True, slots=True)
 class ExampleBatch:
-    """A batch as the input of a network."""
+    """A batch as the input of a network: packed step by step, the longest example first, as PyTorch packs sequences."""
 
     features: Tensor  # [N, W] packed, float16 or float32
     example: Tensor  # [N] the example in the batch that each vector belongs to, 0..B-1

@@ -97,10 +97,10 @@ class DocumentMap:
         return self.coloring.numbers(self.values)
 
     def label(self, code: int) -> str:
-        """The name of a group in the legend."""
+        """The name of a group in the legend: by its number among the frequent values, OTHER or NONE."""
         if code == NONE:
             return "no value" if isinstance(self.coloring, NameColors) else "no number"
-        assert isinstance(self.coloring, NameColors)  # only names have a legend
+        assert isinstance(self.coloring, NameColors)  # of a scale of numbers the legend has NONE alone
         if code == OTHER:
             return f"{self.coloring.others:,} other value{'' if self.coloring.others == 1 else 's'}"
         return one_line(self.coloring.frequent[code]) or "(empty)"

@@ -112,7 +112,7 @@ class _WorkerProcess(Generic[TaskT, ResultT]):
             if self._died:  # started anew only now, when there is something to do
                 self._start()
             self._tasks[key_of(task)] = task
-            with contextlib.suppress(OSError):  # it died, which is noticed soon
+            with contextlib.suppress(OSError):  # it died: take_results notices, and its tasks are done again
                 self._connection.send(task)
 
     def take_results(self, dispatch: Dispatch[TaskT, ResultT]) -> None:

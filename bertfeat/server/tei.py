@@ -156,7 +156,7 @@ def _add_tokenizing(router: APIRouter, service: Service) -> None:
         texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
         if not texts:
             raise Problem(Kind.EMPTY, "the input has no texts", "inputs")
-        documents_of(texts, param="inputs")
+        documents_of(texts, param="inputs")  # refuses what no text can be
         wanted = service.model(body.model).read(prompt_name=body.prompt_name)
         await service.check_size(texts, wanted)
         with_special = body.add_special_tokens

@@ -232,7 +232,7 @@ class MatchedItems:
             _, places = self._match(batches)
             for at in range(0, len(places[0]), _AT_ONCE):
                 ours, theirs = (
-                    self._read(features, batch, wanted, place[at : at + _AT_ONCE])
+                    _vectors_at(features, batch, wanted, place[at : at + _AT_ONCE])
                     for features, batch, wanted, place in zip(self._rows.sets, batches, columns, places, strict=True)
                 )
                 yield ours, theirs
@@ -269,19 +269,21 @@ class MatchedItems:
                     f"not every {unit} has a place and a vector", where=features.folder, remedy=_DAMAGE_REMEDY
                 )
 
-    def _read(
-        self, features: FeatureSet, batch: RecordBatch, columns: Sequence[ReadableColumn], places: NDArray[np.int64]
-    ) -> Vectors:
-        matrices = stored_matrices(batch, _stored_columns(features, columns))
-        taken = {name: matrix[places] for name, matrix in matrices.items()}
-        vectors = [column.derivation.apply(taken) for column in columns]
-        for column, matrix in zip(columns, vectors, strict=True):
-            if not np.isfinite(matrix).all():
-                remedy = "bertfeat verify tells whether they are the model's own"
-                raise FeatureSetError(
-                    f"{column.name} holds values that are not finite", where=features.folder, remedy=remedy
-                )
-        return vectors
+
+def _vectors_at(
+    features: FeatureSet, batch: RecordBatch, columns: Sequence[ReadableColumn], places: NDArray[np.int64]
+) -> Vectors:
+    """The vectors of the items at some places of a batch, a matrix for each column; they must be finite."""
+    matrices = stored_matrices(batch, _stored_columns(features, columns))
+    taken = {name: matrix[places] for name, matrix in matrices.items()}
+    vectors = [column.derivation.apply(taken) for column in columns]
+    for column, matrix in zip(columns, vectors, strict=True):
+        if not np.isfinite(matrix).all():
+            remedy = "bertfeat verify tells whether the model gives them"
+            raise FeatureSetError(
+                f"{column.name} holds values that are not finite", where=features.folder, remedy=remedy
+            )
+    return vectors
 
 
 def _stored_columns(features: FeatureSet, columns: Sequence[ReadableColumn]) -> list[FeatureColumn]:

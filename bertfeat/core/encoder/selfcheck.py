@@ -80,24 +80,28 @@ class _Check:
         self._texts = _Texts(model)
 
     def findings(self, planned: BatchForm) -> SelfCheckReport:
-        form, problem = planned, ""
+        """Choose the form of batches, and refuse a model whose vectors cannot be trusted.
+
+        Texts run first and, at the end, again: what a module keeps from one call to the next would show then.
+        """
+        form, why_not_packed = planned, ""
         company = long = None
         if planned is BatchForm.PACKED:
-            company, problem = self._side_by_side()
+            company, why_not_packed = self._side_by_side()
             form = BatchForm.PACKED if company else form_without_packing(self._model)
-        if form is BatchForm.EQUAL and self._kind not in PADDING_HOLDS:
+        if form is BatchForm.EQUAL and self._kind not in PADDING_HOLDS:  # some cut long texts into blocks
             long = self._run(self._texts.long)
         alone = self._run(self._texts.short)
-        self._finite(alone)
+        self._refuse_infinite(alone)
         if company is None:
             form, company = self._form(form, alone)
-        self._attends(company)
+        self._refuse_blind(company)
         stops_early = self._agrees_between_blocks(alone)
-        if not stops_early:
-            self._same_again(self._texts.short, alone)
+        if not stops_early:  # else that was the second time
+            self._refuse_changing(self._texts.short, alone)
         if long is not None:
-            self._same_again(self._texts.long, long)
-        notes = self._notes(planned, form, company, problem)
+            self._refuse_changing(self._texts.long, long)
+        notes = self._notes(planned, form, company, why_not_packed)
         return SelfCheckReport(form, stops_early, company.changes, self._sentence(form, company), notes)
 
     def _side_by_side(self) -> tuple[_Company | None, str]:
@@ -107,7 +111,7 @@ class _Check:
             return None, "its module takes no attention from outside"
         forward.use_eager()
         longer, alone = self._run(self._texts.longer), self._run(self._texts.short)
-        self._finite(alone)
+        self._refuse_infinite(alone)
         forward.use_packed()
         try:
             company = self._in_company(alone, self._texts.longer, longer)
@@ -143,7 +147,7 @@ class _Check:
             after=_difference(_cut_rows(alone, 0, short - 1), beside),
         )
 
-    def _finite(self, alone: Layers) -> None:
+    def _refuse_infinite(self, alone: Layers) -> None:
         for layer, values in alone.items():
             if not bool(values.isfinite().all()):
                 raise ModelError(
@@ -152,7 +156,7 @@ class _Check:
                     remedy=f"use another {parameter('precision')}, and if that does not help, get the weights anew",
                 )
 
-    def _attends(self, company: _Company) -> None:
+    def _refuse_blind(self, company: _Company) -> None:
         if max(company.before, company.after) <= _SEES:
             raise ModelError(
                 f"no token's vectors depend on another token: the attention of model_type {self._kind!r} is not at "
@@ -171,7 +175,7 @@ class _Check:
         finally:
             self._forward.stops_early = False
 
-    def _same_again(self, text: Ids, before: Layers) -> None:
+    def _refuse_changing(self, text: Ids, before: Layers) -> None:
         difference = _difference(before, self._run(text))
         if difference > _SAME[self._precision]:
             raise ModelError(

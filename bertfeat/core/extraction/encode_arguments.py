@@ -55,7 +55,7 @@ def text_documents(items: Sequence[CorpusItem]) -> Iterator[Document]:
         UsageError: a text is blank, or cannot be embedded for another reason.
     """
     for row in memory_corpus(items).rows():
-        if not isinstance(row, Document):
+        if not isinstance(row, Document):  # a failure with its reason, or a blank line
             raise UsageError(f"a text cannot be embedded: {getattr(row, 'reason', 'it is blank')}")
         yield row
 

@@ -93,7 +93,7 @@ class RunFolder:
         return part
 
     def begin(self) -> None:
-        """Mark the set as unfinished, once; with ``overwrite`` remove the parts of earlier runs."""
+        """Claim the folder, mark the set as unfinished, with ``overwrite`` remove the parts of earlier runs; once."""
         if not self.changed:
             claim_folder(self.place, ResultKind.FEATURES)
             remove_manifest(self.place)

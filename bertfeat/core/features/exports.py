@@ -229,7 +229,10 @@ def _write_bert_jsonl(features: FeatureSet, column: str | None, out: Path) -> in
 
 
 def _bert_pieces(batch: ExportBatch, indexes: list[int]) -> list[str]:
-    """The JSON form of each token with its layers; rounded to six decimals, as Google's script did."""
+    """The JSON form of each token with its layers; rounded to six decimals, as Google's script did.
+
+    ``indexes`` are the layers as that script counts them: -1 is the last.
+    """
     tokens = map(json.dumps, batch.records["tokens"].flatten().to_pylist())
     layers = [
         [

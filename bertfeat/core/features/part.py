@@ -317,7 +317,10 @@ def _open_footer(path: Location, footer: SealedFooter) -> PartFooter:
 
 
 def _explain_foreign_file(path: Location) -> None:
-    """Raise a more exact error for a Parquet file without our checksum: a foreign file, or one of a newer format."""
+    """Raise a more exact error for a Parquet file without our seal: a foreign file, or one of a newer format.
+
+    For any other file nothing is raised, and the caller's error stands.
+    """
     try:
         with open_file(path) as file:
             keys = pq.read_metadata(file).metadata or {}

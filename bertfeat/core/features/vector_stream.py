@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Literal, Self, TypedDict
 
 import numpy as np
@@ -196,7 +196,7 @@ class VectorStream:
         bounds = [first + (stop - first) * chunk // number for chunk in range(number + 1)]
         return [(at, to) for at, to in pairwise(bounds) if max(at, begin) < min(to, end)]
 
-    def _numbers(self, first: int, stop: int) -> NDArray[np.int64]:
+    def _shuffled_numbers(self, first: int, stop: int) -> NDArray[np.int64]:
         """The numbers, within a chunk, of its vectors to yield, in the order in which they are yielded."""
         begin, end = self._given
         seed = self._seed(_VECTORS, first)
@@ -209,21 +209,11 @@ class VectorStream:
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _batches(self, readers: ContextPool, gatherers: ContextPool) -> Iterator[StreamBatch]:
-        order, size = BlockOrder(self.blocks, self._seed(_BLOCKS)), self.settings.batch
-        chunks = self._chunks()
-        largest = max((stop - first for first, stop in chunks), default=0)
-        rooms = [self._reader.make_room(largest) for _ in chunks[:2]]  # used alternately: the chunk in use and the next
-        ahead = [
-            self._start_chunk(readers, order, places, room) for places, room in zip(chunks[:1], rooms, strict=False)
-        ]
+        """Shuffle each chunk, and cut the chunks into batches."""
+        size = self.settings.batch
         begun: list[StreamBatch] = []  # pieces of the next batch, which may come from several chunks
-        for number, places in enumerate(chunks):
-            chunk = ahead.pop().wait()
-            ahead = [
-                self._start_chunk(readers, order, following, rooms[(number + 1) % 2])
-                for following in chunks[number + 1 : number + 2]
-            ]
-            numbers = self._numbers(*places)
+        for (first, stop), chunk in self._read_chunks(readers):
+            numbers = self._shuffled_numbers(first, stop)
             cuts = range(size - sum(map(len, begun)), len(numbers), size)
             for piece in _gather(gatherers, chunk, np.split(numbers, cuts)):
                 begun.append(piece)
@@ -232,6 +222,23 @@ class VectorStream:
                     begun = []
         if begun:
             yield StreamBatch.join(begun)
+
+    def _read_chunks(self, readers: ContextPool) -> Iterator[tuple[tuple[int, int], StreamBatch]]:
+        """Yield each chunk after its range of places; the next is read meanwhile, into the other of two rooms.
+
+        A chunk is overwritten when the one after the next is read: what is taken of it is a copy.
+        """
+        order, chunks = BlockOrder(self.blocks, self._seed(_BLOCKS)), self._chunks()
+        largest = max((stop - first for first, stop in chunks), default=0)
+        rooms = cycle([self._reader.make_room(largest) for _ in chunks[:2]])
+        ahead: deque[tuple[tuple[int, int], _ReadAhead]] = deque()
+        for places in chunks:
+            ahead.append((places, self._start_chunk(readers, order, places, next(rooms))))
+            if len(ahead) == 2:
+                done, chunk = ahead.popleft()
+                yield done, chunk.wait()
+        for done, chunk in ahead:
+            yield done, chunk.wait()
 
     def _start_chunk(
         self, pool: ContextPool, order: BlockOrder, places: tuple[int, int], room: StreamBatch

@@ -231,14 +231,16 @@ class Answers(Task):
     def batch_loss(self, network: HeadNetwork, batch: ExampleBatch, targets: Tensor, allowed: Tensor | None) -> Tensor:
         """Mean negative log probability of the first and of the last token of the answer.
 
-        The softmax is over the tokens of each example that are ``allowed [N]``: those of the passage, and [CLS].
-        Shapes: scores ``[N, 2]``; ``targets [B, 2]``, the numbers of the first and last token in their example.
+        The softmax is over the tokens of each example that are ``allowed [M]``: those of the passage, and [CLS].
+        Shapes: scores ``[M, 2]`` of the M tokens of all examples, packed as ``batch`` says; ``targets [B, 2]``, the
+        numbers of the first and last token in their example, in the order of the batch's examples.
         """
         assert allowed is not None
         scores = network(batch).masked_fill(~allowed[:, None], float("-inf"))
         steps = PackedSequence(scores, torch.tensor(batch.sizes))
         padded, _ = pad_packed_sequence(steps, padding_value=float("-inf"))  # [T, B, 2]
-        return cross_entropy(padded.flatten(1).T, targets.flatten())  # with more dimensions a GPU adds in any order
+        by_question = padded.flatten(1).T  # [2B, T]: over [B, T, 2] a GPU adds in no fixed order
+        return cross_entropy(by_question, targets.flatten())
 
     # ── predictions ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -191,7 +191,10 @@ class FeatureSource:
     def _pieces(
         self, pieces: PiecePositions | None, document: int
     ) -> tuple[NDArray[np.bool_] | None, PieceColumns | None]:
-        """Return a mask of the usable pieces of a batch, and their columns; its first document is ``document``."""
+        """Return a mask of the usable pieces of a batch, and their columns; two None where a vector is a document's.
+
+        ``document`` is the number of the batch's first document. Pieces that are left out are counted as ``skipped``.
+        """
         if pieces is None or self.per_document:
             return None, None
         usable = pieces.usable

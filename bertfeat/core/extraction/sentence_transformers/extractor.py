@@ -346,11 +346,12 @@ class Extractor(SentenceEncoder):
     ) -> PartContent:
         """Compute tokenized rows and assemble their content, with the failures among them.
 
-        ``tags`` and ``pairs`` say whether the corpus has any, and so whether the content has columns for them;
-        ``on_batch`` gets the numbers of tokens and of padding of each batch.
+        ``kept`` are the columns of the corpus that go into the content. ``tags`` and ``pairs`` say whether the corpus
+        has any, and so whether the content has columns for them; ``on_batch`` gets the numbers of tokens and of padding
+        of each batch.
         """
-        encoder = self.encoder
-        with held_to_threads(merging_threads(self.device, self.columns)):
+        encoder = self.encoder  # loaded by all threads
+        with held_to_threads(merging_threads(self.device, self.columns)):  # beside a GPU few: they only merge batches
             computed = compute_features(
                 encoder,
                 tokenized.tokens,

@@ -98,7 +98,7 @@ def list_files(folder: Location, prefix: str = "") -> list[StoredFile]:
 def put_file(place: Location, content: bytes | Path, *, if_absent: bool = False) -> Stamp | None:
     """Write a file, whole or not at all, and make its folder if need be; ``content`` is bytes or a local file to copy.
 
-    With ``if_absent`` an existing file stays, and None is returned if its content differs.
+    Returns the file's stamp. With ``if_absent`` an existing file stays, and None is returned if its content differs.
 
     Raises:
         StorageError: the place cannot be written.
