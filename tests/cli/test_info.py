@@ -116,6 +116,23 @@ def test_corpus(tmp_path: Path) -> None:
     assert "first failure  row 1: " in shown
 
 
+def test_every_row_of_a_corpus_is_counted_once(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"text": "a bank"}\n\n{"title": "no text"}\nnot JSON\n{"text": ""}\n')
+    value = told(corpus)
+    assert (value["documents"], value["failed"], value["blank"]) == (2, 2, 1)
+    assert (value["characters"], value["words"]) == (len("a bank"), 0)
+    assert "first failure  row 2: " in info(corpus).stdout
+
+
+def test_words_that_the_corpus_brings_are_counted(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("two words\nthree more words\n")
+    value = told(corpus, "--pretokenized")
+    assert (value["documents"], value["words"]) == (2, 5)
+    assert "first failure" not in info(corpus, "--pretokenized").stdout
+
+
 def test_what_is_installed() -> None:
     value = told()
     assert (value["kind"], value["bertfeat"]) == ("installation", bertfeat.__version__)

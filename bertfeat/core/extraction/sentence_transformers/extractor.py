@@ -350,7 +350,7 @@ class Extractor(SentenceEncoder):
         has any, and so whether the content has columns for them; ``on_batch`` gets the numbers of tokens and of padding
         of each batch.
         """
-        encoder = self.encoder  # loaded by all threads
+        encoder = self.encoder  # not below: loading it may take all threads
         with held_to_threads(merging_threads(self.device, self.columns)):  # beside a GPU few: they only merge batches
             computed = compute_features(
                 encoder,
