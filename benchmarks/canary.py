@@ -28,8 +28,8 @@ from safetensors.numpy import load_file, save_file
 
 from bertfeat import Extractor
 from bertfeat.core.features import Canary, find_canary_problem
-from bertfeat.core.io import to_plain
 from bertfeat.core.models import find_model
+from bertfeat.io import to_plain
 
 RESULT = Path(__file__).parent / "results" / "canary.json"
 REPEATS = 10

@@ -197,7 +197,7 @@ def current_spelling() -> Spelling:
 def spell_parameters(spelling: Spelling) -> Iterator[None]:
     """Let messages write parameters in another way while this runs: a command's, or a request's.
 
-    It holds in this context only (PEP 567), and in the threads of :class:`bertfeat.core.io.ContextPool` that work for
+    It holds in this context only (PEP 567), and in the threads of :class:`bertfeat.io.ContextPool` that work for
     it: other threads, requests and users of the library in the same process are not affected.
     """
     token = _spelling.set(spelling)

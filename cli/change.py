@@ -18,7 +18,7 @@ from .result_lines import json_values, kwic_lines
 from .terminal import cell_width, cut_end, has_color, pad, single_line, terminal_width
 
 if TYPE_CHECKING:
-    from bertfeat.core import Location
+    from bertfeat.io import Location
     from bertfeat.study import ChangeReport, Interval, SliceDistance, WordChange
     from bertfeat.usages import Usage
 

@@ -19,7 +19,7 @@ from .result_lines import aligned_columns, missing_word_hint
 from .terminal import cut_end, single_line
 
 if TYPE_CHECKING:
-    from bertfeat.core import Location
+    from bertfeat.io import Location
     from bertfeat.usages import Collocate
 
 _WIDEST = 30  # columns of a word at most

@@ -16,7 +16,7 @@ from .option_types import LOCAL_PATH, LOCATION
 from .options import output_options
 
 if TYPE_CHECKING:
-    from bertfeat.core import Location
+    from bertfeat.io import Location
     from bertfeat.study import ComparedSet, ComparisonReport
 
 

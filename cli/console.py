@@ -111,7 +111,7 @@ def fields_of(value: "DataclassInstance") -> dict[str, Any]:
 
 def _to_json_type(value: object) -> object:
     """Convert types that JSON does not have: dataclasses become objects, paths strings, sets and arrays lists."""
-    from bertfeat.core import Address  # here, because the help needs none
+    from bertfeat.io import Address  # here, because the help needs none
 
     if isinstance(value, Address):
         return str(value)

@@ -77,7 +77,7 @@ def reported_errors() -> Iterator[None]:
 
 
 def _bug_in(error: Exception) -> str:
-    from bertfeat.core import extension_at_fault  # here, so that the help stays light
+    from bertfeat.io import extension_at_fault  # here, so that the help stays light
 
     package = extension_at_fault(error)
     if package is not None:

@@ -19,7 +19,7 @@ from .options import RERANK_NAMES, output_options, rerank_options
 
 if TYPE_CHECKING:
     from bertfeat import MaxSim
-    from bertfeat.core import Location
+    from bertfeat.io import Location
     from bertfeat.search import Interval, LayerTable, RetrievalScores
 
 
@@ -125,7 +125,7 @@ def command(
     bertfeat evaluate scifact.index --beir scifact --rerank maxsim --metrics P@5,nDCG@20 --run maxsim.run
     bertfeat evaluate bm25.run --beir scifact --metrics P@5,nDCG@20
     """
-    from bertfeat.core import Address, ResultKind, result_kind
+    from bertfeat.io import Address, ResultKind, result_kind
 
     is_run = not isinstance(source, Address) and source.exists() and not source.is_dir()
     if result_kind(source) is ResultKind.FEATURES:

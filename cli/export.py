@@ -16,7 +16,7 @@ from .options import default_output, output_options
 from .result_lines import NO_VECTOR
 
 if TYPE_CHECKING:
-    from bertfeat.core import Location
+    from bertfeat.io import Location
     from bertfeat.search import DatabaseReport
 
 FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv": ".csv"}

@@ -20,7 +20,8 @@ from .options import default_output, extractor_options, output_options, reading_
 from .workers import WaysToWork
 
 if TYPE_CHECKING:
-    from bertfeat.core import CorpusSettings, Estimate, ExtractionReport, Extractor, Location
+    from bertfeat.core import CorpusSettings, Estimate, ExtractionReport, Extractor
+    from bertfeat.io import Location
 
 
 @click.command(cls=Command, name="extract")

@@ -21,15 +21,8 @@ from .pretrain import pretraining_rows
 _LONGEST_SETTING = 400  # characters of a setting that are shown, such as a list of words
 
 if TYPE_CHECKING:
-    from bertfeat.core import (
-        FeatureColumn,
-        FeatureSet,
-        KeptColumn,
-        Location,
-        ModelIdentity,
-        ResultKind,
-        RunStatus,
-    )
+    from bertfeat.core import FeatureColumn, FeatureSet, KeptColumn, ModelIdentity, RunStatus
+    from bertfeat.io import Location, ResultKind
     from bertfeat.learning import HeadRecord
 
 
@@ -51,7 +44,7 @@ def command(thing: str | None, revision: str | None, reading: CorpusSettings, co
     bertfeat info sentence-transformers/all-MiniLM-L6-v2
     bertfeat info news.jsonl.gz --text-column title,body
     """
-    from bertfeat.core import as_location, result_kind
+    from bertfeat.io import as_location, result_kind
 
     place = as_location(thing) if thing else None
     kind = result_kind(place) if place is not None else None
@@ -74,7 +67,7 @@ def command(thing: str | None, revision: str | None, reading: CorpusSettings, co
 
 def _is_corpus(place: "Location") -> bool:
     """Whether a place is that of a corpus: an address, or an existing path that is not the folder of a model."""
-    from bertfeat.core import Address
+    from bertfeat.io import Address
 
     names = ("config.json", "modules.json")  # of a model, and of one whose encoder lies in a folder below
     return isinstance(place, Address) or (place.exists() and not any((place / name).exists() for name in names))

@@ -13,7 +13,7 @@ from bertfeat.errors import did_you_mean
 from .app import Decorator, option
 
 if TYPE_CHECKING:
-    from bertfeat.core import Location
+    from bertfeat.io import Location
 
 
 class CommaList(click.ParamType):  # type: ignore[type-arg]  # generic only in newer clicks
@@ -87,7 +87,7 @@ class LocationType(click.Path):
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> "Location":
         """Distinguish an address from a path; read as a path, it would lose one of its slashes."""
-        from bertfeat.core import as_location, is_address  # here, because the help needs none
+        from bertfeat.io import as_location, is_address  # here, because the help needs none
 
         if is_address(value):
             return as_location(value)
@@ -108,7 +108,7 @@ class LocalPathType(click.Path):
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> Path:
         """Refuse an address; read as a path, it would be in a folder with the name ``s3:``."""
-        from bertfeat.core import is_address
+        from bertfeat.io import is_address
 
         if is_address(value):
             self.fail(f"{value} is an address, and this is written to a file or folder of this machine", param, ctx)

@@ -17,7 +17,7 @@ from .bundles import bundle, option_names, options_on_command_line, settings_opt
 from .console import Console
 
 if TYPE_CHECKING:
-    from bertfeat.core import Location
+    from bertfeat.io import Location
 
 output_options = bundle(
     "console",

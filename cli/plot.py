@@ -13,7 +13,7 @@ from .option_types import LOCAL_PATH, LOCATION
 from .options import default_output, output_options
 
 if TYPE_CHECKING:
-    from bertfeat.core import Location
+    from bertfeat.io import Location
 
 
 _SOON = 2000  # points that are laid out in a few seconds

@@ -16,7 +16,7 @@ from .options import output_options
 from .terminal import single_line
 
 if TYPE_CHECKING:
-    from bertfeat.core import Location
+    from bertfeat.io import Location
     from bertfeat.study import ProbeReport, ProbeScores
 
 

@@ -28,7 +28,7 @@ from .terminal import single_line, terminal_width
 
 if TYPE_CHECKING:
     from bertfeat import Index, MaxSim
-    from bertfeat.core import Location
+    from bertfeat.io import Location
     from bertfeat.search import Answer
 
 BLOCK = 256  # queries embedded and searched at once

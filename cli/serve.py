@@ -18,7 +18,7 @@ from .option_types import LOCATION, listed_option
 from .options import output_options
 
 if TYPE_CHECKING:
-    from bertfeat.core import Location
+    from bertfeat.io import Location
 
 
 def _named_models(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -82,7 +82,7 @@ def command(
             f"--host {settings.host} lets other machines in; give an --api-key (or BERTFEAT_SERVE_API_KEY), "
             f"or say --no-auth"
         )
-    from bertfeat.core import use_one_arena
+    from bertfeat.io import use_one_arena
     from bertfeat.server import log_as_json, open_service, run_server
 
     use_one_arena()  # threads reuse the memory that others have freed

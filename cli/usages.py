@@ -30,7 +30,8 @@ from .result_lines import (
 from .terminal import cell_width, cut_end, has_color, pad, single_line, terminal_width
 
 if TYPE_CHECKING:
-    from bertfeat.core import FeatureSet, Location
+    from bertfeat.core import FeatureSet
+    from bertfeat.io import Location
     from bertfeat.usages import Senses, SlicedUsages, SliceUsages, Usage, Usages
 
 
@@ -134,7 +135,7 @@ def command(
     bertfeat usages corpus.features cell --senses 3 --by year --slices 1839-1895,1896-1937 --plot cell.png
     """
     _check_usage_options(query, as_csv, plot, console)
-    from bertfeat.core import ResultKind, result_kind
+    from bertfeat.io import ResultKind, result_kind
 
     form = _UsageFormat(console, as_csv, width, show)
     if result_kind(folder) is ResultKind.INDEX:

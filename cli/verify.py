@@ -19,7 +19,8 @@ from .option_types import LOCATION
 from .options import output_options, refuse_reading_options
 
 if TYPE_CHECKING:
-    from bertfeat.core import Location, VerifyReport
+    from bertfeat.core import VerifyReport
+    from bertfeat.io import Location
     from bertfeat.learning import HeadVerifyReport, Table7VerifyReport
     from bertfeat.pretraining import PretrainedVerifyReport
     from bertfeat.search import IndexReport
@@ -87,7 +88,7 @@ def command(folder: "Location", again: SampleOptions, reading: CorpusSettings, c
     bertfeat verify textless.features --corpus corpus.txt
     bertfeat verify s3://bucket/corpus.index
     """
-    from bertfeat.core import Address, ResultKind, result_kind
+    from bertfeat.io import Address, ResultKind, result_kind
 
     kind = result_kind(folder)
     _check_verify_options(again, is_features=kind is ResultKind.FEATURES)

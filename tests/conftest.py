@@ -17,8 +17,8 @@ from hypothesis import settings
 
 from bertfeat.core.encoder import Encoder, Precision, load_encoder
 from bertfeat.core.extraction.sentence_transformers import extractor as extractor_module
-from bertfeat.core.io import Address
 from bertfeat.core.models import Model, find_model
+from bertfeat.io import Address
 from bertfeat.pretraining import calls
 from bertfeat.search.evaluation import recall
 from tests.support.s3_server import Faults, S3Server

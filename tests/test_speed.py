@@ -13,8 +13,8 @@ from bertfeat.cli import main
 from bertfeat.core.corpus import memory_corpus
 from bertfeat.core.encoder import Precision, block_flop, kernels_in_use, peak_rate, product_rate
 from bertfeat.core.extraction.speed import compare_precisions, made_up_documents, measure_speed
-from bertfeat.core.io.timing import recorded_stages, stage
 from bertfeat.errors import CorpusError
+from bertfeat.io.timing import recorded_stages, stage
 from tests.support.tiny_models import build
 
 CPU = torch.device("cpu")

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 from bertfeat.adapters import check_extractor
 from bertfeat.arguments import checked
-from bertfeat.core import Extractor, to_plain
+from bertfeat.core import Extractor
 from bertfeat.errors import UsageError, WrongTypeError, needed_library
+from bertfeat.io import to_plain
 
 with needed_library("this adapter is for haystack-ai", "haystack-ai"):
     from haystack import Document, component, default_from_dict, default_to_dict

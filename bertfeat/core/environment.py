@@ -17,9 +17,9 @@ from bertfeat.core.encoder import (
     resolve_device,
     resolve_precision,
 )
-from bertfeat.core.io import installed_version
 from bertfeat.core.models import DEFAULT_MODEL, find_model
 from bertfeat.errors import BertfeatError
+from bertfeat.io import installed_version
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "pyarrow", "numpy", "msgspec")
 OPTIONAL = (

@@ -13,8 +13,8 @@ from typing import Protocol
 
 import regex
 
-from bertfeat.core.io import installed_versions
 from bertfeat.errors import needed_library
+from bertfeat.io import installed_versions
 
 HANGUL = regex.compile(r"\p{Hangul}")
 """A letter or syllable of Korean."""

@@ -16,15 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.core import (
-    Derivation,
-    FeatureSet,
-    MemoryFeatures,
-    piece_offsets,
-    prefetched,
-    stored_matrices,
-)
+from bertfeat.core import Derivation, FeatureSet, MemoryFeatures, piece_offsets, stored_matrices
 from bertfeat.errors import BertfeatError, TrainingError
+from bertfeat.io import prefetched
 
 # ── batches ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core import FeatureSet, Location
+from bertfeat.core import FeatureSet
 from bertfeat.errors import HeadError, parameter
+from bertfeat.io import Location
 from bertfeat.learning.datasets import Training
 from bertfeat.learning.example_store import ExampleStore, describe_source
 from bertfeat.learning.inputs import check_same_features, choose_input, derive_input, extraction_of, join_digests

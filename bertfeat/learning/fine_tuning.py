@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertfeat.core import Model, ModelIdentity, canonical_json, installed_versions, resolve_device, to_plain
+from bertfeat.core import Model, ModelIdentity, resolve_device
 from bertfeat.errors import HeadError, parameter, pluralize
+from bertfeat.io import canonical_json, installed_versions, to_plain
 from bertfeat.learning.datasets import Training
 from bertfeat.learning.head_files import (
     FORMAT_VERSION,

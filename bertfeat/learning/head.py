@@ -23,11 +23,11 @@ from bertfeat.core import (
     derive,
     format_of,
     memory_corpus,
-    pickle_by_folder,
     resolve_device,
 )
 from bertfeat.display import displayed
 from bertfeat.errors import CorpusError, HeadError, UsageError, errors_within, parameter
+from bertfeat.io import pickle_by_folder
 from bertfeat.learning.example_store import ExampleChunk
 from bertfeat.learning.examples import open_examples
 from bertfeat.learning.fine_tuning import TunedHead, load_tuned_head, open_table

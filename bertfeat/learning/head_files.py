@@ -16,10 +16,12 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from bertfeat.arguments import checked
-from bertfeat.core import (
+from bertfeat.core import Model
+from bertfeat.display import displayed
+from bertfeat.errors import HeadError, TrainingError, UsageError, parameter
+from bertfeat.io import (
     FileDigest,
     JsonFormat,
-    Model,
     atomic,
     digest_file,
     explain_absence,
@@ -28,8 +30,6 @@ from bertfeat.core import (
     sync,
     write_json,
 )
-from bertfeat.display import displayed
-from bertfeat.errors import HeadError, TrainingError, UsageError, parameter
 from bertfeat.learning.inputs import FeaturesState, features_state
 from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.networks import HeadNetwork

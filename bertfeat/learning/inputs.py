@@ -12,13 +12,10 @@ from msgspec import Meta
 
 from bertfeat.core import (
     BEST_LAYERS,
-    Address,
     Derivation,
     FeatureColumn,
     FeatureSet,
     FeatureSettings,
-    JsonError,
-    Location,
     LongTextPolicy,
     MemoryFeatures,
     ModelIdentity,
@@ -26,14 +23,9 @@ from bertfeat.core import (
     Recipe,
     Subword,
     VectorDtype,
-    as_location,
     derive,
     find_column,
-    from_plain,
-    is_address,
     parse_recipes,
-    real_path,
-    to_plain,
 )
 from bertfeat.errors import (
     AnotherCorpusError,
@@ -46,6 +38,7 @@ from bertfeat.errors import (
     TrainingError,
     parameter,
 )
+from bertfeat.io import Address, JsonError, Location, as_location, from_plain, is_address, real_path, to_plain
 from bertfeat.learning.example_store import parts_digest
 
 # ── layers ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from bertfeat.core import physical_memory
 from bertfeat.display import format_size
 from bertfeat.errors import UsageError, parameter
+from bertfeat.io import physical_memory
 from bertfeat.learning.crf import Crf
 from bertfeat.learning.example_store import ExampleBatch
 from bertfeat.learning.lstm import BiLstm

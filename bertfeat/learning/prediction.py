@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertfeat.arguments import checked
-from bertfeat.core import CorpusSettings, Failure, FeatureSet, output_file, real_path
+from bertfeat.core import CorpusSettings, Failure, FeatureSet
 from bertfeat.display import displayed
 from bertfeat.errors import HeadError, UsageError, parameter
+from bertfeat.io import output_file, real_path
 from bertfeat.learning.head import Head
 from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.settings import LearningSettings

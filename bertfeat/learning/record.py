@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from bertfeat.core import FileDigest, ModelIdentity, Pooling, to_plain
+from bertfeat.core import ModelIdentity, Pooling
 from bertfeat.display import Cells, displayed
+from bertfeat.io import FileDigest, to_plain
 from bertfeat.learning.inputs import Extraction, LayerInput, parse_input
 from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.networks import HeadShape

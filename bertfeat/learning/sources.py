@@ -6,18 +6,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
-from bertfeat.core import (
-    Address,
-    CorpusSettings,
-    FeatureSet,
-    FileCorpus,
-    ResultKind,
-    as_location,
-    list_parts,
-    open_corpus,
-    result_kind,
-)
+from bertfeat.core import CorpusSettings, FeatureSet, FileCorpus, list_parts, open_corpus
 from bertfeat.errors import CorpusError, HeadError, UsageError, did_you_mean, parameter, quote_names
+from bertfeat.io import Address, ResultKind, as_location, result_kind
 from bertfeat.learning.example_store import describe_source
 from bertfeat.learning.kinds import PairForm
 from bertfeat.learning.tag_files import stdin_copy

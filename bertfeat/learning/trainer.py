@@ -33,9 +33,9 @@ from bertfeat.core import (
     resolve_precision,
     save_tokenizer,
     silence_transformers,
-    storage_errors,
 )
 from bertfeat.errors import BertfeatError, MissingLibraryError, ModelError, TrainingError, UsageError, parameter
+from bertfeat.io import storage_errors
 from bertfeat.learning.settings import GridPoint
 from bertfeat.progress import OnStep, StepProgress, ignore_progress
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from bertfeat.arguments import checked
-from bertfeat.core import ResultKind, hold_result_folder, installed_versions, keep_freed_memory
 from bertfeat.errors import UsageError, parameter
+from bertfeat.io import ResultKind, hold_result_folder, installed_versions, keep_freed_memory
 from bertfeat.learning.datasets import ALL_LAYERS, Training, extracted_sets
 from bertfeat.learning.examples import open_sources
 from bertfeat.learning.fine_tuning import tune_head

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from bertfeat.core import check_output, output_file
 from bertfeat.errors import BertfeatError, StorageError, UsageError, needed_library, parameter, pluralize
+from bertfeat.io import check_output, output_file
 from bertfeat.plots.texts import choose_fonts, height_of, shortened, width_of, wrapped
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from bertfeat.core import output_file, storage_errors, user_cache_folder
 from bertfeat.errors import BertfeatError, StorageError, UsageError, needed_library, parameter
+from bertfeat.io import output_file, storage_errors, user_cache_folder
 from bertfeat.search import find_principal_components
 
 METHOD_NAMES: Mapping[str, str] = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}

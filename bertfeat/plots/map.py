@@ -11,17 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import (
-    Address,
-    FeatureSet,
-    Pooling,
-    ReadableColumn,
-    SpanReader,
-    SpanRule,
-    describe_vectors,
-    find_column,
-)
+from bertfeat.core import FeatureSet, Pooling, ReadableColumn, SpanReader, SpanRule, describe_vectors, find_column
 from bertfeat.errors import MissingLibraryError, UsageError, parameter
+from bertfeat.io import Address
 from bertfeat.plots.clusters import LabelWords, beginning, find_clusters
 from bertfeat.plots.figure import GivenAxes, picture_path
 from bertfeat.plots.layouts import METHOD_NAMES, PlaneLayout, best_method, lay_out_vectors

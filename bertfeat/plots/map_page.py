@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core import FeatureSet, Value, output_file
+from bertfeat.core import FeatureSet, Value
+from bertfeat.io import output_file
 from bertfeat.plots.map_content import OTHER, DocumentMap, NumberScale
 from bertfeat.plots.palette import (
     NAMED,

@@ -9,20 +9,10 @@ from pathlib import Path
 import torch
 
 from bertfeat.arguments import checked
-from bertfeat.core import (
-    CorpusSettings,
-    Location,
-    Model,
-    Precision,
-    ResultKind,
-    find_model,
-    hold_result_folder,
-    real_path,
-    resolve_precision,
-    silence_transformers,
-)
+from bertfeat.core import CorpusSettings, Model, Precision, find_model, resolve_precision, silence_transformers
 from bertfeat.display import displayed
 from bertfeat.errors import UsageError, parameter
+from bertfeat.io import Location, ResultKind, hold_result_folder, real_path
 from bertfeat.learning import keep_random_state, require_accelerate, single_device
 from bertfeat.plots import draw_if_possible, draw_pretraining
 from bertfeat.pretraining.corpus import CorpusText, CorpusTexts

@@ -24,15 +24,14 @@ from bertfeat.core import (
     CorpusSettings,
     Failure,
     FileCorpus,
-    Location,
     Row,
     TextPieces,
     check_readable,
     open_corpus,
     split_texts,
-    storage_errors,
 )
 from bertfeat.errors import CorpusError, UsageError, parameter, quote_names
+from bertfeat.io import Location, storage_errors
 
 # ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core import FileDigest, Model, digest_file, save_tokenizer, storage_errors
+from bertfeat.core import Model, save_tokenizer
+from bertfeat.io import FileDigest, digest_file, storage_errors
 from bertfeat.pretraining.corpus import (
     STORE_FILES,
     CorpusSplit,

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertfeat.arguments import checked
-from bertfeat.core import (
+from bertfeat.core import Model
+from bertfeat.display import displayed
+from bertfeat.errors import PretrainingError, parameter
+from bertfeat.io import (
     FileDigest,
     JsonFormat,
-    Model,
     decode_json,
     digest_file,
     encode_json,
@@ -25,8 +27,6 @@ from bertfeat.core import (
     sync,
     write_json,
 )
-from bertfeat.display import displayed
-from bertfeat.errors import PretrainingError, parameter
 from bertfeat.learning import library_disk_errors
 from bertfeat.pretraining.settings import PretrainingSettings
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import torch
 
-from bertfeat.core import Model, installed_versions, make_state_folder, storage_errors, write_json
+from bertfeat.core import Model
 from bertfeat.errors import PretrainingError, StorageError, parameter
+from bertfeat.io import installed_versions, make_state_folder, storage_errors, write_json
 from bertfeat.pretraining.corpus import CorpusText, CorpusTexts, refuse_few_pairs
 from bertfeat.pretraining.losses import SEQUENCES, score_examples
 from bertfeat.pretraining.material import (

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import torch
 
-from bertfeat.core import FileDigest, JsonFormat, Model, digest_file, is_out_of_memory, storage_errors, sync, write_json
+from bertfeat.core import Model, is_out_of_memory
 from bertfeat.display import format_duration
 from bertfeat.errors import PretrainingError, parameter
+from bertfeat.io import FileDigest, JsonFormat, digest_file, storage_errors, sync, write_json
 from bertfeat.learning import library_disk_errors
 from bertfeat.pretraining.examples import Batch, Collator, SequenceExamples
 from bertfeat.pretraining.losses import Anchor, BatchLoss, batch_loss

@@ -9,8 +9,9 @@ import numpy as np
 from tokenizers import Tokenizer as FastTokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers.trainers import WordPieceTrainer
 
-from bertfeat.core import atomic, encode_json, open_library_tokenizer
+from bertfeat.core import open_library_tokenizer
 from bertfeat.errors import CorpusError, ModelError
+from bertfeat.io import atomic, encode_json
 from bertfeat.pretraining.examples import SpecialTokens
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

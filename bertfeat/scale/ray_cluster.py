@@ -18,7 +18,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Generic
 
 from bertfeat.arguments import checked
-from bertfeat.core import Agenda, ContextPool, Job, TaskKey, TaskT, key_of
+from bertfeat.core import Agenda, Job, TaskKey, TaskT, key_of
 from bertfeat.errors import (
     BertfeatError,
     ClusterLostError,
@@ -29,6 +29,7 @@ from bertfeat.errors import (
     parameter,
     spell_parameters,
 )
+from bertfeat.io import ContextPool
 from bertfeat.scale.dispatch import TASKS_AHEAD, Dispatch, ResultT, serve_tasks, wait_a_moment
 
 if TYPE_CHECKING:

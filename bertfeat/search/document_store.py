@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.core import Location, open_regular
 from bertfeat.errors import IndexFolderError, parameter
+from bertfeat.io import Location, open_regular
 from bertfeat.search.settings import DOCUMENTS_NAME, PIECES_NAME, REBUILD
 from bertfeat.search.vectors.vector_blocks import VectorBlock
 

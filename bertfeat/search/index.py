@@ -12,9 +12,10 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.arguments import checked, checked_methods, require_text
-from bertfeat.core import Address, Location, Value, pickle_by_folder
+from bertfeat.core import Value
 from bertfeat.display import Cells, displayed, html_facts
 from bertfeat.errors import IndexFolderError, UsageError, parameter
+from bertfeat.io import Address, Location, pickle_by_folder
 from bertfeat.options import takes
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.options import MaxSim, SearchSettings, check_rerank

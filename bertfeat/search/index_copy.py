@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bertfeat.core import (
+from bertfeat.errors import FolderLockedError, IndexFolderError
+from bertfeat.io import (
     Address,
     Location,
     as_location,
@@ -25,7 +26,6 @@ from bertfeat.core import (
     sync,
     user_cache_folder,
 )
-from bertfeat.errors import FolderLockedError, IndexFolderError
 from bertfeat.search.settings import (
     COPY_OR_REBUILD,
     SETTINGS_NAME,

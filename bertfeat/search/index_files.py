@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.core import Stamp, digest_file, file_stamp, sync
 from bertfeat.errors import BertfeatError, IndexFolderError, UsageError
+from bertfeat.io import Stamp, digest_file, file_stamp, sync
 from bertfeat.search.document_store import PIECES_SCHEMA, SOURCE, ArrowStore
 from bertfeat.search.reranking.kept_tokens import KeptTokens, map_array
 from bertfeat.search.settings import (

@@ -19,13 +19,9 @@ from bertfeat.core import (
     FeatureColumn,
     FeatureSet,
     FeatureSettings,
-    JsonError,
-    Location,
     ModelIdentity,
     Unit,
-    decode_json,
     encoding_by_mark,
-    open_regular,
     read_lines,
     unit_vectors,
 )
@@ -39,6 +35,7 @@ from bertfeat.errors import (
     parameter,
     shorten,
 )
+from bertfeat.io import JsonError, Location, decode_json, open_regular
 from bertfeat.search.settings import REBUILD, IndexSettings
 from bertfeat.search.vectors.token_encoding import TokenEncoding
 

@@ -12,28 +12,30 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from bertfeat.core import (
-    STATE_FOLDER,
-    Address,
     FeatureColumn,
     FeatureSettings,
-    FileDigest,
-    JsonFormat,
-    Location,
     ModelIdentity,
     Pooling,
     SpanRule,
-    Stamp,
     Unit,
     describe_vectors,
+    parse_recipes,
+)
+from bertfeat.display import Cells, displayed
+from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.io import (
+    STATE_FOLDER,
+    Address,
+    FileDigest,
+    JsonFormat,
+    Location,
+    Stamp,
     explain_absence,
     json_content,
-    parse_recipes,
     put_file,
     replace_file,
     write_json,
 )
-from bertfeat.display import Cells, displayed
-from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.search.vectors.metric import Metric, Whitening, preparing_metric
 from bertfeat.search.vectors.token_encoding import EncodingShape
 

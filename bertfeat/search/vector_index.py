@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import numbers_below
-from bertfeat.core import Address, Location, as_location, pickle_by_folder
 from bertfeat.display import displayed
 from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.io import Address, Location, as_location, pickle_by_folder
 from bertfeat.search.document_store import SOURCE, ArrowStore
 from bertfeat.search.index_copy import index_on_disk
 from bertfeat.search.index_files import open_contents, read_current

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertfeat.arguments import checked
-from bertfeat.core import Address, FeatureSet, Location, ResultKind, as_location, result_kind
+from bertfeat.core import FeatureSet
 from bertfeat.display import displayed
 from bertfeat.errors import BertfeatError, IndexFolderError, StorageError, UsageError
+from bertfeat.io import Address, Location, ResultKind, as_location, result_kind
 from bertfeat.search.building.feature_source import describe_source_set
 from bertfeat.search.index_copy import index_on_disk
 from bertfeat.search.index_files import check_files, read_current

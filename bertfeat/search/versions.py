@@ -7,7 +7,7 @@ files of a version together and hold them (:mod:`.index_files`). The next run re
 that the record does not name, file by file, and of their files only those with names that bertfeat gives.
 
 At an address, such as ``s3://bucket/corpus.index``, the same goes on: a version is written on this machine and then
-uploaded, and readers hold copies (:mod:`.index_copy`). The lock is a lease (:mod:`core.io.lock`), which a run that
+uploaded, and readers hold copies (:mod:`.index_copy`). The lock is a lease (:mod:`bertfeat.io.lock`), which a run that
 was stopped loses without knowing. So each run's version has a number that no other draws, the record is replaced only
 if it is the one that was there when the run began, and a run that has lost its lock removes no version but its own.
 """
@@ -21,7 +21,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertfeat.core import (
+from bertfeat.errors import FolderLockedError, IndexFolderError, StorageError, UsageError
+from bertfeat.io import (
     STATE_FOLDER,
     Address,
     FolderLock,
@@ -40,7 +41,6 @@ from bertfeat.core import (
     result_kind,
     storage_errors,
 )
-from bertfeat.errors import FolderLockedError, IndexFolderError, StorageError, UsageError
 from bertfeat.search.index_copy import keep_as_copy, writing_room
 from bertfeat.search.index_files import seal_version
 from bertfeat.search.settings import (

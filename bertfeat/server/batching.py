@@ -34,12 +34,12 @@ from bertfeat.core import (
     TokenSettings,
     Unit,
     content_documents,
-    give_back_memory,
     needed_layers,
     threads_in_use,
     use_threads,
 )
 from bertfeat.errors import BertfeatError, UsageError
+from bertfeat.io import give_back_memory
 from bertfeat.server.fair_queue import FairQueue
 
 _log = logging.getLogger("bertfeat.server")

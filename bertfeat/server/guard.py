@@ -13,8 +13,8 @@ from itertools import count
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bertfeat.core import give_back_memory
 from bertfeat.errors import spell_parameters
+from bertfeat.io import give_back_memory
 from bertfeat.server.answers import json_response
 from bertfeat.server.page_assets import is_page_asset
 from bertfeat.server.problems import Kind, Problem, field_spelling, page_spelling

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bertfeat.arguments import checked
-from bertfeat.core import Address, Extractor, FeatureSet, ResultKind, as_location, find_model, result_kind
+from bertfeat.core import Extractor, FeatureSet, find_model
 from bertfeat.errors import UsageError, parameter
+from bertfeat.io import Address, ResultKind, as_location, result_kind
 from bertfeat.learning import Tagger
 from bertfeat.search import Index, RecordedVectors
 from bertfeat.server.service import Service

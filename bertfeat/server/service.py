@@ -15,18 +15,9 @@ from fastapi import Request
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
 from bertfeat.arguments import checked
-from bertfeat.core import (
-    MAX_TEXT,
-    Address,
-    ContextPool,
-    Document,
-    Extractor,
-    FeatureSet,
-    ModelIdentity,
-    Tokenizer,
-    split_words,
-)
+from bertfeat.core import MAX_TEXT, Document, Extractor, FeatureSet, ModelIdentity, Tokenizer, split_words
 from bertfeat.errors import UsageError, parameter
+from bertfeat.io import Address, ContextPool
 from bertfeat.learning import Tagger
 from bertfeat.search import Index
 from bertfeat.server.batching import Batcher, QueueFullError, RequestFeatures, SharedEncoder, Wanted

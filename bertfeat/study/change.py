@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import Address, FeatureSet, unit_vectors
+from bertfeat.core import FeatureSet, unit_vectors
 from bertfeat.display import Cells, displayed
 from bertfeat.errors import UsageError, parameter
+from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress, telling
 from bertfeat.search import Interval as Interval  # exported from here
 from bertfeat.study.change_sample import EqualSample, WordReader, WordSample

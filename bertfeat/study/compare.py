@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import Address, FeatureSet, Pooling, ReadableColumn, parse_recipes
+from bertfeat.core import FeatureSet, Pooling, ReadableColumn, parse_recipes
 from bertfeat.display import displayed
 from bertfeat.errors import NotDerivableError, UsageError, errors_within, parameter
+from bertfeat.io import Address
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.study.likeness import CkaSums, CosineSums, Matrix64, find_similarity_structure
 from bertfeat.study.matched_items import ItemCounts, MatchedItems, Vectors

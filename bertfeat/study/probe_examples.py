@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core import FeatureSet, physical_memory
+from bertfeat.core import FeatureSet
 from bertfeat.display import format_size
 from bertfeat.errors import UsageError, parameter
+from bertfeat.io import physical_memory
 
 TAGS = "tags"
 """The label that stands for the tags of words."""

@@ -14,18 +14,10 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import (
-    Address,
-    FeatureSet,
-    JsonError,
-    KeptColumn,
-    Pooling,
-    ReadableColumn,
-    decode_json,
-    read_regular,
-)
+from bertfeat.core import FeatureSet, KeptColumn, Pooling, ReadableColumn
 from bertfeat.display import displayed
 from bertfeat.errors import CorpusError, NotDerivableError, UsageError, did_you_mean, needed_library, parameter
+from bertfeat.io import Address, JsonError, decode_json, read_regular
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.study.probe_examples import (
     TAGS,

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least
-from bertfeat.core import Address, FeatureSet, Match, SpanCutter, WordQuery
+from bertfeat.core import FeatureSet, Match, SpanCutter, WordQuery
 from bertfeat.display import displayed
 from bertfeat.errors import FeatureSetError, UsageError, parameter
+from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.hits import documents_that_meet
 from bertfeat.usages.near import REACH, check_reach, stretch_over, word_borders

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import require_text
 from bertfeat.core import (
-    Address,
     DocumentFeatures,
     FeatureColumn,
     FeatureSet,
@@ -29,6 +28,7 @@ from bertfeat.core import (
     unit_vectors,
 )
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter, shell_value, shorten
+from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.search import Index, QueryEncoder, RecordedVectors, query_warnings, unmark_words
 from bertfeat.usages.hits import ReadHits, documents_that_meet, find_hits, read_hits

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least, require_text
-from bertfeat.core import Address, FeatureSet, Match, ResultKind, WordQuery, as_location, is_word, result_kind
+from bertfeat.core import FeatureSet, Match, WordQuery, is_word
 from bertfeat.errors import IndexFolderError, UsageError, did_you_mean, parameter
+from bertfeat.io import Address, ResultKind, as_location, result_kind
 from bertfeat.options import takes
 from bertfeat.search import Hit, Index, query_warnings
 from bertfeat.usages.query import UsageRequest, UsageSearch, embed_word, open_usage_search, shown_context

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import Address, FeatureSet, Match, unit_vectors
+from bertfeat.core import FeatureSet, Match, unit_vectors
 from bertfeat.errors import UsageError, needed_library, parameter
+from bertfeat.io import Address
 from bertfeat.options import takes
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.near import NearWord

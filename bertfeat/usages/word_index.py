@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.core import STATE_FOLDER, WORDS_NAME, FeatureSet, Match, WordList, WordQuery, is_word, user_cache_folder
+from bertfeat.core import WORDS_NAME, FeatureSet, Match, WordList, WordQuery, is_word
 from bertfeat.errors import DamagedError, StorageError
+from bertfeat.io import STATE_FOLDER, user_cache_folder
 from bertfeat.progress import ProgressOption, StepProgress, telling
 from bertfeat.usages.word_index_file import read_arrays, stores_all_words, write_word_index
 

@@ -21,19 +21,8 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from bertfeat.core import (
-    FeatureSet,
-    PiecePositions,
-    RecordBatch,
-    Unit,
-    WordRule,
-    file_identity,
-    fold_word,
-    is_word,
-    output_file,
-    split_words,
-    storage_errors,
-)
+from bertfeat.core import FeatureSet, PiecePositions, RecordBatch, Unit, WordRule, fold_word, is_word, split_words
+from bertfeat.io import file_identity, output_file, storage_errors
 from bertfeat.progress import StepProgress
 
 _KEY = b"bertfeat.words"

@@ -13,7 +13,7 @@ from bertfeat.cli import main
 from bertfeat.cli.option_types import LOCATION
 from bertfeat.cli.options import default_output
 from bertfeat.core.features import FeatureSet
-from bertfeat.core.io import Address, ResultKind, claim_folder, list_files, put_file, read_file
+from bertfeat.io import Address, ResultKind, claim_folder, list_files, put_file, read_file
 from tests.cli.test_search import KEPT
 from tests.search.test_index import Stand
 from tests.support.features_toy import toy_set

@@ -17,7 +17,7 @@ from bertfeat import Extractor, memory_corpus
 from bertfeat.cli import main
 from bertfeat.core import environment
 from bertfeat.core.encoder import kernels_in_use, resolve_device, resolve_precision
-from bertfeat.core.io import ResultKind, claim_folder, folder_lock
+from bertfeat.io import ResultKind, claim_folder, folder_lock
 from tests.support.features_toy import H, toy_set
 from tests.support.sentence_models import sentence_folder, with_encoder_apart
 from tests.support.tiny_architectures import ARCHITECTURES

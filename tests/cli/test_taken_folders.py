@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from bertfeat.cli import main
 from bertfeat.core.corpus import CorpusSettings
 from bertfeat.core.extraction import Extractor
-from bertfeat.core.io import ResultKind, claim_folder
+from bertfeat.io import ResultKind, claim_folder
 from tests.support.commands import find_command
 from tests.support.heads_toy import FP32, topics, write_records
 from tests.support.tagging_toy import sentences, write_conll

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
-from bertfeat.core.io import ResultKind, claim_folder
+from bertfeat.io import ResultKind, claim_folder
 from tests.support.commands import find_command
 
 READING = {"text_columns", "keep", "format", "encoding", "pretokenized"}

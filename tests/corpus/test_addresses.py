@@ -27,8 +27,9 @@ from bertfeat.core.corpus import (
 )
 from bertfeat.core.corpus.blocks import read_blocks
 from bertfeat.core.corpus.parquet import ParquetReader
-from bertfeat.core.io import Address, Location, Stamp, as_location, open_file, put_file, store_of
 from bertfeat.errors import CorpusError, StorageError, UsageError
+from bertfeat.io import Address, Location, Stamp, as_location, open_file, put_file
+from bertfeat.io.storage.files import store_of
 from tests.support.corpus_writers import (
     COMPRESS,
     texts_of,

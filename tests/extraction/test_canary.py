@@ -26,9 +26,9 @@ from bertfeat import (
 from bertfeat.core.encoder import Encoder, HiddenState
 from bertfeat.core.extraction.sentence_transformers import extractor as extractor_module
 from bertfeat.core.features import CANARY_TEXTS, PRECISION_COSINES, Canary, find_canary_problem, read_header
-from bertfeat.core.io import write_json
 from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import FeatureSetError, IndexFolderError, ModelError, TrainingError
+from bertfeat.io import write_json
 from bertfeat.search import BuildOptions
 from bertfeat.server import ServerSettings, open_service, run_server
 from tests.support.tagging_toy import feature_set, train

@@ -13,8 +13,8 @@ import pytest
 
 from bertfeat.core.corpus import open_corpus
 from bertfeat.core.features import FeatureSet, list_parts
-from bertfeat.core.io import ResultKind, claim_folder, result_kind, write_json
 from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, RowFailedError, StorageError, UsageError
+from bertfeat.io import ResultKind, claim_folder, result_kind, write_json
 from tests.support.runs import contents, everything, extractor, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny
 

@@ -17,7 +17,6 @@ import pytest
 from bertfeat.core.extraction import CLAIMS, PRESENCE, RUN_RECORD, SCANS, Join, Progress, joined_folder, joining
 from bertfeat.core.extraction.joined_folder import RunRecord, read_run_record, write_run_record
 from bertfeat.core.features import FeatureSet, list_parts, write_part
-from bertfeat.core.io import Address, Lease, folder_lock, list_files, read_claim, read_file
 from bertfeat.errors import (
     AnotherCorpusError,
     BertfeatError,
@@ -28,6 +27,7 @@ from bertfeat.errors import (
     SettingsDifferError,
     UsageError,
 )
+from bertfeat.io import Address, Lease, folder_lock, list_files, read_claim, read_file
 from tests.support.runs import everything, extractor, lines, text_file
 from tests.support.s3_server import Faults, S3Server
 from tests.support.tiny_models import Tiny

@@ -15,9 +15,9 @@ from hypothesis import given, strategies as st
 
 from bertfeat.core.extraction import Extractor
 from bertfeat.core.features import FeatureSettings
-from bertfeat.core.io import to_plain
 from bertfeat.core.recipe import Pooling
 from bertfeat.errors import UsageError
+from bertfeat.io import to_plain
 from tests.support.sentence_models import MAX_TOKENS, oracle, peer, sentence_folder
 from tests.support.tiny_models import ALL, LONG_TEXT, TEXTS, Tiny
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bertfeat.core.io.threads import prefetched
+from bertfeat.io.threads import prefetched
 
 
 def test_all_items_in_order() -> None:

@@ -15,7 +15,6 @@ import pytest
 from bertfeat.core.corpus import CorpusSettings, memory_corpus
 from bertfeat.core.extraction import Extractor
 from bertfeat.core.features import FeatureSet, list_parts, write_part as write
-from bertfeat.core.io import folder_lock
 from bertfeat.errors import (
     AnotherCorpusError,
     BertfeatError,
@@ -26,6 +25,7 @@ from bertfeat.errors import (
     SettingsDifferError,
     UsageError,
 )
+from bertfeat.io import folder_lock
 from bertfeat.scale import Processes
 from tests.support.runs import contents, everything, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny, build

@@ -24,7 +24,8 @@ from bertfeat.core.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.core.io import (
+from bertfeat.errors import BertfeatError, DamagedError, FeatureSetError, StorageError, UsageError
+from bertfeat.io import (
     Address,
     ResultKind,
     claim_folder,
@@ -33,12 +34,11 @@ from bertfeat.core.io import (
     put_file,
     read_file,
     refuse_other_kind,
-    release_folder,
     remove_stored,
     result_kind,
     write_json,
 )
-from bertfeat.errors import BertfeatError, DamagedError, FeatureSetError, StorageError, UsageError
+from bertfeat.io.result_folder import release_folder
 from tests.support.features_toy import Toy, toy_part, toy_set
 from tests.support.s3_server import Faults, S3Server
 

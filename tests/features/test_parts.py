@@ -16,8 +16,8 @@ from bertfeat.core.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.core.io import write_json
 from bertfeat.errors import DamagedError, FeatureSetError
+from bertfeat.io import write_json
 from tests.support.features_toy import KEPT, toy_part, toy_parts, toy_set
 
 

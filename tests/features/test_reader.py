@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from bertfeat.core.features import FeatureSet, Pieces, content_documents, find_column, part as part_module
 from bertfeat.core.features.open_parts import PartReader
-from bertfeat.core.io import write_json
 from bertfeat.core.recipe import Operation, Pooling, feature_columns, parse_recipes
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError
+from bertfeat.io import write_json
 from bertfeat.usages import find_usages
 from tests.support.features_toy import KEPT, H, L, Toy, ToyDocument, toy_part, toy_parts, toy_set
 

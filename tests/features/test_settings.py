@@ -10,9 +10,9 @@ import pytest
 
 from bertfeat.core.features import FORMAT_VERSION, FeatureSet, FeatureSettings
 from bertfeat.core.features.part import PartHeader, decode_header, encode_header
-from bertfeat.core.io import JsonError, canonical_json, decode_json, from_plain
 from bertfeat.core.recipe import Pooling
 from bertfeat.errors import DamagedError
+from bertfeat.io import JsonError, canonical_json, decode_json, from_plain
 from tests.support.features_toy import toy_part
 
 GOLDEN = Path(__file__).parents[1] / "golden" / f"v{FORMAT_VERSION}"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from bertfeat.core.features.part import HEADER_KEY, read_footer
 from bertfeat.core.features.parts import part_entry
 from bertfeat.core.features.sealed_file import EMPTY_SEAL, SEAL_KEY, check_footer, write_seal
-from bertfeat.core.io import digest_file, write_json
+from bertfeat.io import digest_file, write_json
 
 Header = dict[str, Any]
 ChangePart = Callable[[pa.Table, Header], tuple[pa.Table, Header]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertfeat.core.io import write_json
+from bertfeat.io import write_json
 
 Place = tuple[str | int, ...]
 _HERE = "\x01HERE\x01"

@@ -9,7 +9,7 @@ import pytest
 _PROGRAM = """
 import dataclasses, sys, threading, types
 from concurrent.futures import ThreadPoolExecutor
-from bertfeat.core.io import decode_json
+from bertfeat.io import decode_json
 
 sys.setswitchinterval(1e-6)
 fields = "".join(f"    f{number}: int | None = None\\n" for number in range(12))

@@ -12,8 +12,8 @@ import pytest
 import xxhash
 from hypothesis import given, strategies as st
 
-from bertfeat.core.io import FileDigest, JsonError, JsonFormat, decode_json, digest_file, to_plain, write_json
 from bertfeat.errors import DamagedError, FeatureSetError
+from bertfeat.io import FileDigest, JsonError, JsonFormat, decode_json, digest_file, to_plain, write_json
 
 
 @dataclass(frozen=True, slots=True)

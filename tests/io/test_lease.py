@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.core.io import (
+from bertfeat.errors import FolderLockedError, StorageError, UsageError
+from bertfeat.io import (
     Address,
     Claim,
     FolderLock,
     Lease,
     LeaseWatch,
     Location,
-    LockOwner,
     Stamp,
     canonical_json,
     file_stamp,
@@ -34,7 +34,7 @@ from bertfeat.core.io import (
     remove_stored,
     replace_file,
 )
-from bertfeat.errors import FolderLockedError, StorageError, UsageError
+from bertfeat.io.lock_owner import LockOwner
 from tests.support.s3_server import Faults, S3Server
 from tests.support.waiting import wait_for
 
@@ -68,7 +68,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("bertfeat.core.io.storage.lease.time", clock)
+    monkeypatch.setattr("bertfeat.io.storage.lease.time", clock)
     return clock
 
 
@@ -263,7 +263,7 @@ def test_a_claim_that_is_about_to_be_removed_is_not_taken_over(
     """Its removal could be under way, and would remove the claim of who took it over."""
     place = folder / "part"
     lease, watch = take(place, 60), LeaseWatch(60)
-    monkeypatch.setattr("bertfeat.core.io.storage.lease.remove_stored", lambda place: None)
+    monkeypatch.setattr("bertfeat.io.storage.lease.remove_stored", lambda place: None)
     lease.release()
     assert claim_at(place).released
     assert watch.take(place) is None
@@ -280,7 +280,7 @@ def test_a_release_that_took_too_long_removes_nothing(
         return written
 
     lease = take(folder / "part", 60)
-    monkeypatch.setattr("bertfeat.core.io.storage.lease.replace_file", slow)
+    monkeypatch.setattr("bertfeat.io.storage.lease.replace_file", slow)
     lease.release()
     assert claim_at(folder / "part").released
 
@@ -295,7 +295,7 @@ def test_a_renewal_whose_answer_was_lost_does_not_lose_the_claim(
     place = folder / "part"
     lease = take(place, 60)
     with monkeypatch.context() as patched:
-        patched.setattr("bertfeat.core.io.storage.lease.replace_file", written_without_an_answer)
+        patched.setattr("bertfeat.io.storage.lease.replace_file", written_without_an_answer)
         with pytest.raises(StorageError):
             lease.renew()
     clock.now = 70  # the lease counts from the last renewal that is known
@@ -380,7 +380,7 @@ def test_a_storage_that_is_away_does_not_lose_a_claim(
 
 _HOLD = """
 import sys, time
-from bertfeat.core.io import Lease, as_location
+from bertfeat.io import Lease, as_location
 lease = Lease.take(as_location(sys.argv[1]), 1.0)
 print("held" if lease else "not", flush=True)
 sys.stdin.readline()

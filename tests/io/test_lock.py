@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.core.io import LockOwner, folder_lock
 from bertfeat.errors import FolderLockedError, StorageError
+from bertfeat.io import folder_lock
+from bertfeat.io.lock_owner import LockOwner
 
 ROOT = Path(__file__).parents[2]
 _HOLD = """
 import sys, time
 from pathlib import Path
-from bertfeat.core.io import folder_lock
+from bertfeat.io import folder_lock
 with folder_lock(Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(60)

@@ -6,7 +6,7 @@ import mmap
 import numpy as np
 import pytest
 
-from bertfeat.core.io import keep_freed_memory, use_huge_pages
+from bertfeat.io import keep_freed_memory, use_huge_pages
 
 
 @pytest.mark.parametrize(("value", "calls"), [(None, 2), ("0", 0), ("1", 2)])

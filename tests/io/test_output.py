@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from bertfeat.core.features import FeatureSet, export_features
-from bertfeat.core.io import output_file
 from bertfeat.errors import BertfeatError, FeatureSetError, StorageError, UsageError
+from bertfeat.io import output_file
 from tests.support.features_toy import toy_part, toy_set
 
 
@@ -103,7 +103,7 @@ def test_pipes_and_devices_are_written_through(tmp_path: Path, device: Path) -> 
 def test_an_open_file_of_the_process_is_written_on(tmp_path: Path, name: str) -> None:
     (tmp_path / "link").symlink_to("/dev/stdout")
     code = (
-        "import sys; from bertfeat.core.io import output_file; print('before')\n"
+        "import sys; from bertfeat.io import output_file; print('before')\n"
         f"with output_file({name!r}) as place: place.write_text('written\\n')\nprint('after')"
     )
     before = os.readlink("/dev/stdout")

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.core.io import (
+from bertfeat.errors import StorageError
+from bertfeat.io import (
     ResultKind,
     atomic,
     claim_folder,
     folder_lock,
     open_regular,
     read_regular,
-    release_folder,
     result_kind,
 )
-from bertfeat.errors import StorageError
+from bertfeat.io.result_folder import release_folder
 from tests.support.features_toy import toy_parts, toy_set
 
 
@@ -105,7 +105,7 @@ def test_a_folder_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, na
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    code = "import pathlib, sys; from bertfeat.core.io import read_regular; read_regular(pathlib.Path(sys.argv[1]))"
+    code = "import pathlib, sys; from bertfeat.io import read_regular; read_regular(pathlib.Path(sys.argv[1]))"
     told = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "pipe"], capture_output=True, text=True, timeout=30, check=False
     )

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from bertfeat.core.io import (
+from bertfeat.errors import StorageError
+from bertfeat.io import (
     Address,
     Location,
     Stamp,
@@ -24,8 +25,7 @@ from bertfeat.core.io import (
     remove_stored,
     replace_file,
 )
-from bertfeat.core.io.storage import local as local_store
-from bertfeat.errors import StorageError
+from bertfeat.io.storage import local as local_store
 
 NUMBERS = count()
 NAMES = ["a", "with space", "über/日本語/😀.txt", "50%", "a%20b", "x#y?z&k=v+1", "[*]{'\"}", ".hidden", "a~b;c,d@e:f"]
@@ -301,7 +301,7 @@ def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: p
     def refuse(path: str) -> None:
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("bertfeat.core.io.storage.local.os.scandir", refuse)
+    monkeypatch.setattr("bertfeat.io.storage.local.os.scandir", refuse)
     with pytest.raises(PermissionError):
         list_files(tmp_path)
 
@@ -310,7 +310,7 @@ def test_a_file_system_without_links_knows_one_winner_too(tmp_path: Path, monkey
     def refuse(one: Path, other: Path) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("bertfeat.core.io.output.os.link", refuse)
+    monkeypatch.setattr("bertfeat.io.output.os.link", refuse)
     assert put_file(tmp_path / "claim", b"mine", if_absent=True)
     assert put_file(tmp_path / "claim", b"ours", if_absent=True) is None
     assert names(tmp_path) == ["claim"]
@@ -321,7 +321,7 @@ def test_a_file_system_without_locks_replaces_all_the_same(tmp_path: Path, monke
     def refuse(handle: int, how: int) -> None:
         raise OSError(9, "Bad file descriptor")  # as NFS says it
 
-    monkeypatch.setattr("bertfeat.core.io.output.fcntl.flock", refuse)
+    monkeypatch.setattr("bertfeat.io.output.fcntl.flock", refuse)
     stamp = put_file(tmp_path / "claim", b"one")
     assert stamp
     assert replace_file(tmp_path / "claim", b"two", stamp)

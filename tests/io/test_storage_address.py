@@ -5,8 +5,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 from hypothesis import given, strategies as st
 
-from bertfeat.core.io import Address, as_location, is_address
 from bertfeat.errors import UsageError
+from bertfeat.io import Address, as_location, is_address
 
 STEP = st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="/"), min_size=1).filter(
     lambda step: step not in (".", "..")

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertfeat.core.io import (
+from bertfeat.errors import StorageError, UsageError
+from bertfeat.io import (
     Address,
     create_file,
     file_stamp,
@@ -28,7 +29,6 @@ from bertfeat.core.io import (
     remove_stored,
     replace_file,
 )
-from bertfeat.errors import StorageError, UsageError
 from bertfeat.search import BuildOptions, build_index
 from tests.support.index_toy import clustered, vector_set
 from tests.support.s3_server import Faults, S3Server
@@ -158,7 +158,7 @@ def test_an_object_that_is_removed_while_it_is_read_is_missing(bucket: Address, 
 
 
 def test_a_silent_connection_is_given_up(bucket: Address, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertfeat.core.io.storage.opening._QUIET_SECONDS", 0.3)
+    monkeypatch.setattr("bertfeat.io.storage.opening._QUIET_SECONDS", 0.3)
     monkeypatch.setenv("BERTFEAT_STORAGE_TIMEOUT", "29")  # a store of its own
     with s3.harmed(Faults(stalled=1.0, most=1)):
         assert put_file(bucket / "file", b"x", if_absent=True)
@@ -169,8 +169,8 @@ def test_a_silent_connection_is_given_up(bucket: Address, s3: S3Server, monkeypa
 def test_a_storage_that_comes_back_is_waited_for(
     bucket: Address, s3: S3Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertfeat.core.io.storage.opening._RETRIED_SECONDS", 0.2)
-    monkeypatch.setattr("bertfeat.core.io.storage.request._SILENT", 0.1)
+    monkeypatch.setattr("bertfeat.io.storage.opening._RETRIED_SECONDS", 0.2)
+    monkeypatch.setattr("bertfeat.io.storage.request._SILENT", 0.1)
     monkeypatch.setenv("BERTFEAT_STORAGE_TIMEOUT", "28")
     s3.harm(Faults(down=True))
 
@@ -244,7 +244,7 @@ def test_without_credentials_it_is_told_where_they_belong(monkeypatch: pytest.Mo
         read_file(place)
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "credentials").write_text("[default]\naws_access_key_id=a\naws_secret_access_key=b\n")
-    monkeypatch.setattr("bertfeat.core.io.storage.opening.find_spec", lambda name: None)
+    monkeypatch.setattr("bertfeat.io.storage.opening.find_spec", lambda name: None)
     monkeypatch.setenv("AWS_PROFILE", "default")
     with pytest.raises(StorageError, match=r"or pip install boto3, which reads the profiles of ~/\.aws"):
         read_file(place)
@@ -282,7 +282,7 @@ def test_a_time_that_is_none_is_refused(bucket: Address, monkeypatch: pytest.Mon
 def test_without_obstore_it_is_told_what_to_install() -> None:
     code = (
         "import sys; sys.modules['obstore'] = None\n"
-        "from bertfeat.core.io import Address, file_stamp\n"
+        "from bertfeat.io import Address, file_stamp\n"
         "file_stamp(Address.parse('s3://bucket/x'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
@@ -294,11 +294,11 @@ def test_without_obstore_it_is_told_what_to_install() -> None:
 def test_an_object_too_large_for_one_request_goes_in_pieces_unless_it_must_be_the_first(
     bucket: Address, s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("bertfeat.core.io.storage.bucket.MOST_OBJECT", 1000)
+    monkeypatch.setattr("bertfeat.io.storage.bucket.MOST_OBJECT", 1000)
     with pytest.raises(StorageError, match=r"more than the .* that one request may bring; write smaller parts"):
         put_file(bucket / "x", bytes(1001), if_absent=True)
     assert s3.count() == 0
-    monkeypatch.setattr("bertfeat.core.io.storage.bucket._PIECE", 5 << 20)  # the least that S3 takes
+    monkeypatch.setattr("bertfeat.io.storage.bucket._PIECE", 5 << 20)  # the least that S3 takes
     content = np.random.default_rng(0).bytes((12 << 20) + 7)
     (tmp_path / "x").write_bytes(content)
     put_file(bucket / "x", tmp_path / "x")
@@ -308,7 +308,7 @@ def test_an_object_too_large_for_one_request_goes_in_pieces_unless_it_must_be_th
 
 _WAITING = """
 import signal, sys
-from bertfeat.core.io import Address, read_file
+from bertfeat.io import Address, read_file
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 print("reading", flush=True)
 read_file(Address.parse(sys.argv[1]))
@@ -338,7 +338,7 @@ def test_a_wait_is_interrupted_at_once(bucket: Address, s3: S3Server) -> None:
 _FORKED = """
 import os, sys
 from bertfeat.errors import StorageError
-from bertfeat.core.io import Address, read_file
+from bertfeat.io import Address, read_file
 place = Address.parse(sys.argv[1])
 read_file(place)
 if os.fork() == 0:
@@ -394,7 +394,7 @@ def test_settings_over_which_obstore_panics(
 
 _WORK = """
 import sys
-from bertfeat.core.io import Address, list_files, open_file, put_file, read_file
+from bertfeat.io import Address, list_files, open_file, put_file, read_file
 place = Address.parse(sys.argv[1])
 put_file(place, bytes(70_000))
 with open_file(place) as file:

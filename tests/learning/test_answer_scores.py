@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
-from bertfeat.core.io import to_plain
 from bertfeat.errors import UsageError
+from bertfeat.io import to_plain
 from bertfeat.learning import best_threshold, score_answers
 from bertfeat.learning.scores import normalize_answer
 

@@ -16,8 +16,8 @@ from sklearn.metrics import (
     precision_recall_fscore_support,
 )
 
-from bertfeat.core.io import to_plain
 from bertfeat.errors import UsageError
+from bertfeat.io import to_plain
 from bertfeat.learning import score_classes, score_numbers
 from tests.test_house import loaded_by
 

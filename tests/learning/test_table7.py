@@ -15,8 +15,8 @@ from scipy.stats import spearmanr
 from bertfeat.core.corpus import CorpusSettings
 from bertfeat.core.extraction import Extractor
 from bertfeat.core.features import FeatureSet
-from bertfeat.core.io import write_json
 from bertfeat.errors import HeadError, TrainingError, UsageError
+from bertfeat.io import write_json
 from bertfeat.learning import (
     GridPoint,
     HeadSettings,

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.core.features import FeatureSet
-from bertfeat.core.io import folder_lock
+from bertfeat.io import folder_lock
 from tests.support.heads_toy import choices, numbers, questions, topics, write_questions, write_records
 
 Extract = Callable[..., FeatureSet]

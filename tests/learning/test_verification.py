@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.core.features import FeatureSet
-from bertfeat.core.io import ResultKind, result_kind
 from bertfeat.errors import BertfeatError, HeadError
+from bertfeat.io import ResultKind, result_kind
 from bertfeat.learning import Head, verify_head
 from tests.support.heads_toy import QUICK, train
 from tests.support.tagging_golden import put, rewritten

@@ -15,7 +15,6 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoModelForPreTrainin
 
 from bertfeat import PretrainingSettings, estimate_pretraining, pretrain_model
 from bertfeat.core.extraction import Extractor
-from bertfeat.core.io import ResultKind, folder_lock, result_kind
 from bertfeat.core.models import find_model
 from bertfeat.errors import (
     BertfeatError,
@@ -26,6 +25,7 @@ from bertfeat.errors import (
     StorageError,
     UsageError,
 )
+from bertfeat.io import ResultKind, folder_lock, result_kind
 from bertfeat.pretraining import Objective, PretrainingProgress, PretrainingReport, verify_pretrained
 from bertfeat.pretraining.corpus import TokenStore
 from bertfeat.pretraining.losses import BatchLoss, batch_loss

@@ -14,8 +14,8 @@ import pytest
 
 from bertfeat.core.corpus import KeptColumn
 from bertfeat.core.features import unit_vectors
-from bertfeat.core.io import Address, Location, Place, list_files, put_file, read_file, remove_stored
 from bertfeat.errors import FolderLockedError, IndexFolderError, StorageError
+from bertfeat.io import Address, Location, Place, list_files, put_file, read_file, remove_stored
 from bertfeat.progress import StepProgress
 from bertfeat.search import (
     BuildOptions,

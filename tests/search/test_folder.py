@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertfeat.core.io import ResultKind, result_kind
 from bertfeat.errors import DamagedError, IndexFolderError
+from bertfeat.io import ResultKind, result_kind
 from bertfeat.search import Index, VectorIndex, build_index, verify_index
 from bertfeat.search.settings import read_index_settings, write_index_settings
 from tests.support.index_toy import RECORD, clustered, files_of, vector_set, version_of

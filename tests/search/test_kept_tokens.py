@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.core.io import to_plain
 from bertfeat.errors import IndexFolderError, NotDerivableError
+from bertfeat.io import to_plain
 from bertfeat.search import (
     BuildOptions,
     Index,

@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 
 from bertfeat.core.corpus import KeptColumn
-from bertfeat.core.io import Address
 from bertfeat.errors import DatabaseError, IndexFolderError, UsageError
+from bertfeat.io import Address
 from bertfeat.progress import StepProgress
 from bertfeat.search import export_to_lance
 from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock

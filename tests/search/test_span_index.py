@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from bertfeat import Extractor, FeatureSet
 from bertfeat.core.features import export_features
-from bertfeat.core.io import json_content
 from bertfeat.core.spans import SpanRule
 from bertfeat.errors import FeatureSetError, IndexFolderError, NotDerivableError, UsageError
+from bertfeat.io import json_content
 from bertfeat.search import (
     BuildOptions,
     Index,

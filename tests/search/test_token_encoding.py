@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from bertfeat import Extractor, FeatureSet, StoredEncoder
-from bertfeat.core.io import json_content
 from bertfeat.core.spans import SpanRule
 from bertfeat.errors import IndexFolderError, NotDerivableError, UsageError
+from bertfeat.io import json_content
 from bertfeat.search import (
     BuildOptions,
     Index,

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertfeat.core.io import folder_lock
 from bertfeat.errors import FolderLockedError, IndexFolderError, StorageError, UsageError
+from bertfeat.io import folder_lock
 from bertfeat.progress import StepProgress
 from bertfeat.search import (
     BuildOptions,

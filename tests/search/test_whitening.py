@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat.core.io import digest_file
 from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.io import digest_file
 from bertfeat.search import (
     BuildOptions,
     IndexSettings,

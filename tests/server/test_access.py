@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from bertfeat.cli import main
-from bertfeat.core.io import ContextPool
 from bertfeat.errors import UsageError, current_spelling, parameter, shell_spelling, spell_parameters
+from bertfeat.io import ContextPool
 from bertfeat.server import ServerSettings, create_app, log_as_json, open_service
 from tests.support.live_server import Live, Replies, assert_refused, head, hold_encoder, read_reply, serving
 from tests.support.tiny_models import Tiny

@@ -22,8 +22,8 @@ from bertfeat.core.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.core.io import Place, from_plain
 from bertfeat.core.recipe import FeatureColumn, Operation, Pooling, feature_columns
+from bertfeat.io import Place, from_plain
 
 L, H = 4, 8  # layers and their width
 CANARY = Canary.of("fp32", np.arange(5 * H, dtype=np.float32).reshape(5, H), {"torch": "2.13.0", "kernels": "avx2"})

@@ -19,8 +19,8 @@ from bertfeat.core.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.core.io import Location, Place
 from bertfeat.core.recipe import Pooling, feature_columns
+from bertfeat.io import Location, Place
 from bertfeat.search import VectorIndex, read_index_settings
 
 LAYERS = 4

@@ -23,7 +23,7 @@ import bertfeat
 from bertfeat.adapters.scikit_learn import FeatureTransformer
 from bertfeat.core.corpus import FORMATS
 from bertfeat.core.features import StreamBatch
-from bertfeat.core.io import encode_json
+from bertfeat.io import encode_json
 from bertfeat.learning import HeadSettings
 from bertfeat.search import BuildOptions
 from bertfeat.server import ServerSettings, Service

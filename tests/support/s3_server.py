@@ -288,7 +288,7 @@ def announce_stored_files() -> None:
     So they are steps of :mod:`tests.support.steps`, at which a process is stopped or killed. Renewals of a lock are
     none: they come by the clock.
     """
-    from bertfeat.core.io.storage.bucket import Bucket
+    from bertfeat.io.storage.bucket import Bucket
 
     def announced(method: Callable[..., Any], kind: str) -> Callable[..., Any]:
         def call(bucket: object, name: str, *arguments: object, **options: object) -> object:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bertfeat.core.io import write_json
+from bertfeat.io import write_json
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 JSON, WEIGHTS = "head.json", "head.safetensors"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bertfeat.core.features import FeatureSet
-from bertfeat.core.io import write_json
+from bertfeat.io import write_json
 from bertfeat.learning import HeadSettings, HeadTable, parse_rows, train_head_table7
 from tests.support.tagging_toy import feature_set
 

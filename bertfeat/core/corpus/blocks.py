@@ -19,8 +19,8 @@ from typing import Protocol
 import zstandard
 
 from bertfeat.core.corpus.sources import Source
-from bertfeat.core.io import Address, Stamp, file_stamp, open_file
 from bertfeat.errors import CorpusError
+from bertfeat.io import Address, Stamp, file_stamp, open_file
 
 _CHUNK = 2**18  # bytes read at once
 _MOST_REQUESTED = 2**22  # most bytes of a request to object storage, where each takes time; the first ones are smaller

@@ -13,8 +13,8 @@ from bertfeat.core.corpus.inspection import Look, look_into
 from bertfeat.core.corpus.metadata import FILE, FileMetadata, describe_files
 from bertfeat.core.corpus.settings import CorpusSettings
 from bertfeat.core.corpus.sources import Source, find_sources
-from bertfeat.core.io import Location
 from bertfeat.errors import CorpusError, UsageError, WrongColumnsError, did_you_mean, parameter, quote_names
+from bertfeat.io import Location
 
 _HOPELESS = 100
 """If so many rows at the beginning of a corpus all fail, its format or columns are wrong."""

@@ -110,7 +110,7 @@ def all_formats() -> Mapping[str, Format]:
     Raises:
         UsageError: an entry point cannot be loaded, is no :class:`Format`, or has another format's name or ending.
     """
-    from bertfeat.core.io import CORRECT_EXTENSION, load_extensions  # here, so that the help stays light
+    from bertfeat.io import CORRECT_EXTENSION, load_extensions  # here, so that the help stays light
 
     formats = dict(FORMATS)
     for place, made in load_extensions(_GROUP, UsageError):

@@ -13,8 +13,8 @@ from bertfeat.core.corpus.formats import Format
 from bertfeat.core.corpus.lines import LineReader, TextEncoding
 from bertfeat.core.corpus.settings import CorpusSettings
 from bertfeat.core.corpus.sources import Source
-from bertfeat.core.io import CORRECT_EXTENSION
 from bertfeat.errors import BertfeatError, UsageError
+from bertfeat.io import CORRECT_EXTENSION
 
 
 @dataclass(frozen=True, slots=True)

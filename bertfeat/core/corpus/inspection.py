@@ -12,8 +12,8 @@ from bertfeat.core.corpus.input_file import Columns, CorpusFile, reader_of
 from bertfeat.core.corpus.lines import TextEncoding
 from bertfeat.core.corpus.settings import CorpusSettings
 from bertfeat.core.corpus.sources import REQUESTS, Source
-from bertfeat.core.io import Address, ContextPool
 from bertfeat.errors import CorpusError
+from bertfeat.io import Address, ContextPool
 
 _HEAD = 2**17  # bytes at the beginning of a file that are inspected
 _LEAST_SAMPLE = 20  # records of every file that are inspected at least

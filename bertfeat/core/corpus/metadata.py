@@ -20,8 +20,8 @@ from bertfeat.core.corpus.inspection import look_into
 from bertfeat.core.corpus.records import BadRecord, Fields, RecordReader
 from bertfeat.core.corpus.settings import CorpusSettings
 from bertfeat.core.corpus.sources import Source, bare_names, find_sources
-from bertfeat.core.io import Location, real_path
 from bertfeat.errors import CorpusError, UsageError, parameter, quote_names
+from bertfeat.io import Location, real_path
 
 FILE = "file"
 """The column with the names of the files, which every corpus has, unless its files or its table have one so named."""

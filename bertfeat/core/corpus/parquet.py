@@ -13,8 +13,8 @@ from bertfeat.core.corpus.document import Position
 from bertfeat.core.corpus.input_file import Columns, CorpusFile
 from bertfeat.core.corpus.records import BadRecord, Record, RecordReader
 from bertfeat.core.corpus.sources import Source
-from bertfeat.core.io import Address, open_file
 from bertfeat.errors import CorpusError, UsageError, quote_names
+from bertfeat.io import Address, open_file
 
 _BATCH_BYTES = 32 * 2**20  # of uncompressed values
 _BATCH_ROWS = 4096

@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from bertfeat.core.corpus.formats import FORMATS, Format, all_formats, format_named, format_with_ending
-from bertfeat.core.io import (
+from bertfeat.errors import CorpusError, UsageError, parameter
+from bertfeat.io import (
     STATE_FOLDER,
     Address,
     ContextPool,
@@ -24,7 +25,6 @@ from bertfeat.core.io import (
     list_files,
     result_kind,
 )
-from bertfeat.errors import CorpusError, UsageError, parameter
 
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 """Compression by the last ending of a file name."""

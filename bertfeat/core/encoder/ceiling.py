@@ -12,7 +12,7 @@ from bertfeat.core.encoder.kernels import find_kernels, kernels_in_use
 from bertfeat.core.encoder.linear import make_linear_product
 from bertfeat.core.encoder.precision import Precision
 from bertfeat.core.encoder.weights import Affine
-from bertfeat.core.io import keep_freed_memory
+from bertfeat.io import keep_freed_memory
 
 _PROBED = 500_000_000  # operations of a first loop, to estimate how many the measured loop needs
 _PEAK_SECONDS = 0.1  # of the measured loop

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from bertfeat.core.encoder.precision import Precision
-from bertfeat.core.io import use_huge_pages
 from bertfeat.errors import UsageError
+from bertfeat.io import use_huge_pages
 
 _log = logging.getLogger(__name__)
 _ABI = 13  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function

@@ -26,10 +26,10 @@ from bertfeat.core.encoder.stack import EmbeddingTables, Stack, TokenRows, float
 from bertfeat.core.encoder.states import HiddenState
 from bertfeat.core.encoder.transfer import move_to_device, usual_size
 from bertfeat.core.encoder.weights import Affine, EncoderWeights, attention_heads, read_weights
-from bertfeat.core.io import stage
 from bertfeat.core.models import Model
 from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import ModelError
+from bertfeat.io import stage
 
 
 class _Tokens(NamedTuple):

@@ -24,7 +24,6 @@ from bertfeat.core.encoder.precision import Precision
 from bertfeat.core.encoder.selfcheck import self_check
 from bertfeat.core.encoder.states import HiddenState
 from bertfeat.core.encoder.weights import StoredTensors
-from bertfeat.core.io import stage
 from bertfeat.core.models import (
     ENCODER_HALVES,
     LibraryConfig,
@@ -34,6 +33,7 @@ from bertfeat.core.models import (
 )
 from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import ModelError
+from bertfeat.io import stage
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

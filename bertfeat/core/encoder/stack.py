@@ -34,7 +34,7 @@ from bertfeat.core.encoder.kernels import (
 )
 from bertfeat.core.encoder.states import HiddenState
 from bertfeat.core.encoder.weights import Affine, BlockWeights
-from bertfeat.core.io import record_stages
+from bertfeat.io import record_stages
 
 _STEP = 32  # widths of blocks in floating-point numbers are multiples of this
 _STAGES = ("embed", "QKV", "attention", "output", "norms", "FFN")  # of csrc/stack.h

@@ -8,10 +8,10 @@ from bertfeat.core.corpus import Document
 from bertfeat.core.encoder import Encoder, device_name, kernels_in_use
 from bertfeat.core.extraction.compute import compute_features
 from bertfeat.core.features import CANARY_TEXTS, Canary
-from bertfeat.core.io import installed_versions
 from bertfeat.core.recipe import FeatureColumn, Operation, Pooling, Recipe
 from bertfeat.core.tokens import LongTextPolicy, Tokenizer, TokenSettings, tokenize
 from bertfeat.errors import ModelError, parameter, shorten
+from bertfeat.io import installed_versions
 
 _MOST_TOKENS = 512  # that are read of a string
 

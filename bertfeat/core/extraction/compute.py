@@ -18,7 +18,6 @@ from torch import Tensor
 
 from bertfeat.core.encoder import Encoder, HiddenState, PendingCopy, is_out_of_memory, move_to_device
 from bertfeat.core.extraction.pooling import GATHERING, POOLING_METHODS, PoolingMethod, set_rows
-from bertfeat.core.io import stage
 from bertfeat.core.recipe import FeatureColumn, Operation, Pooling, needed_layers
 from bertfeat.core.tokens import (
     BatchGroups,
@@ -32,6 +31,7 @@ from bertfeat.core.tokens import (
     windows_of_groups,
 )
 from bertfeat.errors import BertfeatError, parameter
+from bertfeat.io import stage
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.float32}
 """The type of a column's matrix while it is computed, by the number type that is stored."""

@@ -12,9 +12,9 @@ from bertfeat.core.extraction.sample import Reservoir
 from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
 from bertfeat.core.extraction.source import CorpusSource, open_files
 from bertfeat.core.features import FeatureSet, vector_bytes
-from bertfeat.core.io import as_location
 from bertfeat.core.recipe import Basis, Unit
 from bertfeat.display import displayed
+from bertfeat.io import as_location
 
 SAMPLE = 2000
 _TIMED_TOKENS = 65_536  # about the tokens that the timing runs through the model, after a warm-up

@@ -26,7 +26,8 @@ from bertfeat.core.extraction.sharing import (
 )
 from bertfeat.core.extraction.worker import ExtractionJob
 from bertfeat.core.features import remove_leftovers
-from bertfeat.core.io import (
+from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, FolderLockedError
+from bertfeat.io import (
     Address,
     FolderLock,
     JsonFormat,
@@ -40,7 +41,6 @@ from bertfeat.core.io import (
     remove_stored_folder,
     write_json,
 )
-from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, FolderLockedError
 
 _SILENT = 3.0  # seconds of waiting before a warning
 _log = logging.getLogger("bertfeat")

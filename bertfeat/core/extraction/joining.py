@@ -2,7 +2,7 @@
 
 The folder's ``.bertfeat`` holds, while the set is being written, ``run.json``, which says which run it is; ``plan/``,
 with the scans of the files, each made by one of the processes; and ``claims/``, which says who is at work on what. A
-claim has a lease (:class:`bertfeat.core.io.Lease`), so the tasks of a dead process are taken over. Claims only save
+claim has a lease (:class:`bertfeat.io.Lease`), so the tasks of a dead process are taken over. Claims only save
 work: a part's first writer wins, and all write the same bytes.
 """
 
@@ -32,7 +32,8 @@ from bertfeat.core.extraction.run_folder import RunFolder
 from bertfeat.core.extraction.sharing import CLAIMS, SCANS
 from bertfeat.core.extraction.worker import ExtractionJob
 from bertfeat.core.features import part_number, part_path
-from bertfeat.core.io import (
+from bertfeat.errors import FeatureSetError, UsageError, parameter
+from bertfeat.io import (
     ContextPool,
     Lease,
     LeaseWatch,
@@ -45,7 +46,6 @@ from bertfeat.core.io import (
     put_file,
     read_file,
 )
-from bertfeat.errors import FeatureSetError, UsageError, parameter
 
 _READERS = 16  # scans that are read at once
 _LEAST_PAUSE, _MOST_PAUSE = 0.1, 5.0  # seconds between two looks at the folder: more and more, while others work

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
-from bertfeat.core.io import use_huge_pages
 from bertfeat.core.recipe import Pooling
 from bertfeat.core.tokens import Layout, TokenGroups
+from bertfeat.io import use_huge_pages
 
 # ── reduce: the tokens of a batch → one vector per segment ──────────────────────────────────────────────────
 

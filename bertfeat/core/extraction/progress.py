@@ -10,8 +10,8 @@ from typing import TypeVar
 from bertfeat.core.extraction.agenda import MadePart
 from bertfeat.core.extraction.plan import PlannedPart
 from bertfeat.core.features import FAILURES_NAME, Counts, Manifest
-from bertfeat.core.io import Location, list_files
 from bertfeat.display import Cells, displayed, format_duration, format_size
+from bertfeat.io import Location, list_files
 from bertfeat.progress import ignore_progress
 
 

@@ -23,9 +23,9 @@ from bertfeat.core.features import (
     vector_bytes,
     write_manifest,
 )
-from bertfeat.core.io import ContextPool, Location, canonical_json, file_stamp, installed_versions, to_plain
 from bertfeat.core.recipe import FeatureColumn, Unit
 from bertfeat.errors import CorpusError, DamagedError
+from bertfeat.io import ContextPool, Location, canonical_json, file_stamp, installed_versions, to_plain
 
 if TYPE_CHECKING:
     from bertfeat.core.extraction.sentence_transformers.extractor import Extractor

@@ -14,7 +14,6 @@ from bertfeat.core.features import (
     part_path,
     read_header,
 )
-from bertfeat.core.io import Address, ContextPool, Location, remove_stored
 from bertfeat.errors import (
     AnotherCorpusError,
     DamagedError,
@@ -24,6 +23,7 @@ from bertfeat.errors import (
     parameter,
     pluralize,
 )
+from bertfeat.io import Address, ContextPool, Location, remove_stored
 
 _THREADS = 16  # that read headers from object storage at once
 

@@ -44,7 +44,9 @@ from bertfeat.core.features import (
     refuse_foreign_parts,
     remove_leftovers,
 )
-from bertfeat.core.io import (
+from bertfeat.core.words import WordRule
+from bertfeat.errors import CorpusError, FeatureSetError, UsageError, parameter
+from bertfeat.io import (
     Address,
     FolderLock,
     Location,
@@ -53,8 +55,6 @@ from bertfeat.core.io import (
     refuse_other_kind,
     releasing_if_failed,
 )
-from bertfeat.core.words import WordRule
-from bertfeat.errors import CorpusError, FeatureSetError, UsageError, parameter
 
 if TYPE_CHECKING:
     from bertfeat.core.extraction.sentence_transformers.extractor import Extractor

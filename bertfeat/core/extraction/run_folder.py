@@ -9,8 +9,8 @@ from bertfeat.core.corpus import Corpus, CorpusFile
 from bertfeat.core.extraction.plan import PartLimits, PlannedPart, begins_with, plan_parts, read_part
 from bertfeat.core.extraction.resume import ExistingParts, remove_parts
 from bertfeat.core.features import FeatureSettings, PartHeader, list_parts, remove_manifest
-from bertfeat.core.io import Location, ResultKind, claim_folder
 from bertfeat.errors import CorpusError, parameter
+from bertfeat.io import Location, ResultKind, claim_folder
 
 _SILENT_SECONDS = 5.0  # of reading the corpus, before a message says so
 _log = logging.getLogger("bertfeat")

@@ -5,7 +5,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bertfeat.core.io import (
+from bertfeat.errors import FolderLockedError, parameter
+from bertfeat.io import (
     STATE_FOLDER,
     Address,
     Claim,
@@ -19,7 +20,6 @@ from bertfeat.core.io import (
     remove_stored,
     remove_stored_folder,
 )
-from bertfeat.errors import FolderLockedError, parameter
 
 CLAIMS = f"{STATE_FOLDER}/claims"
 """The subfolder of claims, in a folder that several runs have joined on: which of them works on what."""

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertfeat.core.io import decode_json
 from bertfeat.errors import UsageError, WrongTypeError
+from bertfeat.io import decode_json
 
 Vectors = Tensor | NDArray[np.generic] | Sequence[Tensor] | Sequence[NDArray[np.generic]]
 """Vectors as ``[n, width]``, one vector as ``[width]``, or a list of vectors."""

@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 from bertfeat.core.corpus import Corpus, CorpusSettings, FileCorpus, open_corpus
 from bertfeat.core.features import SPOOL_NAME
-from bertfeat.core.io import Address, Location, as_location, make_state_folder, real_path, storage_errors
 from bertfeat.errors import CorpusError, UsageError, parameter
+from bertfeat.io import Address, Location, as_location, make_state_folder, real_path, storage_errors
 
 STDIN = "-"
 CorpusSource = Corpus | str | Path | Address | Sequence[str | Path | Address]

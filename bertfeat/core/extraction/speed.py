@@ -20,10 +20,10 @@ from bertfeat.core.extraction.progress import ExtractionReport
 from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
 from bertfeat.core.extraction.source import CorpusSource, open_run_source
 from bertfeat.core.extraction.verify import Deviation, compare_extractors
-from bertfeat.core.io import recorded_stages, storage_errors
 from bertfeat.core.recipe import needed_layers
 from bertfeat.display import displayed
 from bertfeat.errors import CorpusError
+from bertfeat.io import recorded_stages, storage_errors
 
 DOCUMENTS = 2_000
 COMPARED = 200  # documents whose features are compared between precisions

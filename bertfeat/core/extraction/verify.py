@@ -22,10 +22,10 @@ from bertfeat.core.features import (
     content_documents,
     cosine_between,
 )
-from bertfeat.core.io import Address
 from bertfeat.core.words import WordList, split_words
 from bertfeat.display import displayed
 from bertfeat.errors import BertfeatError, FeatureSetError, UsageError
+from bertfeat.io import Address
 
 if TYPE_CHECKING:
     from bertfeat.core.extraction.sentence_transformers.extractor import Extractor

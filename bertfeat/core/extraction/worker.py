@@ -34,7 +34,9 @@ from bertfeat.core.features import (
     read_header,
     write_part,
 )
-from bertfeat.core.io import (
+from bertfeat.core.recipe import FeatureColumn
+from bertfeat.errors import BertfeatError, DamagedError, RowFailedError, StorageError, parameter, pluralize
+from bertfeat.io import (
     Address,
     ContextPool,
     Location,
@@ -44,8 +46,6 @@ from bertfeat.core.io import (
     remove_stored,
     stage,
 )
-from bertfeat.core.recipe import FeatureColumn
-from bertfeat.errors import BertfeatError, DamagedError, RowFailedError, StorageError, parameter, pluralize
 
 if TYPE_CHECKING:
     from bertfeat.core.extraction.sentence_transformers.extractor import Extractor

@@ -7,9 +7,9 @@ from bertfeat.core.features.columns import ReadableColumn
 from bertfeat.core.features.part import ModelIdentity, PartHeader
 from bertfeat.core.features.reader import FeatureSet
 from bertfeat.core.features.settings import FeatureSettings
-from bertfeat.core.io import Address
 from bertfeat.core.recipe import FeatureColumn
 from bertfeat.core.spans import SpanRule
+from bertfeat.io import Address
 
 FeatureSets = str | Path | Address | FeatureSet | Sequence[str | Path | Address | FeatureSet]
 """One feature set or several, open or as folders, also at addresses."""

@@ -18,7 +18,11 @@ from bertfeat.core.features.columns import ReadableColumn, column_names, find_co
 from bertfeat.core.features.reader import FeatureSet
 from bertfeat.core.features.span_vectors import SpanBatch, SpanReader
 from bertfeat.core.features.tables import ExportBatch, NpyWriter, export_batches
-from bertfeat.core.io import (
+from bertfeat.core.recipe import Operation, Pooling
+from bertfeat.core.spans import SpanRule
+from bertfeat.display import displayed
+from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError, parameter, shell_value
+from bertfeat.io import (
     Address,
     as_location,
     is_special,
@@ -27,10 +31,6 @@ from bertfeat.core.io import (
     replaces_nothing,
     unfinished_outputs,
 )
-from bertfeat.core.recipe import Operation, Pooling
-from bertfeat.core.spans import SpanRule
-from bertfeat.display import displayed
-from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError, parameter, shell_value
 
 
 @displayed

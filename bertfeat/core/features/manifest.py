@@ -27,7 +27,9 @@ from bertfeat.core.features.parts import (
 from bertfeat.core.features.schema import KEPT_TYPES
 from bertfeat.core.features.sealed_file import REDO_PART
 from bertfeat.core.features.settings import FeatureSettings
-from bertfeat.core.io import (
+from bertfeat.core.recipe import FeatureColumn
+from bertfeat.errors import DamagedError, FeatureSetError, shell_value
+from bertfeat.io import (
     STATE_FOLDER,
     JsonFormat,
     Location,
@@ -38,8 +40,6 @@ from bertfeat.core.io import (
     to_plain,
     write_json,
 )
-from bertfeat.core.recipe import FeatureColumn
-from bertfeat.errors import DamagedError, FeatureSetError, shell_value
 
 _MANIFEST_NAME = f"{STATE_FOLDER}/manifest.json"
 FAILURES_NAME = f"{STATE_FOLDER}/failures.jsonl"

@@ -24,8 +24,8 @@ from bertfeat.core.features.part import UNREADABLE_ERRORS, PartFooter, read_foot
 from bertfeat.core.features.parts import PartEntry
 from bertfeat.core.features.schema import column_problems
 from bertfeat.core.features.sealed_file import REDO_PART, check_footer
-from bertfeat.core.io import Address, Location, file_identity, open_file
 from bertfeat.errors import DamagedError, FeatureSetError
+from bertfeat.io import Address, Location, file_identity, open_file
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # in collections.abc since Python 3.12

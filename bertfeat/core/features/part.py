@@ -29,9 +29,9 @@ from bertfeat.core.features.sealed_file import (
     write_seal,
 )
 from bertfeat.core.features.settings import FeatureSettings
-from bertfeat.core.io import JsonError, JsonFormat, Location, Place, canonical_json, create_file, decode_json, open_file
 from bertfeat.core.recipe import FeatureColumn, VectorDtype
 from bertfeat.errors import DamagedError, FeatureSetError, parameter, shorten
+from bertfeat.io import JsonError, JsonFormat, Location, Place, canonical_json, create_file, decode_json, open_file
 
 if TYPE_CHECKING:
     from bertfeat.core.models import Model

@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bertfeat.core.features.part import UNREADABLE_ERRORS, PartFooter, PartHeader, part_path, read_footer
-from bertfeat.core.io import (
+from bertfeat.errors import DamagedError, FeatureSetError, parameter
+from bertfeat.io import (
     STATE_FOLDER,
     Address,
     ContextPool,
@@ -26,7 +27,6 @@ from bertfeat.core.io import (
     result_kind,
     storage_errors,
 )
-from bertfeat.errors import DamagedError, FeatureSetError, parameter
 
 SPOOL_NAME = "stdin"  # file in the state folder that holds standard input while it is read
 _AT_ONCE = 16  # footers that are fetched from object storage at the same time

@@ -36,11 +36,11 @@ from bertfeat.core.features.span_vectors import SpanBatch, SpanPooling, SpanRead
 from bertfeat.core.features.tables import NpyWriter, arrow_reader, pandas_frame, polars_frame
 from bertfeat.core.features.vector_blocks import count_blocks
 from bertfeat.core.features.vector_stream import StreamOptions, StreamSettings, VectorStream
-from bertfeat.core.io import Address, Location, as_location, output_file, physical_memory, pickle_by_folder
 from bertfeat.core.recipe import FeatureColumn, LayerSpec, TaskName
 from bertfeat.core.spans import SpanRule
 from bertfeat.display import format_size, html_facts, html_table
 from bertfeat.errors import FeatureSetError, NotDerivableError, did_you_mean
+from bertfeat.io import Address, Location, as_location, output_file, physical_memory, pickle_by_folder
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Self
 
 import xxhash
 
-from bertfeat.core.io import Address, Location, file_identity, open_file
 from bertfeat.errors import DamagedError
+from bertfeat.io import Address, Location, file_identity, open_file
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # in collections.abc since Python 3.12

@@ -6,10 +6,10 @@ from typing import Annotated, Self
 
 from msgspec import Meta
 
-from bertfeat.core.io import canonical_json, to_plain
 from bertfeat.core.recipe import Pooling, VectorDtype
 from bertfeat.core.words import WordRule
 from bertfeat.errors import FeatureSetError, shorten
+from bertfeat.io import canonical_json, to_plain
 
 _Positive = Annotated[int, Meta(ge=1)]
 

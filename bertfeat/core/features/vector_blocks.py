@@ -17,10 +17,10 @@ from bertfeat.core.features.columns import ReadableColumn
 from bertfeat.core.features.open_parts import OpenParts
 from bertfeat.core.features.parts import PartEntry
 from bertfeat.core.features.record_batches import Matrix, number_pieces, piece_offsets, piece_owners, stored_matrices
-from bertfeat.core.io import ContextPool
 from bertfeat.core.recipe import FeatureColumn, Pooling
 from bertfeat.display import displayed
 from bertfeat.errors import DamagedError, FeatureSetError, UsageError, parameter
+from bertfeat.io import ContextPool
 
 READERS = 4
 """Threads that read row groups at the same time."""

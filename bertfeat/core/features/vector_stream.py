@@ -19,10 +19,10 @@ from bertfeat.arguments import checked
 from bertfeat.core.features.columns import ReadableColumn
 from bertfeat.core.features.open_parts import OpenParts
 from bertfeat.core.features.vector_blocks import READERS, BlockOrder, BlockReader, StreamBatch, VectorBlocks
-from bertfeat.core.io import ContextPool
 from bertfeat.core.recipe import FeatureColumn
 from bertfeat.display import Cells, displayed
 from bertfeat.errors import UsageError, parameter
+from bertfeat.io import ContextPool
 
 
 @checked

@@ -11,7 +11,6 @@ from typing import Annotated
 
 import msgspec
 
-from bertfeat.core.io import JsonError, from_plain
 from bertfeat.core.models.families import (
     DECODERS,
     PACKED_FAMILIES,
@@ -25,6 +24,7 @@ from bertfeat.core.models.families import (
 from bertfeat.core.models.files import read_model_json
 from bertfeat.core.models.foreign import LibraryConfig, build_library_config, wrap_library_errors
 from bertfeat.errors import ModelError
+from bertfeat.io import JsonError, from_plain
 
 # limits far above any real model's, so that a wrong config.json is refused before memory is allocated for it
 _MOST_LAYERS = 1_000

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from safetensors import safe_open
 
-from bertfeat.core.io import JsonError, decode_json, open_regular, read_regular
 from bertfeat.core.models.foreign import wrap_library_errors
 from bertfeat.errors import ModelError, parameter
+from bertfeat.io import JsonError, decode_json, open_regular, read_regular
 
 T = TypeVar("T")
 

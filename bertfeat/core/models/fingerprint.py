@@ -19,7 +19,12 @@ from typing import Annotated
 
 import msgspec
 
-from bertfeat.core.io import (
+from bertfeat.core.models.config import ModelConfig
+from bertfeat.core.models.families import PACKED_FAMILIES
+from bertfeat.core.models.files import read_model_json
+from bertfeat.core.models.foreign import IGNORED_KEYS
+from bertfeat.errors import BertfeatError
+from bertfeat.io import (
     atomic,
     canonical_json,
     decode_json,
@@ -29,11 +34,6 @@ from bertfeat.core.io import (
     to_plain,
     user_cache,
 )
-from bertfeat.core.models.config import ModelConfig
-from bertfeat.core.models.families import PACKED_FAMILIES
-from bertfeat.core.models.files import read_model_json
-from bertfeat.core.models.foreign import IGNORED_KEYS
-from bertfeat.errors import BertfeatError
 
 _VOCABULARIES = ("tokenizer.json", "vocab.*", "merges.txt", "bpe.codes", "*.model", "tekken.json")
 """Files of a tokenizer's vocabulary; where the first one exists, the others do not count."""

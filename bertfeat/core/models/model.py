@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bertfeat.core.io import MOST_BYTES
 from bertfeat.core.models.config import ModelConfig, ModelSizes, read_config, read_config_file, read_library_config
 from bertfeat.core.models.families import POSITIONS_AFTER_PADDING
 from bertfeat.core.models.files import (
@@ -36,6 +35,7 @@ from bertfeat.core.models.sentence_files import (
 )
 from bertfeat.core.recipe import Pooling
 from bertfeat.errors import ModelError, parameter
+from bertfeat.io import MOST_BYTES
 
 _LEAST_TOKENS = 8  # the fewest that a model must be able to read at once: special ones, and some of a text
 _WITHOUT_LIMIT = 512  # tokens, where neither positions nor the tokenizer set one

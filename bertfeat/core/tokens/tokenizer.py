@@ -21,11 +21,11 @@ from tokenizers import (
     processors,
 )
 
-from bertfeat.core.io import storage_errors
 from bertfeat.core.models import Model, silence_transformers, wrap_library_errors
 from bertfeat.core.tokens.tokenizer_file import LoadedTokenizer, read_tokenizer_file
 from bertfeat.core.words import CharSpans
 from bertfeat.errors import ModelError
+from bertfeat.io import storage_errors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -13,9 +13,9 @@ from typing import Protocol
 import msgspec
 from tokenizers import AddedToken, Tokenizer as FastTokenizer, normalizers, pre_tokenizers, processors
 
-from bertfeat.core.io import decode_json, read_regular
 from bertfeat.core.models import PACKED_FAMILIES, TOKENIZER_KEYS_WITHOUT_EFFECT, Model, wrap_library_errors
 from bertfeat.errors import ModelError
+from bertfeat.io import decode_json, read_regular
 
 _Json = Mapping[str, object]
 

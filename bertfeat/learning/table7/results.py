@@ -10,9 +10,11 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from bertfeat.arguments import checked
-from bertfeat.core import (
+from bertfeat.core import Pooling
+from bertfeat.display import displayed, format_duration
+from bertfeat.errors import HeadError, parameter
+from bertfeat.io import (
     JsonFormat,
-    Pooling,
     atomic,
     canonical_json,
     check_output,
@@ -22,8 +24,6 @@ from bertfeat.core import (
     to_plain,
     write_json,
 )
-from bertfeat.display import displayed, format_duration
-from bertfeat.errors import HeadError, parameter
 from bertfeat.learning.inputs import Extraction, FeaturesState, features_state, parse_input
 from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.settings import GridPoint, HeadSettings, Schedule

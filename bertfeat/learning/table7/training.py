@@ -12,18 +12,10 @@ from typing import Literal
 import numpy as np
 
 from bertfeat.arguments import checked
-from bertfeat.core import (
-    FeatureSet,
-    Model,
-    Pooling,
-    ResultKind,
-    Tokenizer,
-    find_model,
-    hold_result_folder,
-    storage_errors,
-)
+from bertfeat.core import FeatureSet, Model, Pooling, Tokenizer, find_model
 from bertfeat.display import displayed
 from bertfeat.errors import TrainingError, UsageError, errors_within
+from bertfeat.io import ResultKind, hold_result_folder, storage_errors
 from bertfeat.learning.datasets import ALL_LAYERS, Training, extracted_sets
 from bertfeat.learning.examples import HeadExamples, OpenSources, open_sources
 from bertfeat.learning.fine_tuning import fine_tuned_head

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from functools import cache
 
-from bertfeat.core import CORRECT_EXTENSION, load_extensions
 from bertfeat.errors import HeadError, UsageError, parameter
+from bertfeat.io import CORRECT_EXTENSION, load_extensions
 from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.task import Task
 from bertfeat.learning.tasks.answers import Answers

@@ -14,16 +14,9 @@ import pyarrow as pa
 
 import bertfeat
 from bertfeat.arguments import checked
-from bertfeat.core import (
-    Address,
-    FeatureColumn,
-    FeatureSet,
-    FeatureSets,
-    Location,
-    describe_vectors,
-    open_feature_sets,
-)
+from bertfeat.core import FeatureColumn, FeatureSet, FeatureSets, describe_vectors, open_feature_sets
 from bertfeat.errors import IndexFolderError, UsageError, parameter, pluralize
+from bertfeat.io import Address, Location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.search.building.feature_source import FeatureSource, describe_source_set, find_encoded_column
 from bertfeat.search.building.filling import Keep, check_complete, fill_index, kept_blocks

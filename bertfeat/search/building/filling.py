@@ -6,8 +6,8 @@ Shapes: n vectors, W values in each.
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 
-from bertfeat.core import give_back_memory, prefetched
 from bertfeat.errors import IndexFolderError
+from bertfeat.io import give_back_memory, prefetched
 from bertfeat.search.evaluation.recall import ExactSearch
 from bertfeat.search.vectors.faiss_import import VectorSink
 from bertfeat.search.vectors.faiss_index import add_vectors

@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import Address, FeatureSet, FeatureSets, find_incomparability, open_feature_sets
+from bertfeat.core import FeatureSet, FeatureSets, find_incomparability, open_feature_sets
 from bertfeat.display import displayed
 from bertfeat.errors import IndexFolderError, parameter
+from bertfeat.io import Address
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.search.building.feature_source import (
     FeatureSource,

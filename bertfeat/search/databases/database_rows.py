@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.core import FeatureSet, SpanRule, describe_vectors, prefetched, unit_vectors
+from bertfeat.core import FeatureSet, SpanRule, describe_vectors, unit_vectors
 from bertfeat.errors import UsageError, errors_within, parameter
+from bertfeat.io import prefetched
 from bertfeat.search.building.feature_source import FeatureSource, describe_source_set
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.vectors.metric import Metric

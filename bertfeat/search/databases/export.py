@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import SECRET, checked
-from bertfeat.core import Address, FeatureSet, SpanRule, as_location, open_feature_sets, unit_vectors
+from bertfeat.core import FeatureSet, SpanRule, open_feature_sets, unit_vectors
 from bertfeat.display import displayed
 from bertfeat.errors import DatabaseError, UsageError, needed_library, parameter
+from bertfeat.io import Address, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
 from bertfeat.search.evaluation.recall import (

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.core import Location
 from bertfeat.errors import DatabaseError, UsageError, parameter
+from bertfeat.io import Location
 from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock, refuse_kept_names
 from bertfeat.search.vectors.faiss_search import EMPTY
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from bertfeat.arguments import checked
-from bertfeat.core import JsonError, decode_json, open_regular
 from bertfeat.errors import CorpusError, UsageError, parameter, shorten
+from bertfeat.io import JsonError, decode_json, open_regular
 from bertfeat.search.queries import NumberedLine, decoded_lines
 
 _MOST_GRADE = 1_000

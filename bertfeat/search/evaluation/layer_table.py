@@ -15,9 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import Address, FeatureSet, Pooling, ReadableColumn, Recipe, parse_poolings
+from bertfeat.core import FeatureSet, Pooling, ReadableColumn, Recipe, parse_poolings
 from bertfeat.display import displayed
 from bertfeat.errors import NotDerivableError, UsageError, parameter
+from bertfeat.io import Address
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.search.evaluation.beir import BeirFolder, read_beir, unknown_documents
 from bertfeat.search.evaluation.metrics import DEPTH, RetrievalMetric, as_metrics, check_scorer, score_queries

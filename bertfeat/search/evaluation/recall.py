@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import Address
 from bertfeat.errors import UsageError
+from bertfeat.io import Address
 from bertfeat.search.options import BuildOptions
 from bertfeat.search.settings import QueryKind, RecallReport, SearchParameter, SearchParameterName
 from bertfeat.search.vector_index import VectorIndex

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from bertfeat.arguments import checked
-from bertfeat.core import Address, output_file
 from bertfeat.display import displayed
 from bertfeat.errors import CorpusError, UsageError
+from bertfeat.io import Address, output_file
 from bertfeat.search.evaluation.beir import read_beir, unknown_documents
 from bertfeat.search.evaluation.metrics import DEPTH, RetrievalMetric, as_metrics, check_scorer, score_queries
 from bertfeat.search.evaluation.runs import check_run_ids, read_run, write_run

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bertfeat.core import open_regular
 from bertfeat.errors import CorpusError, UsageError, parameter, shorten
+from bertfeat.io import open_regular
 from bertfeat.search.queries import decoded_lines
 
 Run = dict[str, dict[str, float]]

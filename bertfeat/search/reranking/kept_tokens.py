@@ -19,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.core import Location, ReadableColumn, find_column, open_regular, unit_vectors
+from bertfeat.core import ReadableColumn, find_column, unit_vectors
 from bertfeat.errors import IndexFolderError, parameter
+from bertfeat.io import Location, open_regular
 from bertfeat.search.document_store import ArrowStore
 from bertfeat.search.settings import (
     REBUILD,

@@ -19,13 +19,13 @@ from bertfeat.core import (
     Pooling,
     ReadableColumn,
     Recipe,
-    as_location,
     find_column,
     find_incomparability,
     stored_matrices,
     unit_vectors,
 )
 from bertfeat.errors import BertfeatError, IndexFolderError, NotDerivableError, parameter
+from bertfeat.io import as_location
 from bertfeat.search.building.feature_source import describe_source_set, leave_out_rows
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.reranking.kept_tokens import TokenCounts, distinct_tokens, no_strings_error

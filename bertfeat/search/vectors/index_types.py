@@ -8,9 +8,9 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from bertfeat.core import physical_memory
 from bertfeat.display import format_size
 from bertfeat.errors import UsageError
+from bertfeat.io import physical_memory
 
 EXACT_SCAN_BYTES = 256 << 20  # about 20 ms per query; an approximate index gains nothing below that
 POINTS_PER_CLUSTER = 64  # to train on; FAISS itself asks for 39 to 256

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertfeat.core import prefetched
 from bertfeat.errors import IndexFolderError
+from bertfeat.io import prefetched
 from bertfeat.search.options import BuildOptions
 from bertfeat.search.vectors.faiss_import import FaissIndex
 from bertfeat.search.vectors.faiss_index import flat_storage

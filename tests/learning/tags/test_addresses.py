@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bertfeat.core.features import FeatureSet
-from bertfeat.core.io import Address, list_files, put_file, read_file
 from bertfeat.errors import UsageError
+from bertfeat.io import Address, list_files, put_file, read_file
 from bertfeat.learning import HeadSettings, Tagger, verify_head
 from bertfeat.learning.inputs import find_place, record_place
 from bertfeat.learning.sources import open_head_source

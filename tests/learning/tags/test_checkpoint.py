@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bertfeat.core.features import FeatureSet
-from bertfeat.core.io import write_json
 from bertfeat.errors import TrainingError
+from bertfeat.io import write_json
 from bertfeat.learning import HeadSettings
 from tests.support.killed_training import Killed, killing_after
 from tests.support.tagging_toy import feature_set, train

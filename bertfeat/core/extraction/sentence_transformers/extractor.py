@@ -62,11 +62,11 @@ from bertfeat.core.features import (
     content_documents,
     find_canary_problem,
 )
-from bertfeat.core.io import Address, as_location, keep_freed_memory, prefetched, stage, to_plain
 from bertfeat.core.models import Model, find_model
 from bertfeat.core.recipe import FeatureColumn, LayerSpec, Pooling, Unit, parse_poolings, split_specs
 from bertfeat.core.tokens import Tokenizer, TokenSettings, tokenize
 from bertfeat.errors import FeatureSetError, ModelError, UsageError
+from bertfeat.io import Address, as_location, keep_freed_memory, prefetched, stage, to_plain
 from bertfeat.options import takes
 from bertfeat.progress import ProgressOption, telling
 

@@ -11,8 +11,8 @@ import pytest
 
 from bertfeat.core.extraction import Extractor
 from bertfeat.core.features import FeatureSet
-from bertfeat.core.io import ResultKind, result_kind
 from bertfeat.errors import TrainingError, UsageError
+from bertfeat.io import ResultKind, result_kind
 from bertfeat.learning import PAPER_GRID, HeadRun, TableRow, format_head_table, verify_head_table7
 from bertfeat.learning.head_files import FORMAT_VERSION
 from tests.support.killed_training import Killed, killing_after

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Protocol
 
-from bertfeat.core.io.json_file import canonical_json
-from bertfeat.core.io.storage.address import Location
 from bertfeat.errors import BertfeatError
+from bertfeat.io.json_file import canonical_json
+from bertfeat.io.storage.address import Location
 
 
 class _Opened(Protocol):

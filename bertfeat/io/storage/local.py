@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 
-from bertfeat.core.io.output import lock_file, put_in_place, remove_file, storage_errors, unique_sibling
-from bertfeat.core.io.storage.store import MOST_BYTES, Stamp, StoredFile
+from bertfeat.io.output import lock_file, put_in_place, remove_file, storage_errors, unique_sibling
+from bertfeat.io.storage.store import MOST_BYTES, Stamp, StoredFile
 
 _ATTEMPTS = 5  # to write into a folder that others clear and remove
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, TypeVar
 import obstore
 from obstore import exceptions
 
-from bertfeat.core.io.storage.object_file import READ_AHEAD, ObjectFile
-from bertfeat.core.io.storage.opening import Clients, needs_boto3, open_clients
-from bertfeat.core.io.storage.request import ANSWERS, ask_storage, explain_error, is_passing, patience
-from bertfeat.core.io.storage.store import MOST_BYTES, Stamp, StoredFile
 from bertfeat.errors import StorageError, UsageError
+from bertfeat.io.storage.object_file import READ_AHEAD, ObjectFile
+from bertfeat.io.storage.opening import Clients, needs_boto3, open_clients
+from bertfeat.io.storage.request import ANSWERS, ask_storage, explain_error, is_passing, patience
+from bertfeat.io.storage.store import MOST_BYTES, Stamp, StoredFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class Bucket:
-    """One bucket as a :class:`~bertfeat.core.io.storage.store.Store`; names are keys."""
+    """One bucket as a :class:`~bertfeat.io.storage.store.Store`; names are keys."""
 
     def __init__(self, clients: Clients, address: str, seconds: float) -> None:
         self._clients, self._address, self._seconds = clients, address, seconds

@@ -1,6 +1,6 @@
 """Locks that admit one run at a time to a folder: an flock on ``.bertfeat/lock``, a file that names host and process.
 
-In object storage the lock is a claim with a lease (:mod:`bertfeat.core.io.storage.lease`). A folder that is held for a
+In object storage the lock is a claim with a lease (:mod:`bertfeat.io.storage.lease`). A folder that is held for a
 result is locked, and marked with the result's kind, from before its first file is written until the run is done.
 """
 
@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bertfeat.core.io.json_file import JsonError, canonical_json, decode_json
-from bertfeat.core.io.lock_owner import LockOwner
-from bertfeat.core.io.output import NO_LOCKS, storage_errors
-from bertfeat.core.io.result_folder import (
+from bertfeat.errors import FolderLockedError, StorageError, parameter
+from bertfeat.io.json_file import JsonError, canonical_json, decode_json
+from bertfeat.io.lock_owner import LockOwner
+from bertfeat.io.output import NO_LOCKS, storage_errors
+from bertfeat.io.result_folder import (
     STATE_FOLDER,
     ResultKind,
     claim_folder,
@@ -24,11 +25,10 @@ from bertfeat.core.io.result_folder import (
     releasing_if_failed,
     result_kind,
 )
-from bertfeat.core.io.storage.address import Address, Location
-from bertfeat.core.io.storage.files import read_file
-from bertfeat.core.io.storage.lease import Lease, LeaseWatch, lease_seconds, read_claim
-from bertfeat.core.io.storage.store import Stamp
-from bertfeat.errors import FolderLockedError, StorageError, parameter
+from bertfeat.io.storage.address import Address, Location
+from bertfeat.io.storage.files import read_file
+from bertfeat.io.storage.lease import Lease, LeaseWatch, lease_seconds, read_claim
+from bertfeat.io.storage.store import Stamp
 
 _LOCK_NAME = "lock"
 _LOOKS = 12  # times per lease that a lock of another run is looked at
@@ -44,7 +44,7 @@ _HALF_WRITTEN = (
     "runs/*/.*.json.tmp",
     f"{STATE_FOLDER}/.kind.*.tmp",
 )
-"""Temporary files of :func:`bertfeat.core.io.atomic` in folders of heads, tables and models."""
+"""Temporary files of :func:`bertfeat.io.atomic` in folders of heads, tables and models."""
 
 _log = logging.getLogger("bertfeat")
 
@@ -236,7 +236,7 @@ def _refuse_other_files(folder: Path, kind: ResultKind) -> None:
 
 
 def _remove_half_written(folder: Path) -> None:
-    """Remove the temporary files of :func:`bertfeat.core.io.atomic`, whose writers are dead."""
+    """Remove the temporary files of :func:`bertfeat.io.atomic`, whose writers are dead."""
     with storage_errors(folder):
         for pattern in _HALF_WRITTEN:
             for path in folder.glob(pattern):

@@ -16,11 +16,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from bertfeat.core.io.json_file import JsonError, decode_json
-from bertfeat.core.io.output import storage_errors
-from bertfeat.core.io.storage.address import Address, Location
-from bertfeat.core.io.storage.files import open_file, put_file, read_file, remove_stored, store_of
 from bertfeat.errors import StorageError, did_you_mean, parameter
+from bertfeat.io.json_file import JsonError, decode_json
+from bertfeat.io.output import storage_errors
+from bertfeat.io.storage.address import Address, Location
+from bertfeat.io.storage.files import open_file, put_file, read_file, remove_stored, store_of
 
 STATE_FOLDER = ".bertfeat"
 _MARKER = "kind"

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
-from bertfeat.core.io.json_file import JsonError, canonical_json, decode_json
-from bertfeat.core.io.lock_owner import LockOwner
-from bertfeat.core.io.storage.address import Location
-from bertfeat.core.io.storage.files import file_stamp, list_files, put_file, read_file, remove_stored, replace_file
-from bertfeat.core.io.storage.store import Stamp
 from bertfeat.errors import StorageError, UsageError
+from bertfeat.io.json_file import JsonError, canonical_json, decode_json
+from bertfeat.io.lock_owner import LockOwner
+from bertfeat.io.storage.address import Location
+from bertfeat.io.storage.files import file_stamp, list_files, put_file, read_file, remove_stored, replace_file
+from bertfeat.io.storage.store import Stamp
 
 LEASE_VARIABLE = "BERTFEAT_LEASE"
 """The environment variable with the seconds of a lease; 60 if it is not set."""

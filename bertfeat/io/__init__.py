@@ -1,6 +1,6 @@
 """Files and folders: written whole or not at all, locked, decoded by type; shared by all rooms."""
 
-from bertfeat.core.io.json_file import (
+from bertfeat.io.json_file import (
     FileDigest,
     JsonError,
     JsonFormat,
@@ -13,37 +13,35 @@ from bertfeat.core.io.json_file import (
     to_plain,
     write_json,
 )
-from bertfeat.core.io.lock import FolderLock, folder_lock, hold_result_folder, lock_holder
-from bertfeat.core.io.lock_owner import LockOwner
-from bertfeat.core.io.malloc import (
+from bertfeat.io.lock import FolderLock, folder_lock, hold_result_folder, lock_holder
+from bertfeat.io.malloc import (
     give_back_memory,
     keep_freed_memory,
     physical_memory,
     use_huge_pages,
     use_one_arena,
 )
-from bertfeat.core.io.output import (
+from bertfeat.io.output import (
     atomic,
     check_output,
     is_special,
     output_file,
     output_target,
-    refuse_folder_path,
     remove_file,
     replaces_nothing,
     storage_errors,
     sync,
     unfinished_outputs,
 )
-from bertfeat.core.io.packages import (
+from bertfeat.io.packages import (
     CORRECT_EXTENSION,
     extension_at_fault,
     installed_version,
     installed_versions,
     load_extensions,
 )
-from bertfeat.core.io.reopening import pickle_by_folder
-from bertfeat.core.io.result_folder import (
+from bertfeat.io.reopening import pickle_by_folder
+from bertfeat.io.result_folder import (
     STATE_FOLDER,
     Place,
     ResultKind,
@@ -53,13 +51,11 @@ from bertfeat.core.io.result_folder import (
     is_own_part,
     make_state_folder,
     refuse_other_kind,
-    release_folder,
     releasing_if_failed,
     result_kind,
 )
-from bertfeat.core.io.storage.address import Address, Location, as_location, is_address
-from bertfeat.core.io.storage.files import (
-    NewFile,
+from bertfeat.io.storage.address import Address, Location, as_location, is_address
+from bertfeat.io.storage.files import (
     create_file,
     file_identity,
     file_stamp,
@@ -70,14 +66,13 @@ from bertfeat.core.io.storage.files import (
     remove_stored,
     remove_stored_folder,
     replace_file,
-    store_of,
 )
-from bertfeat.core.io.storage.lease import Claim, Lease, LeaseWatch, lease_seconds, read_claim
-from bertfeat.core.io.storage.local import open_regular, read_regular, real_path
-from bertfeat.core.io.storage.store import MOST_BYTES, Stamp, Store, StoredFile
-from bertfeat.core.io.threads import ContextPool, prefetched
-from bertfeat.core.io.timing import record_stages, recorded_stages, stage
-from bertfeat.core.io.user_cache import user_cache, user_cache_folder
+from bertfeat.io.storage.lease import Claim, Lease, LeaseWatch, lease_seconds, read_claim
+from bertfeat.io.storage.local import open_regular, read_regular, real_path
+from bertfeat.io.storage.store import MOST_BYTES, Stamp, StoredFile
+from bertfeat.io.threads import ContextPool, prefetched
+from bertfeat.io.timing import record_stages, recorded_stages, stage
+from bertfeat.io.user_cache import user_cache, user_cache_folder
 
 __all__ = [
     "CORRECT_EXTENSION",
@@ -93,12 +88,9 @@ __all__ = [
     "Lease",
     "LeaseWatch",
     "Location",
-    "LockOwner",
-    "NewFile",
     "Place",
     "ResultKind",
     "Stamp",
-    "Store",
     "StoredFile",
     "as_location",
     "atomic",
@@ -144,9 +136,7 @@ __all__ = [
     "real_path",
     "record_stages",
     "recorded_stages",
-    "refuse_folder_path",
     "refuse_other_kind",
-    "release_folder",
     "releasing_if_failed",
     "remove_file",
     "remove_stored",
@@ -156,7 +146,6 @@ __all__ = [
     "result_kind",
     "stage",
     "storage_errors",
-    "store_of",
     "sync",
     "to_plain",
     "unfinished_outputs",

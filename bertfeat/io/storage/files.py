@@ -9,12 +9,12 @@ from functools import lru_cache
 from io import BufferedReader, IOBase
 from pathlib import Path
 
-from bertfeat.core.io.output import atomic, refuse_folder_path, storage_errors, unique_sibling
-from bertfeat.core.io.storage.address import Address, Location
-from bertfeat.core.io.storage.local import LocalStore
-from bertfeat.core.io.storage.object_file import ObjectFile
-from bertfeat.core.io.storage.store import Stamp, Store, StoredFile
 from bertfeat.errors import errors_within, needed_library
+from bertfeat.io.output import atomic, refuse_folder_path, storage_errors, unique_sibling
+from bertfeat.io.storage.address import Address, Location
+from bertfeat.io.storage.local import LocalStore
+from bertfeat.io.storage.object_file import ObjectFile
+from bertfeat.io.storage.store import Stamp, Store, StoredFile
 
 _LOCAL = LocalStore()
 _SETTINGS = ("AWS_", "AZURE_", "BERTFEAT_STORAGE_", "GOOGLE_")  # beginnings of environment variables of stores
@@ -33,7 +33,7 @@ def store_of(place: Location) -> tuple[Store, str]:
 def _bucket(scheme: str, bucket: str, settings: tuple[tuple[str, str], ...]) -> Store:
     del settings  # only a key of the cache: a corrected credential in a notebook opens another store, without a restart
     with errors_within(f"{scheme}://{bucket}"), needed_library("object storage needs obstore", "bertfeat[cloud]"):
-        from bertfeat.core.io.storage.bucket import Bucket  # here, because obstore is an extra
+        from bertfeat.io.storage.bucket import Bucket  # here, because obstore is an extra
     return Bucket.open_bucket(scheme, bucket)
 
 

@@ -21,10 +21,10 @@ import msgspec
 import xxhash
 from msgspec import Meta
 
-from bertfeat.core.io.storage.address import Location
-from bertfeat.core.io.storage.files import create_file, read_file
-from bertfeat.core.io.storage.local import open_regular
 from bertfeat.errors import BertfeatError
+from bertfeat.io.storage.address import Location
+from bertfeat.io.storage.files import create_file, read_file
+from bertfeat.io.storage.local import open_regular
 
 T = TypeVar("T")
 _DIGEST = "digest"  # the key under which a file's own digest stands, last

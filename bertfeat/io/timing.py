@@ -56,7 +56,7 @@ def recorded_stages(synchronize: Callable[[], None] = lambda: None) -> Iterator[
     """Record the seconds of every stage within this block; ``synchronize`` waits for a device's work.
 
     The recorder is a context variable, so other extractions in the process are not recorded. A thread that belongs to
-    the work is started with :func:`contextvars.copy_context`, as :func:`bertfeat.core.io.prefetched` does.
+    the work is started with :func:`contextvars.copy_context`, as :func:`bertfeat.io.prefetched` does.
     """
     recorder = _StageRecorder(synchronize)
     token = _recorder.set(recorder)
