@@ -54,6 +54,7 @@ from bertfeat.io.result_folder import (
     releasing_if_failed,
     result_kind,
 )
+from bertfeat.io.scratch import scratch_array
 from bertfeat.io.storage.address import Address, Location, as_location, is_address
 from bertfeat.io.storage.files import (
     create_file,
@@ -144,6 +145,7 @@ __all__ = [
     "replace_file",
     "replaces_nothing",
     "result_kind",
+    "scratch_array",
     "stage",
     "storage_errors",
     "sync",

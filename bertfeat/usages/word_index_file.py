@@ -22,7 +22,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from bertfeat.core import FeatureSet, PiecePositions, RecordBatch, Unit, WordRule, fold_word, is_word, split_words
-from bertfeat.io import file_identity, output_file, storage_errors
+from bertfeat.io import file_identity, output_file, scratch_array, storage_errors
 from bertfeat.progress import StepProgress
 
 _KEY = b"bertfeat.words"
@@ -155,12 +155,9 @@ class _Spool:
 
 
 def _new_array(folder: Path, number: int, largest: int) -> NDArray[np.unsignedinteger]:
-    """An array in a file without a name, for whole numbers up to ``largest``."""
-    dtype = np.min_scalar_type(largest)
-    if not number:
-        return np.empty(0, dtype)
-    with tempfile.TemporaryFile(dir=folder) as file:  # the mapping outlasts the handle
-        return np.memmap(file, dtype, "w+", shape=(number,))
+    """An array on the disk of a folder, for whole numbers up to ``largest``."""
+    array: NDArray[np.unsignedinteger] = scratch_array((number,), np.min_scalar_type(largest), folder)
+    return array
 
 
 def stores_all_words(features: FeatureSet) -> bool:

@@ -27,7 +27,7 @@ COMMANDS = {
 FOUND = {
     "other": "was made with other settings",
     "strange": "was made from another corpus",
-    "longer": "this run would remove 1 .*which are not there in the corpus",
+    "longer": "this run would remove 1 .*does not have in that place",
 }
 
 

@@ -275,9 +275,9 @@ def test_the_digest_stays_what_it_is() -> None:
         Failure(2, "3", "bad", "value"),
     ]
     (part,) = parts_of(rows)
-    assert part.spans[0].digest == "bbd0b22b04a0545f1a96a614231bd5eb400f9767c7feb7e56a05954e78a26c03"
-    assert part.digest == "a5bbd6b7198a2e2c45d6c9faf2526ce60a49d2699d53fc9b2c77122cac52c6c9"
-    assert part.sketch == ("f3088e2cd996d37bb504d86325fa7efd",)
+    assert part.spans[0].digest == "fd261b8130e40c04b9b780794efe6b6ffbd7968965ac692694ebcf877a6b8ce6"
+    assert part.digest == "bd4c539c974d41e5312c9dc889f07ed50b9a442ef0a0c6898fa764c39c863105"
+    assert part.sketch == ("33e24621f2f47f7e6c3dd59e513e7510",)
 
 
 def test_sketches_meet_where_rows_are_shared() -> None:

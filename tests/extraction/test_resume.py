@@ -222,6 +222,35 @@ def test_finished_parts_go_only_when_asked_whoever_works(
     assert contents(done) == fresh(bert, corpus, tmp_path / "whole")
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            lambda records: [{"text": "before"}, *records],
+            "1 text edited or new (about 7 tokens to compute), 0 gone, 27 moved",
+        ),
+        (changed, "1 text edited or new (about 8 tokens to compute), 1 gone, 0 moved"),
+        (lambda records: records[:15], "0 texts edited or new (about 0 tokens to compute), 14 gone, 0 moved"),
+        (lambda records: [*records[:2], records[3], records[2], *records[4:]], "0 gone, 2 moved"),
+        (lambda records: [{"id": "a"} | records[0], *records[1:]], "no text has changed, but ids or kept columns have"),
+    ],
+)
+def test_the_refusal_says_which_texts_changed(
+    bert: Tiny, corpus: Path, done: Path, change: Callable[[list[Any]], list[Any]], told: str
+) -> None:
+    jsonl_file(corpus, change(RECORDS))
+    with pytest.raises(RemovalError) as error:
+        run(bert, corpus, done)
+    assert f"{told}; see that all of the corpus is there" in str(error.value)
+
+
+def test_where_texts_are_not_stored_the_refusal_says_less(bert: Tiny, corpus: Path, tmp_path: Path) -> None:
+    run(bert, corpus, tmp_path / "out", keep_text=False)
+    jsonl_file(corpus, changed(RECORDS))
+    with pytest.raises(RemovalError, match="in that place; see that"):
+        run(bert, corpus, tmp_path / "out", keep_text=False)
+
+
 def test_a_file_gone_and_one_that_came(bert: Tiny, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     corpus.mkdir()

@@ -1,5 +1,11 @@
 from .blocks import Meter as Meter
 from .columns import parse_cell as parse_cell
+from .digests import (
+    encode_lossless as encode_lossless,
+    text_digest as text_digest,
+    write_string as write_string,
+    write_strings as write_strings,
+)
 from .document import (
     MAX_TEXT as MAX_TEXT,
     RESERVED_COLUMNS as RESERVED_COLUMNS,

@@ -1,13 +1,13 @@
 """Rows of a part → its different documents, tokenized and computed once each → the part's content in row order."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertfeat.core.corpus import Document, Failure, KeptColumn
+from bertfeat.core.corpus import Document, Failure, KeptColumn, text_digest
 from bertfeat.core.extraction.compute import FeatureMatrices
 from bertfeat.core.features import CELL_LIMIT, Counts, PartContent, Pieces, vector_bytes
 from bertfeat.core.recipe import FeatureColumn, Unit
@@ -148,6 +148,12 @@ def _list_failures(tokenized: TokenizedRows, rejected: Mapping[int, str]) -> tup
         if number in rejected
     ]
     return tuple(sorted([*tokenized.failures, *failures], key=lambda failure: failure.row))
+
+
+def with_digests(content: PartContent, documents: Iterable[Document]) -> PartContent:
+    """The content with the digests of its documents' texts, by which later runs find them."""
+    stored = set(content.rows.tolist())
+    return replace(content, digests=[text_digest(each).hex() for each in documents if each.row in stored])
 
 
 def count_part(content: PartContent, documents: Sequence[Document]) -> Counts:

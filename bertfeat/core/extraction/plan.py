@@ -23,12 +23,15 @@ from bertfeat.core.corpus import (
     Position,
     Row,
     Value,
+    encode_lossless,
+    text_digest,
+    write_string,
 )
 from bertfeat.core.features import PartHeader
 from bertfeat.errors import CorpusError, UsageError, parameter
 
-PLAN_VERSION = 1
-"""Raised whenever the same corpus would be cut in another way."""
+PLAN_VERSION = 2
+"""Raised whenever the same corpus would be cut in another way, or have other digests."""
 
 PART_BYTES = 256 * 2**20
 """A part ends where its estimated output would pass this."""
@@ -307,31 +310,29 @@ def _other_characters(document: Document) -> int:
 
 
 # ── digests of rows: equal only for equal rows, every field of them ─────────────────────────────────────────
-# Every field has its length before it, so that no two different rows are written alike.
+# Every field has its length before it, or a fixed one, so that no two different rows are written alike.
 
 
 def _digest_rows(rows: Sequence[Row], base: int = 0) -> tuple[str, tuple[str, ...]]:
     """The digest of rows, numbered from ``base``, and their sketch.
 
-    The sketch holds the smallest digests of the documents' contents, without row numbers and ids, at most
-    ``SKETCH_SIZE``: if two sketches share a digest, their rows have a document in common, even if lines were inserted
-    before it.
+    The sketch holds the smallest of the documents' text digests, at most ``SKETCH_SIZE``: if two sketches share a
+    digest, their rows have a text in common, even if lines were inserted before it.
     """
     written: list[bytes] = []
-    contents: set[bytes] = set()
+    texts: set[bytes] = set()
     for row in rows:
         if isinstance(row, Document):
-            content = blake2b(_encode(_content_of(row)), digest_size=16).digest()
+            text = text_digest(row)
             if row.text:  # empty texts are in every corpus
-                contents.add(content)
-            written.append(_encode(_place_of(row, base)))
-            written.append(content)
+                texts.add(text)
+            written += (encode_lossless(_place_of(row, base)), text)
         elif isinstance(row, BlankLine):
             written.append(b"B%d;" % (row.row - base))
         else:
-            said = f"{_write_string(row.id)}{_write_string(row.reason)}{_write_string(row.value)}"
-            written.append(_encode(f"F{row.row - base};{said}"))
-    sketch = tuple(digest.hex() for digest in nsmallest(SKETCH_SIZE, contents))
+            said = f"{write_string(row.id)}{write_string(row.reason)}{write_string(row.value)}"
+            written.append(encode_lossless(f"F{row.row - base};{said}"))
+    sketch = tuple(digest.hex() for digest in nsmallest(SKETCH_SIZE, texts))
     return blake2b(b"".join(written), digest_size=32).hexdigest(), sketch
 
 
@@ -344,37 +345,12 @@ def _part_digest(first_row: int, spans: Iterable[tuple[int, str]]) -> str:
 
 
 def _place_of(document: Document, base: int) -> str:
-    """Return the place and context of a document as text: the fields that an insertion before it changes."""
-    place = f"D{document.row - base};{len(document.id)}:{document.id}"
-    if document.before or document.after:
-        place += f"c{_write_string(document.before)}{_write_string(document.after)}"
+    """The fields of a document that its features do not depend on, as text: its row, id and kept columns."""
+    place = f"D{document.row - base};{write_string(document.id)}"
+    if document.kept:
+        place += f"k{len(document.kept)};{''.join(map(_write_value, document.kept))}"
     return place
 
 
-def _content_of(document: Document) -> str:
-    content = f"{len(document.text)}:{document.text}"
-    if document.pair is not None:
-        content += f"p{_write_string(document.pair)}"
-    if document.words is not None:
-        content += f"w{_write_strings(document.words)}"
-    if document.tags is not None:
-        content += f"t{_write_strings(document.tags)}"
-    if document.kept:
-        content += f"k{len(document.kept)};{''.join(map(_write_value, document.kept))}"
-    return content
-
-
 def _write_value(value: Value) -> str:
-    return f"s{_write_string(value)}" if isinstance(value, str) else f"{type(value).__name__}{value!r};"
-
-
-def _write_strings(strings: tuple[str, ...]) -> str:
-    return f"{len(strings)};{''.join(map(_write_string, strings))}"
-
-
-def _write_string(text: str) -> str:
-    return f"{len(text)}:{text}"
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    return f"s{write_string(value)}" if isinstance(value, str) else f"{type(value).__name__}{value!r};"

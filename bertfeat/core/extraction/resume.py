@@ -148,9 +148,9 @@ class ExistingParts:
         rows = sum(header.last_row - header.first_row for header in headers)
         raise RemovalError(
             f"of its {pluralize(len(self.files), 'finished part')} this run would remove {len(outside):,} "
-            f"({outside[0].name}{' …' if len(outside) > 1 else ''}) with {pluralize(rows, 'row')}, which are not there "
-            f"in the corpus: it has {pluralize(plan[-1].last_row if plan else 0, 'row')} in "
-            f"{pluralize(len(plan), 'part')}",
+            f"({outside[0].name}{' …' if len(outside) > 1 else ''}) with {pluralize(rows, 'row')}, which the corpus "
+            f"({pluralize(plan[-1].last_row if plan else 0, 'row')} in {pluralize(len(plan), 'part')}) does not have "
+            "in that place",
             where=self.folder,
             remedy=f"see that all of the corpus is there (a file gone, a disk not mounted?); {remedy}",
         )

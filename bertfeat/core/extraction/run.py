@@ -14,6 +14,7 @@ from bertfeat.core.corpus import Corpus, CorpusSettings, FileCorpus, check_reada
 from bertfeat.core.engine import Agenda, Engine
 from bertfeat.core.extraction.agenda import MadePart, PlannedAgenda, Result, ScanningAgenda, Task, tasks_of
 from bertfeat.core.extraction.bases import check_width, learn_bases, recorded_bases, take_bases
+from bertfeat.core.extraction.change import find_change
 from bertfeat.core.extraction.joining import Join
 from bertfeat.core.extraction.plan import PartLimits, PlannedPart, plan_parts
 from bertfeat.core.extraction.progress import ExtractionReport, OnProgress, RunProgress
@@ -45,7 +46,7 @@ from bertfeat.core.features import (
     remove_leftovers,
 )
 from bertfeat.core.words import WordRule
-from bertfeat.errors import CorpusError, FeatureSetError, UsageError, parameter
+from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RemovalError, UsageError, parameter
 from bertfeat.io import (
     Address,
     FolderLock,
@@ -116,7 +117,10 @@ class ExtractionRun:
     def _extract(self, corpus: Corpus, job: ExtractionJob, identity: str) -> None:
         if self._join is None:
             self._parts.look_through(job.settings)
-        self._work(corpus, job, identity)
+        try:
+            self._work(corpus, job, identity)
+        except RemovalError as error:
+            raise self._with_change(error, corpus) from error
         if self._join is None:
             self._finish(corpus, identity)
         else:
@@ -263,6 +267,15 @@ class ExtractionRun:
             self._progress.warnings = made.warnings
             for warning in made.warnings:
                 _log.warning(warning)
+
+    def _with_change(self, error: RemovalError, corpus: Corpus) -> RemovalError:
+        """The refusal to remove parts, with what has changed in the corpus, where the parts hold texts."""
+        parts = [path for path, header in self._parts.existing.files.items() if header is not None]
+        try:
+            change = find_change(parts, corpus, self._extractor)
+        except BertfeatError:
+            return error
+        return RemovalError(f"{error.problem}; {change}", where=error.where, remedy=error.remedy)
 
     def _add_finished(self, manifest: Manifest) -> None:
         """Count a whole set, of which others made all or some parts."""

@@ -18,7 +18,7 @@ from bertfeat.core.engine import Worker
 from bertfeat.core.extraction.agenda import MadePart, OnDone, Result, ScannedFiles, ScanTask, Task
 from bertfeat.core.extraction.cores import threads_in_use, use_threads, writer_count
 from bertfeat.core.extraction.language_check import corpus_warnings
-from bertfeat.core.extraction.part_content import TokenizedRows, count_part
+from bertfeat.core.extraction.part_content import TokenizedRows, count_part, with_digests
 from bertfeat.core.extraction.plan import PartLimits, PlannedPart, read_part, scan_file
 from bertfeat.core.extraction.progress import RunProgress
 from bertfeat.core.features import (
@@ -197,7 +197,7 @@ class PartWorker:
             pairs=self._job.has_pairs,
             on_batch=on_batch,
         )
-        return content, padded
+        return with_digests(content, tokenized.documents) if self._job.settings.text else content, padded
 
     def _part_header(self, part: PlannedPart, tokenized: TokenizedRows, content: PartContent) -> PartHeader:
         settings = self._job.settings

@@ -30,6 +30,7 @@ from .manifest import (
     remove_manifest as remove_manifest,
     write_manifest as write_manifest,
 )
+from .open_parts import PartReader as PartReader
 from .part import (
     FORMAT_VERSION as FORMAT_VERSION,
     Counts as Counts,
@@ -71,6 +72,11 @@ from .span_vectors import (
     SpanPositions as SpanPositions,
     SpanReader as SpanReader,
     find_pieces as find_pieces,
+)
+from .stored_texts import (
+    DigestBatch as DigestBatch,
+    StoredTexts as StoredTexts,
+    digests_of_parts as digests_of_parts,
 )
 from .tables import NpyWriter as NpyWriter
 from .vector_blocks import StreamBatch as StreamBatch

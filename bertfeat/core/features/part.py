@@ -269,7 +269,7 @@ def _write_pages(path: Path, header: PartHeader, table: pa.Table, sizes: NDArray
     """Write the file without its seal, and return the :attr:`DirectFile.digest` of everything before the footer."""
     features = {column.name for column in header.columns}
     leaves = {_leaf_path(field) for field in table.schema}
-    searched = leaves - features - {"text", "pair"}  # their statistics let readers skip row groups
+    searched = leaves - features - {"text", "pair", "text_digest"}  # their statistics let readers skip row groups
     repeated = leaves & {"tokens.list.element", "words.list.element", "tags.list.element"}
     with DirectFile(path) as file:
         writer = pq.ParquetWriter(

@@ -44,6 +44,7 @@ class PartContent:
     tags: Sequence[Sequence[str]] | None
     failures: tuple[Failure, ...] = ()  # in row order, with those of the corpus
     split_batches: int = 0  # batches that were split because memory ran out
+    digests: Sequence[str] | None = None  # text_digest() of each, in hexadecimal; None: not stored
 
 
 def check_kept(kept: Iterable[KeptColumn], columns: Iterable[FeatureColumn]) -> None:
@@ -76,6 +77,8 @@ def content_table(content: PartContent, columns: Sequence[FeatureColumn]) -> pa.
         add("text", _string_array(content.texts))
     if content.pairs is not None:
         add("pair", _string_array(content.pairs))
+    if content.digests is not None:
+        add("text_digest", _string_array(content.digests))
     for column, values in content.kept.items():
         add(column.name, _kept_array(column, values), nullable=True)
     for name in ("n_tokens", "n_unk", "n_truncated"):
@@ -170,7 +173,7 @@ def _cell_array(matrix: Matrix, offsets: NDArray[np.int64], column: FeatureColum
 # ── the columns of a part that was written ──────────────────────────────────────────────────────────────────
 
 _ROW_COLUMNS = {"row": pa.int64(), "id": pa.string(), **dict.fromkeys(("n_tokens", "n_unk", "n_truncated"), pa.int32())}
-_TEXT_COLUMNS = {"text": pa.string(), "pair": pa.string()}
+_TEXT_COLUMNS = dict.fromkeys(("text", "pair", "text_digest"), pa.string())
 _LIST_COLUMNS = {
     **dict.fromkeys(("tokens", "words", "tags"), pa.string()),
     **dict.fromkeys(("token_start", "token_end", "word_start", "word_end"), pa.int32()),

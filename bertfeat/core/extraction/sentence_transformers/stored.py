@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -21,11 +21,13 @@ from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
 from bertfeat.core.extraction.sentence_transformers.methods import SentenceEncoder
 from bertfeat.core.extraction.similarity import check_measure
 from bertfeat.core.features import (
+    DigestBatch,
     DocumentFeatures,
     FeatureSet,
     FeatureSets,
     FeatureSettings,
     ModelIdentity,
+    StoredTexts,
     find_incomparability,
     open_feature_sets,
     stored_matrices,
@@ -148,7 +150,7 @@ class StoredEncoder(SentenceEncoder):
         found = self._find(documents, chosen)
         self._refuse_missing(documents, found, chosen, remedy="extract them too")
         stored: dict[int, DocumentFeatures] = {}
-        for features, at, rows in self._stored.by_set(self.sets, found):
+        for features, at, rows in self._by_set(found):
             of_rows = {each.row: each for each in features.documents_at(rows.tolist())}
             stored.update(zip(at.tolist(), map(of_rows.__getitem__, rows.tolist()), strict=True))
         return [stored[at] for at in range(len(documents))]
@@ -160,7 +162,7 @@ class StoredEncoder(SentenceEncoder):
             computed = f"have them computed ({parameter('missing', 'compute')})"
             self._refuse_missing(documents, found, prompt, remedy=f"extract them too, or {computed}")
         vectors = np.empty((len(items), self.column.width), np.float32)
-        for features, at, rows in self._stored.by_set(self.sets, found):
+        for features, at, rows in self._by_set(found):
             _read_rows(features, self.column, rows, vectors, at)
         absent = np.flatnonzero(found < 0)
         if len(absent):
@@ -188,8 +190,16 @@ class StoredEncoder(SentenceEncoder):
         raise UsageError(f"{problem}; the first: {shorten(documents[int(absent[0])].text)!r}", remedy=remedy)
 
     @cached_property
-    def _stored(self) -> "_StoredTexts":
-        return _StoredTexts.of(self.sets)
+    def _stored(self) -> StoredTexts:
+        return StoredTexts(sum(map(len, self.sets)), _digests_of_sets(self.sets))
+
+    def _by_set(self, found: NDArray[np.int64]) -> Iterator[tuple[FeatureSet, NDArray[np.int64], NDArray[np.int64]]]:
+        """Each set that holds some of the texts: the numbers of these among the ``found``, and their rows."""
+        at = np.flatnonzero(found >= 0)
+        owners, rows = self._stored.owners[found[at]], self._stored.rows[found[at]].astype(np.int64)
+        for number in np.unique(owners).tolist():
+            own = owners == number
+            yield self.sets[number], at[own], rows[own]
 
     @cached_property
     def _extractor(self) -> Extractor:
@@ -254,52 +264,15 @@ class StoredEncoder(SentenceEncoder):
         return self.sets[0].header.settings.max_length or 0
 
 
-@dataclass(frozen=True, slots=True)
-class _StoredTexts:
-    """The texts of some feature sets, by the digests of each and of the prompt before it."""
-
-    digests: NDArray[np.bytes_]  # [n] ascending
-    sets: NDArray[np.int32]  # [n] the set of each
-    rows: NDArray[np.int64]  # [n] its row there
-
-    @classmethod
-    def of(cls, sets: Sequence[FeatureSet]) -> "_StoredTexts":
-        """Read all texts once; of equal ones the first counts."""
-        digests: list[NDArray[np.bytes_]] = [np.empty(0, _DIGEST)]
-        numbers: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
-        rows: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-        for number, features in enumerate(sets):
-            names = [name for name in ("text", "pair") if name in features.names]
-            for batch in features.stream(["row", *names], batch_rows=_READ_ROWS):
-                columns = [batch.column(name).to_pylist() for name in names]
-                prompts, pairs = [_prompt_of(features)] * len(batch), columns[1:] or [[None] * len(batch)]
-                digests.append(np.array(list(map(_digest_text, columns[0], pairs[0], prompts)), _DIGEST))
-                numbers.append(np.full(len(batch), number, np.int32))
-                rows.append(batch.column("row").to_numpy())
-        joined = np.concatenate(digests)
-        order = np.argsort(joined, kind="stable")
-        return cls(joined[order], np.concatenate(numbers)[order], np.concatenate(rows)[order])
-
-    def find(self, digests: Sequence[bytes]) -> NDArray[np.int64]:
-        """The place of each digest, ``[m]``; -1 where it is not among them."""
-        asked = np.array(digests, _DIGEST)
-        places = np.searchsorted(self.digests, asked)
-        inside = places < len(self.digests)
-        inside[inside] = self.digests[places[inside]] == asked[inside]
-        return np.where(inside, places, -1)
-
-    def by_set(
-        self, sets: Sequence[FeatureSet], found: NDArray[np.int64]
-    ) -> Iterator[tuple[FeatureSet, NDArray[np.int64], NDArray[np.int64]]]:
-        """Each set that holds some of the texts: the numbers of these among the ``found``, and their rows."""
-        at = np.flatnonzero(found >= 0)
-        owners = self.sets[found[at]]
-        for number in np.unique(owners).tolist():
-            own = at[owners == number]
-            yield sets[number], own, self.rows[found[own]]
-
-
-_DIGEST = np.dtype("S16")
+def _digests_of_sets(sets: Sequence[FeatureSet]) -> Iterator[DigestBatch]:
+    """The digests of all texts of the sets, each with the prompt before it."""
+    for number, features in enumerate(sets):
+        names, prompt = [name for name in ("text", "pair") if name in features.names], _prompt_of(features)
+        for batch in features.stream(["row", *names], batch_rows=_READ_ROWS):
+            texts, *pairs = (batch.column(name).to_pylist() for name in names)
+            of_texts = zip(texts, *(pairs or [[None] * len(batch)]), strict=True)
+            digests = [_digest_text(text, pair, prompt) for text, pair in of_texts]
+            yield digests, number, batch.column("row").to_numpy()
 
 
 def _digest_text(text: str, pair: str | None, prompt: str) -> bytes:
@@ -307,7 +280,7 @@ def _digest_text(text: str, pair: str | None, prompt: str) -> bytes:
     parts = [prompt, text] if pair is None else [prompt, text, pair]
     encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
     lengths = ",".join(str(len(part)) for part in encoded).encode()
-    return blake2b(b"".join([lengths, b"\0", *encoded]), digest_size=_DIGEST.itemsize).digest()
+    return blake2b(b"".join([lengths, b"\0", *encoded]), digest_size=16).digest()
 
 
 def _read_rows(
