@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.core.extraction import Extractor
-from bertfeat.core.features import FeatureSet, PartContent, PartHeader, write_manifest, write_part
+from bertfeat.core.features import FeatureSet, PartContent, PartHeader, content_table, write_manifest, write_part
 
 SENTENCES = 32_768
 PART_ROWS = 32_768
@@ -29,7 +29,8 @@ def million(work: Path, data: Path, count: int) -> Path:
         last = min(count, first + PART_ROWS)
         one, two, three = random.integers(len(vectors), size=(3, last - first))
         made = vectors[one] + SHARE * (vectors[two] - vectors[three])
-        write_part(folder, _header(real, number, first, last), _content(made, first, last))
+        header = _header(real, number, first, last)
+        write_part(folder, header, content_table(_content(made, first, last), header.columns))
     write_manifest(folder)
     return folder
 

@@ -36,7 +36,7 @@ class Trial:
         self.elsewhere = draw.random() < 0.5  # whether each process seems to run on a machine of its own
         self.settings = {"BERTFEAT_LEASE": str(self.lease), "BERTFEAT_STORAGE_TIMEOUT": "60"}
         self.done_roles: set[str] = set()
-        self.prunes = False  # whether a run said that finished parts would be removed: whoever reads that says so
+        self.updates = False  # whether a run said that the corpus has changed: whoever reads that says so
         self.switched = False  # whether one process goes on with what joined ones began, or the other way round
         self.with_sources = True  # whether the names of the corpus's files are compared
         self.may_differ = False  # whether the corpus was changed, so that a run may have seen either state
@@ -96,7 +96,7 @@ class Trial:
         """Start the processes of the next attempt."""
         crew = Crew()
         for role, command in self.way.commands(self, self.record.attempts):
-            self.add(crew, role, [*command, "--prune"] if self.prunes and "extract" in command else command, fault)
+            self.add(crew, role, [*command, "--update"] if self.updates and "extract" in command else command, fault)
         self.record.attempts += 1
         return crew
 
@@ -128,7 +128,7 @@ class Trial:
                 pass
             elif code == 1 and errors:
                 self.record.messages.append(f"{run.role}: {self.shorten(errors[-1])}")
-                self.prunes |= "--prune removes" in errors[-1]
+                self.updates |= "--update makes" in errors[-1]
             else:
                 self.record.wrong.append(f"{run.role} ended with {code}: {text[-1500:]}")
         return done

@@ -22,6 +22,7 @@ TABLES = (
     ("docs/stored-encoders.md", "Measured"),
     ("docs/many-vectors.md", "Measured"),
     ("docs/many-vectors.md", "Fewer vectors to score again"),
+    ("docs/living.md", "Measured"),
     ("docs/canary.md", "Measured"),
     ("docs/learning.md", "Measured"),
     ("docs/pretraining.md", "Measured"),
@@ -214,6 +215,11 @@ def stored_encoder(way: str) -> list[float]:
     """Seconds and MiB in which texts get their vectors."""
     found = result("stored_encoder")["ways"][way]
     return [found["seconds"], found["memory_mib"]]
+
+
+def living(way: str) -> list[float]:
+    """The median of the seconds of a way to follow a day's changes."""
+    return [median(result("living")["seconds"][way])]
 
 
 def canaries() -> dict[str, list[float]]:
@@ -552,6 +558,15 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
                 task["ways"]["fde:4096"]["queries_per_second"] for task in many_vector_tasks()
             ],
             "maxsim with every text": [task["maxsim"]["queries_per_second"] for task in many_vector_tasks()],
+        },
+    ),
+    (
+        "living",
+        {
+            "`extract --update`": living("update"),
+            "the 700 changed texts by themselves": living("changed"),
+            "the corpus read once": living("reading"),
+            "all of it anew": living("anew"),
         },
     ),
     ("canary", canaries()),

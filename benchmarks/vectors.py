@@ -34,6 +34,7 @@ from bertfeat.core.features import (
     PartContent,
     PartHeader,
     Pieces,
+    content_table,
     list_parts,
     write_manifest,
     write_part,
@@ -154,7 +155,7 @@ def write_set(folder: Path, parts: int) -> Path:
             words=None,
             tags=None,
         )
-        write_part(folder, header, content)
+        write_part(folder, header, content_table(content, header.columns))
     write_manifest(folder, times={"seconds": 1.0}, versions={})
     return folder
 

@@ -78,7 +78,7 @@ def command(
     extractor = Extractor(**asdict(settings))
     ways.check_device(extractor.device.type)
     if dry_run:
-        estimate = _estimate_corpus(extractor, sources, reading, run, ways)
+        estimate = _estimate_corpus(extractor, sources, reading, run, ways, folder)
         _print_extraction_estimate(estimate, folder, console)
         return
     try:
@@ -113,6 +113,7 @@ def _estimate_corpus(
     reading: "CorpusSettings",
     run: ExtractionOptions,
     ways: WaysToWork,
+    folder: "Location",
 ) -> "Estimate":
     from bertfeat.core import estimate_extraction
 
@@ -123,6 +124,7 @@ def _estimate_corpus(
         options=run,
         workers=ways.worker_count,
         share_cores=ways.engine is None,
+        folder=folder,
     )
 
 
@@ -136,6 +138,8 @@ def _print_extraction_estimate(estimate: "Estimate", folder: "Location", console
         ("on disk", f"about {format_size(estimate.bytes)}"),
         ("time", f"about {format_duration(estimate.seconds)} at {estimate.tokens_per_second:,.0f} tokens/s"),
     ]
+    if estimate.change is not None:
+        rows.insert(1, ("update", str(estimate.change)))
     if estimate.workers > 1:
         rows.insert(-1, ("workers", f"{estimate.workers:,}"))
     console.result(fields_of(estimate), two_columns(rows))
@@ -172,9 +176,12 @@ def _run_summary(report: "ExtractionReport") -> str:
     if report.nothing_to_do:
         return f"{contents}, {stored}; nothing to do, all of it was there"
     existing = f" ({report.kept_parts:,} of them were there)" if report.kept_parts else ""
-    return (
-        f"{contents}, {stored}{existing}; {report.tokens_per_second:,.0f} tokens/s, {format_duration(report.seconds)}"
-    )
+    if report.copied:
+        existing += f", {pluralize(report.copied, 'text')} copied"
+        speed = f"{pluralize(report.computed_tokens, 'token')} computed"
+    else:
+        speed = f"{report.tokens_per_second:,.0f} tokens/s"
+    return f"{contents}, {stored}{existing}; {speed}, {format_duration(report.seconds)}"
 
 
 def _run_notes(report: "ExtractionReport") -> list[str]:

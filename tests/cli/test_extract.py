@@ -70,7 +70,7 @@ def test_a_folder_of_paragraphs_with_a_table_of_metadata(options: list[str]) -> 
     changed = extract(*arguments)
     assert changed.exit_code == 1
     assert "would remove 1 (part-00002.parquet)" in changed.stderr
-    assert extract(*arguments, "--prune").exit_code == 0
+    assert extract(*arguments, "--update").exit_code == 0
     assert [row["year"] for row in rows("texts.features")] == [1850, 1850, 1901]
 
 
@@ -291,6 +291,27 @@ def test_interrupted_and_gone_on(number: signal.Signals, exit_code: int) -> None
     finished = json.loads(extract("corpus.txt", "--part-rows", "200", "--json").stdout)
     assert (finished["parts"], finished["counts"]["documents"]) == (12, 2400)
     assert finished["kept_parts"] >= 1
+
+
+def test_an_update_is_foreseen_and_done() -> None:
+    texts = [f"A river bank, the {number}th." for number in range(12)]
+    Path("corpus.txt").write_text("\n".join(texts))
+    assert extract("corpus.txt", "--part-rows", "5").exit_code == 0
+    Path("corpus.txt").write_text("\n".join(["Rain.", *texts[2:], "Snow."]))
+    refused = extract("corpus.txt", "--part-rows", "5")
+    told = "2 texts edited or new (about 8 tokens to compute), 2 gone, 10 moved"
+    assert (refused.exit_code, told in refused.stderr) == (1, True), refused.stderr
+    assert "--update makes the set what the corpus is now, --overwrite starts anew" in refused.stderr
+    before = sorted(path.stat().st_mtime_ns for path in Path("corpus.features").rglob("*"))
+    assert told in extract("corpus.txt", "--dry-run", "--update").stdout
+    foreseen = json.loads(extract("corpus.txt", "--dry-run", "--update", "--json").stdout)
+    assert foreseen["change"] == {"new": 2, "gone": 2, "moved": 10, "tokens": 8}
+    assert json.loads(extract("corpus.txt", "--dry-run", "--json").stdout)["change"] is None
+    assert sorted(path.stat().st_mtime_ns for path in Path("corpus.features").rglob("*")) == before
+    done = extract("corpus.txt", "--part-rows", "5", "--update")
+    assert (done.exit_code, "in 3 parts, 10 texts copied; 8 tokens computed" in done.stdout) == (0, True), done.output
+    assert [row["text"] for row in rows("corpus.features")] == ["Rain.", *texts[2:], "Snow."]
+    assert "nothing to do" in extract("corpus.txt", "--update").stdout
 
 
 def test_dry_run_says_what_it_would_take_and_writes_nothing() -> None:

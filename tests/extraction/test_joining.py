@@ -375,7 +375,7 @@ def test_what_joined_runs_recorded_does_not_outlive_a_plain_run(bert: Tiny, tmp_
     (tmp_path / "one.txt").rename(corpus)  # the same file as at first, by its stamp too
     with pytest.raises(RemovalError, match=r"remove 1 \(part-00003\.parquet\) with 10 rows"):
         join(bert, corpus, folder)
-    join(bert, corpus, folder, prune=True)
+    join(bert, corpus, folder, update=True)
     run(bert, corpus, tmp_path / "fresh")
     assert made(folder) == made(tmp_path / "fresh")
 

@@ -194,9 +194,9 @@ def test_finished_parts_go_only_when_asked(
         with pytest.raises(RemovalError) as error:
             run(bert, corpus, done, join=join)
         assert f"of its 5 finished parts this run would remove {removed}," in str(error.value)
-        assert "prune=True" in str(error.value)
+        assert "update=True" in str(error.value)
         assert everything(done) == before
-    report = run(bert, corpus, done, join=join, prune=bool(removed))
+    report = run(bert, corpus, done, join=join, update=bool(removed))
     if not join:
         assert report.kept_parts == kept
     assert contents(done) == fresh(bert, corpus, tmp_path / "fresh")
@@ -215,7 +215,7 @@ def test_finished_parts_go_only_when_asked_whoever_works(
     with pytest.raises(RemovalError, match=r"remove 3 .* 17 rows"):
         again()
     assert everything(done) == before
-    again(prune=True)
+    again(update=True)
     assert contents(done) == fresh(bert, corpus, tmp_path / "fresh")
     jsonl_file(corpus, RECORDS)
     again()
@@ -296,7 +296,7 @@ def test_texts_in_memory_too(bert: Tiny, tmp_path: Path) -> None:
         run(bert, memory_corpus(texts[:12]), tmp_path / "out")
     assert everything(tmp_path / "out") == before
     run(bert, memory_corpus([*texts, "more"]), tmp_path / "out")
-    assert run(bert, memory_corpus(texts[:12]), tmp_path / "out", prune=True).kept_parts == 2
+    assert run(bert, memory_corpus(texts[:12]), tmp_path / "out", update=True).kept_parts == 2
 
 
 def test_copies_and_links_are_kept(bert: Tiny, corpus: Path, done: Path, tmp_path: Path) -> None:
@@ -347,17 +347,17 @@ def test_a_long_comparison_with_finished_parts_is_told_once(
     assert caplog.text.count(f"reading the corpus once to compare it with the finished parts of {done}") == 1
 
 
-def test_prune_beside_overwrite(bert: Tiny, corpus: Path, done: Path) -> None:
+def test_update_beside_overwrite(bert: Tiny, corpus: Path, done: Path) -> None:
     with pytest.raises(UsageError, match="give one of them"):
-        run(bert, corpus, done, prune=True, overwrite=True)
+        run(bert, corpus, done, update=True, overwrite=True)
 
 
 def test_a_change_and_then_the_change_back(bert: Tiny, corpus: Path, done: Path) -> None:
     before = contents(done)
     jsonl_file(corpus, changed(RECORDS)[:20])
-    run(bert, corpus, done, prune=True)
+    run(bert, corpus, done, update=True)
     jsonl_file(corpus, RECORDS)
-    run(bert, corpus, done, prune=True)
+    run(bert, corpus, done, update=True)
     assert contents(done) == before
 
 
@@ -612,10 +612,10 @@ def test_an_error_of_the_reading_thread_arrives_as_it_is(
 def test_an_error_of_the_writing_thread_arrives_as_it_is(
     bert: Tiny, corpus: Path, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write_part(folder: Path, header: Any, content: Any, **options: Any) -> Any:
+    def write_part(folder: Path, header: Any, table: Any, **options: Any) -> Any:
         if header.number == number:
             raise FeatureSetError("the disk is full")
-        return write(folder, header, content, **options)
+        return write(folder, header, table, **options)
 
     monkeypatch.setattr("bertfeat.core.extraction.worker.write_part", write_part)
     with pytest.raises(FeatureSetError, match="the disk is full"):

@@ -451,16 +451,17 @@ def test_float16_overflow_is_a_failed_row_not_a_stored_infinity(loud: Path, tmp_
 def test_rows_of_finished_parts_are_let_go(bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alive: list[weakref.ref[Any]] = []
     most = 0
-    original = PartWorker._part_header
+    original = PartWorker._compute
 
-    def part_header(self: PartWorker, part: Any, tokenized: Any, content: Any) -> Any:
+    def compute(self: PartWorker, part: Any, tokenized: Any) -> Any:
         nonlocal most
+        content, padded = original(self, part, tokenized)
         alive.append(weakref.ref(content.vectors["last_mean"]))
         alive.append(weakref.ref(tokenized.tokens.layout.ids))
         most = max(most, sum(reference() is not None for reference in alive))
-        return original(self, part, tokenized, content)
+        return content, padded
 
-    monkeypatch.setattr(PartWorker, "_part_header", part_header)
+    monkeypatch.setattr(PartWorker, "_compute", compute)
     extractor(bert).extract(memory_corpus(lines(200)), tmp_path, part_rows=10)
     assert len(alive) == 40
     assert most <= 3  # this part's content and tokens, and the content of the one that is being written

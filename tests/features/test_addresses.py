@@ -245,18 +245,18 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | Address:
 
 def test_of_several_writers_of_a_part_the_first_one_wins(place: Path | Address) -> None:
     toy = toy_part()
-    assert write_part(place, toy.header, toy.content, if_absent=True)
+    assert write_part(place, toy.header, toy.table, if_absent=True)
     before = contents(place)
-    write_part(place, toy.header, toy.content, if_absent=True)  # the same
+    write_part(place, toy.header, toy.table, if_absent=True)  # the same
     other = dataclasses.replace(toy.header, digest="another one")
     with pytest.raises(FeatureSetError, match=r"part-00000\.parquet: another run wrote this part meanwhile"):
-        write_part(place, other, toy.content, if_absent=True)
+        write_part(place, other, toy.table, if_absent=True)
     assert contents(place) == before
-    assert write_part(place, other, toy.content)
+    assert write_part(place, other, toy.table)
     assert read_header(place / "part-00000.parquet").digest == "another one"
     put_file(place / "part-00000.parquet", b"no Parquet at all")
     with pytest.raises(DamagedError, match=r"part-00000\.parquet"):
-        write_part(place, toy.header, toy.content, if_absent=True)
+        write_part(place, toy.header, toy.table, if_absent=True)
 
 
 # ── what a folder holds ─────────────────────────────────────────────────────────────────────────────────────

@@ -95,7 +95,7 @@ def test_a_missing_part_is_damage(folder: Path) -> None:
 
 def test_a_part_of_another_size_is_damage(folder: Path) -> None:
     toy = toy_part(1, 6, 5, blank=[6, 8], poolings=["mean"])
-    write_part(folder, toy.header, toy.content)
+    write_part(folder, toy.header, toy.table)
     with pytest.raises(DamagedError, match=r"part-00001\.parquet: missing or changed in size"):
         FeatureSet(folder)
 
@@ -109,7 +109,7 @@ def test_a_part_that_is_not_listed_is_damage(folder: Path) -> None:
 def test_another_part_of_the_same_size_is_found_when_it_is_opened(folder: Path) -> None:
     old = (folder / "part-00000.parquet").stat().st_size
     toy = toy_part(0, 0, 6, failures=[4])
-    write_part(folder, dataclasses.replace(toy.header, digest=toy.header.digest[::-1]), toy.content)
+    write_part(folder, dataclasses.replace(toy.header, digest=toy.header.digest[::-1]), toy.table)
     assert (folder / "part-00000.parquet").stat().st_size == old
     with pytest.raises(DamagedError, match="not the part that the manifest lists"):
         FeatureSet(folder)
@@ -118,7 +118,7 @@ def test_another_part_of_the_same_size_is_found_when_it_is_opened(folder: Path) 
 def test_parts_of_different_settings_do_not_mix(folder: Path) -> None:
     remove_manifest(folder)
     toy = toy_part(1, 6, 5, blank=[6, 8], settings={"precision": "bf16"})
-    write_part(folder, toy.header, toy.content)
+    write_part(folder, toy.header, toy.table)
     for use in (write_manifest, lambda folder: FeatureSet(folder, allow_unfinished=True)):
         with pytest.raises(FeatureSetError, match=r"part-00001.*other settings than part 0 .*differ in precision"):
             use(folder)

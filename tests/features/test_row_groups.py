@@ -15,7 +15,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PartReader:
     """A part of the rows 0, 2, 3 and 4, each in a row group of its own."""
     monkeypatch.setattr(part_module, "ROW_GROUP_BYTES", 1)
     toy = toy_part(rows=5, blank=[1])
-    write_part(tmp_path, toy.header, toy.content)
+    write_part(tmp_path, toy.header, toy.table)
     return PartReader(read_footer(tmp_path / "part-00000.parquet"))
 
 

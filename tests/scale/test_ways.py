@@ -180,7 +180,7 @@ def test_a_corpus_that_has_changed_since_the_last_run(
         with pytest.raises(RemovalError):
             run(bert, place, folder, **way())
         assert everything(folder) == before
-        report = run(bert, place, folder, **way(), prune=True)
+        report = run(bert, place, folder, **way(), update=True)
         run(bert, place, tmp_path / f"fresh-{number}")
         assert state(folder).keys() == state(tmp_path / f"fresh-{number}").keys()
         assert rows_of(folder) == rows_of(tmp_path / f"fresh-{number}")
@@ -367,7 +367,7 @@ def test_an_archive_that_is_damaged_in_its_middle(
         run(bert, place, tmp_path / "out", part_rows=10_000, **way())
     assert not (tmp_path / "out/.bertfeat/manifest.json").exists()
     (place / "b.txt.gz").write_bytes(gzip.compress(b"a text\n"))
-    run(bert, place, tmp_path / "out", part_rows=10_000, prune=True, **way())  # one process has made parts of it
+    run(bert, place, tmp_path / "out", part_rows=10_000, update=True, **way())  # one process has made parts of it
     run(bert, place, tmp_path / "fresh", part_rows=10_000)
     assert made(tmp_path / "out") == made(tmp_path / "fresh")
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bertfeat.core.corpus import KeptColumn, Value
-from bertfeat.core.features import Counts, FeatureSet, PartContent, Pieces, write_manifest, write_part
+from bertfeat.core.features import Counts, FeatureSet, PartContent, Pieces, content_table, write_manifest, write_part
 from tests.support.features_toy import toy_part
 
 WIDTH = 32  # of concat4_word, four layers of 8
@@ -38,7 +38,8 @@ def dated_set(
         rows = documents[first : first + part_rows]
         toy = toy_part(number, first, len(rows), poolings=("word",), settings={"keep": list(types)})
         counts = Counts(documents=len(rows), tokens=sum(len(document.vectors) + 2 for document in rows))
-        write_part(folder, replace(toy.header, counts=counts), _part_content(rows, first, types))
+        table = content_table(_part_content(rows, first, types), toy.header.columns)
+        write_part(folder, replace(toy.header, counts=counts), table)
     write_manifest(folder, times={"seconds": 1.0}, versions={"bertfeat": "0.1.0"})
     return FeatureSet(folder)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.core.corpus import Failure, KeptColumn, Value
@@ -19,6 +20,7 @@ from bertfeat.core.features import (
     PartContent,
     PartHeader,
     Pieces,
+    content_table,
     write_manifest,
     write_part,
 )
@@ -76,6 +78,10 @@ class Toy:
     header: PartHeader
     content: PartContent
     documents: list[ToyDocument]
+
+    @property
+    def table(self) -> pa.Table:
+        return content_table(self.content, self.header.columns)
 
 
 def toy_documents(rows: Sequence[int], seed: int = 0, ids: str = "") -> list[ToyDocument]:
@@ -147,7 +153,7 @@ def toy_set(folder: Place, *toys: Toy, finished: bool = True) -> Place:
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
     for toy in toys or toy_parts():
-        write_part(folder, toy.header, toy.content)
+        write_part(folder, toy.header, toy.table)
     if finished:
         write_manifest(folder, times={"seconds": 1.5}, versions={"bertfeat": "0.1.0"})
     return folder

@@ -16,6 +16,7 @@ from bertfeat.core.features import (
     ModelIdentity,
     PartContent,
     PartHeader,
+    content_table,
     write_manifest,
     write_part,
 )
@@ -54,7 +55,8 @@ def vector_set(
         chosen = {column: values[first:last] for column, values in (kept or {}).items()}
         texts = [f"text of {each}" for each in listed] if isinstance(text, bool) else text[first:last]
         content = _content(vectors[first:last], rows, listed, chosen, texts if text else None)
-        write_part(folder, _header(number, int(first), int(last), vectors.shape[1], fingerprint), content)
+        header = _header(number, int(first), int(last), vectors.shape[1], fingerprint)
+        write_part(folder, header, content_table(content, header.columns))
     write_manifest(folder)
     return folder
 

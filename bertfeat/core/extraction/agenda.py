@@ -40,6 +40,7 @@ class MadePart:
     padded_tokens: int = 0
     warnings: tuple[str, ...] = ()  # about the language of its texts
     damage: str = ""  # what was wrong with an earlier run's part in its place
+    copied: int = 0  # documents whose features were copied from other parts
 
 
 Task = ScanTask | PlannedPart

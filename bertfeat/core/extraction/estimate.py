@@ -2,19 +2,21 @@
 
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.core.corpus import BlankLine, Corpus, CorpusSettings, Document, Failure, check_readable
 from bertfeat.core.extraction.bases import check_width, take_bases
+from bertfeat.core.extraction.change import CorpusChange, find_change
 from bertfeat.core.extraction.cores import held_to_threads, threads_in_use
 from bertfeat.core.extraction.run_options import ExtractionOptions
 from bertfeat.core.extraction.sample import Reservoir
 from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
 from bertfeat.core.extraction.source import CorpusSource, open_files
-from bertfeat.core.features import FeatureSet, vector_bytes
+from bertfeat.core.features import FeatureSet, list_parts, vector_bytes
 from bertfeat.core.recipe import Basis, Unit
 from bertfeat.display import displayed
-from bertfeat.io import as_location
+from bertfeat.io import Address, as_location
 
 SAMPLE = 2000
 _TIMED_TOKENS = 65_536  # about the tokens that the timing runs through the model, after a warm-up
@@ -37,6 +39,7 @@ class Estimate:
     seconds: float
     tokens_per_second: float  # of all workers together
     workers: int = 1
+    change: CorpusChange | None = None  # of the set that is brought up to date: only new texts count as seconds
 
 
 @checked
@@ -48,15 +51,18 @@ def estimate_extraction(
     options: ExtractionOptions | None = None,
     workers: int = 1,
     share_cores: bool = True,
+    folder: str | Path | Address | None = None,
 ) -> Estimate:
     """Estimate what :meth:`bertfeat.Extractor.extract` would read, compute and write; nothing is written.
 
     The rows of the corpus are counted, a random sample of 2,000 documents is tokenized, and the model is timed on some
     of them. ``options`` are those of the run. Of several ``workers`` one is timed, with its share of the cores if they
-    ``share_cores``, and all are assumed to be as fast.
+    ``share_cores``, and all are assumed to be as fast. With the option ``update`` the texts of the corpus are compared
+    with those of the set in ``folder``.
 
     Raises:
         CorpusError: the corpus cannot be read.
+        FeatureSetError: the set in ``folder`` holds no texts, or a part of it cannot be read.
         UsageError: it is standard input, which can be read only once; or there are no workers.
     """
     require_at_least(1, workers=workers)
@@ -64,7 +70,11 @@ def estimate_extraction(
     extractor = _with_planned_bases(extractor, options)
     opened = open_files(corpus, corpus_settings or CorpusSettings(), reader="an estimate")
     with held_to_threads(max(1, threads_in_use() // workers) if share_cores else threads_in_use()):
-        return _estimate(extractor, opened, options.keep_text, workers)
+        estimate = _estimate(extractor, opened, options.keep_text, workers)
+        if options.update and folder is not None and (parts := list_parts(as_location(folder))):
+            change = find_change(parts, opened, extractor)
+            estimate = replace(estimate, change=change, seconds=change.tokens / max(1.0, estimate.tokens_per_second))
+    return estimate
 
 
 def _with_planned_bases(extractor: Extractor, options: ExtractionOptions) -> Extractor:

@@ -25,7 +25,7 @@ from bertfeat.core.extraction.sharing import (
     watch_for_joined,
 )
 from bertfeat.core.extraction.worker import ExtractionJob
-from bertfeat.core.features import remove_leftovers
+from bertfeat.core.features import has_whole_successor, remove_leftovers, settle_successor
 from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, FolderLockedError
 from bertfeat.io import (
     Address,
@@ -55,6 +55,8 @@ class RunRecord:
     sorted_out: bool  # whether the parts in the folder are this run's and no others
     parts: int | None = None  # of the plan, once there is one
     rows: int | None = None
+    updates: bool = False  # whether parts are made for a successor of the set
+    kept: tuple[int, ...] = ()  # parts of the set that its successor takes as they are
 
 
 _FORMAT = JsonFormat(RunRecord, 1, error=DamagedError, remedy="delete it and start again when no run is at work")
@@ -86,6 +88,10 @@ class JoinedFolder:
             FolderLockedError: a run that does not join is at work on it, or runs with other settings or another corpus.
             SettingsDifferError: it holds parts of other settings.
         """
+        if has_whole_successor(self.folder):  # its run was killed before it was put in its place
+            with self._alone():
+                settle_successor(self.folder)
+                clear_joined(self.folder)
         # others see that this run is at work, also while it has no task
         if self._presence is None or self._presence.is_lost():
             self._presence = Lease.take(self.folder / CLAIMS / f"{self._kin}{secrets.token_hex(4)}", self._lease)
@@ -93,6 +99,24 @@ class JoinedFolder:
             return True
         with self._alone():
             return self._begin() is not None
+
+    def agree_on_successor(self) -> None:
+        """Do as the first process to join has found right: make parts for a successor of what is there, or not."""
+        record = read_run_record(self.folder)
+        if record is not None:
+            self._parts.follow(record.updates)
+            if record.updates:
+                self._parts.look_through(self._job.settings)
+
+    @property
+    def target(self) -> Location:
+        """The folder that parts are written to."""
+        return self._parts.target
+
+    def kept(self) -> tuple[int, ...]:
+        """The numbers of the parts that need not be made, as the successor takes them from the set."""
+        record = read_run_record(self.folder)
+        return () if record is None else record.kept
 
     def distrust(self) -> None:
         """Make the next run look at every part: one is damaged, or of another plan."""
@@ -133,7 +157,8 @@ class JoinedFolder:
             if not record.sorted_out:
                 self._keep_only(parts)
             rows = parts[-1].last_row if parts else 0
-            write_run_record(self.folder, replace(record, sorted_out=True, parts=len(parts), rows=rows))
+            kept = self._parts.kept_of(parts)
+            write_run_record(self.folder, replace(record, sorted_out=True, parts=len(parts), rows=rows, kept=kept))
         return True
 
     def finish(self, finish: Callable[[], None]) -> None:
@@ -167,12 +192,13 @@ class JoinedFolder:
                 where=self.folder,
                 remedy="wait until they have ended",
             )
+        settle_successor(self.folder)
         has_parts = self._parts.look_through(self._job.settings)
         remove_stored_folder(self.folder / SCANS)
         remove_leftovers(self.folder)
         if not has_parts:
             self._parts.begin()
-        record = RunRecord(1, self.identity, sorted_out=not has_parts)
+        record = RunRecord(1, self.identity, sorted_out=not has_parts, updates=self._parts.has_successor)
         write_run_record(self.folder, record)
         return record
 

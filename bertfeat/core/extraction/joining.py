@@ -102,6 +102,7 @@ class Join:
             raise UsageError(problem, remedy="start anew with one run, stop it, and then join")
         self._folder = JoinedFolder(parts, job, identity, self.lease)
         self._agenda = _JoinAgenda(job, self._folder, self.lease, select, on_part, on_part_of_others)
+        self._folder.agree_on_successor()
         return self._agenda
 
     def finish(self, finish: Callable[[], None]) -> None:
@@ -201,7 +202,7 @@ class _JoinAgenda:
                 self._end()
                 return
         if self._planned:
-            numbers = (part_number(file.name) for file in list_files(self._folder, "part-"))
+            numbers = (part_number(file.name) for file in list_files(self._shared.target, "part-"))
             self._drop({("PlannedPart", number) for number in numbers if number is not None})
         self.done = self._planned and not self._left
         held = self._watch.look(self._folder / CLAIMS)
@@ -249,7 +250,7 @@ class _JoinAgenda:
     def _result_place(self, task: Task) -> Location:
         if isinstance(task, ScanTask):
             return self._scan_place(task.number)
-        return part_path(self._folder, task.number)
+        return part_path(self._shared.target, task.number)
 
     # ── the plan ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -271,7 +272,10 @@ class _JoinAgenda:
             self._select(part)
         self._left = {key_of(part): part for part in parts}
         self._planned, self._next = True, 0
-        return self._shared.sort_out(parts)
+        if not self._shared.sort_out(parts):
+            return False
+        self._drop({("PlannedPart", number) for number in self._shared.kept()})
+        return True
 
     def _plan_parts(self) -> Iterator[PlannedPart]:
         job = self._job

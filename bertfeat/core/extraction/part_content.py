@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bertfeat.core.corpus import Document, Failure, KeptColumn, text_digest
 from bertfeat.core.extraction.compute import FeatureMatrices
-from bertfeat.core.features import CELL_LIMIT, Counts, PartContent, Pieces, vector_bytes
+from bertfeat.core.features import CELL_LIMIT, Counts, PartContent, Pieces, Table, count_documents, vector_bytes
 from bertfeat.core.recipe import FeatureColumn, Unit
 from bertfeat.core.tokens import TokenizedDocuments, TokenSpans, ranges
 from bertfeat.errors import shell_spelling
@@ -122,12 +122,8 @@ def assemble_part(
     by_unit: dict[Unit, dict[str, NDArray[np.floating]]] = {unit: {} for unit in Unit}
     for column in columns:
         by_unit[column.pooling.unit][column.name] = computed.matrices[column.name]
-    return PartContent(
-        rows=np.array([document.row for document in documents], np.int64),
-        ids=[document.id for document in documents],
-        texts=[document.text for document in documents] if keep_text else None,
-        pairs=[document.pair or "" for document in documents] if keep_text and pairs else None,
-        kept={column: [document.kept[at] for document in documents] for at, column in enumerate(kept)},
+    return replace(
+        identity_content(documents, kept, keep_text=keep_text, pairs=pairs),
         n_tokens=tokens.n_tokens[numbers],
         n_unk=tokens.n_unknown[numbers],
         n_truncated=tokens.n_truncated[numbers],
@@ -137,6 +133,27 @@ def assemble_part(
         tags=_take_tags(documents, numbers, tokens.words) if tags else None,
         failures=_list_failures(tokenized, rejected),
         split_batches=computed.split_batches,
+    )
+
+
+def identity_content(
+    documents: Sequence[Document], kept: Sequence[KeptColumn], *, keep_text: bool, pairs: bool
+) -> PartContent:
+    """The content of documents without their features: rows, ids, texts and kept columns."""
+    nothing = np.zeros(len(documents), np.int32)
+    return PartContent(
+        rows=np.array([document.row for document in documents], np.int64),
+        ids=[document.id for document in documents],
+        texts=[document.text for document in documents] if keep_text else None,
+        pairs=[document.pair or "" for document in documents] if keep_text and pairs else None,
+        kept={column: [document.kept[at] for document in documents] for at, column in enumerate(kept)},
+        n_tokens=nothing,
+        n_unk=nothing,
+        n_truncated=nothing,
+        vectors={},
+        tokens=None,
+        words=None,
+        tags=None,
     )
 
 
@@ -156,21 +173,11 @@ def with_digests(content: PartContent, documents: Iterable[Document]) -> PartCon
     return replace(content, digests=[text_digest(each).hex() for each in documents if each.row in stored])
 
 
-def count_part(content: PartContent, documents: Sequence[Document]) -> Counts:
-    """Count the embedded documents of a part, and their tokens and words."""
-    aligned = None if content.words is None else content.words.aligned
-    stored = set(content.rows.tolist())
+def count_part(table: Table, documents: Iterable[Document]) -> Counts:
+    """Count the embedded documents of a part, which are some of its ``documents``, and their tokens and words."""
+    stored = set(table.column("row").to_pylist())
     empty = sum(not (d.text.strip() or (d.pair or "").strip()) for d in documents if d.row in stored)
-    return Counts(
-        documents=len(content.rows),
-        tokens=int(content.n_tokens.sum()),
-        unknown_tokens=int(content.n_unk.sum()),
-        truncated_tokens=int(content.n_truncated.sum()),
-        truncated_documents=int((content.n_truncated > 0).sum()),
-        empty_texts=empty,
-        words=0 if aligned is None else len(aligned),
-        unaligned_words=0 if aligned is None else int((~aligned).sum()),
-    )
+    return replace(count_documents(table), empty_texts=empty)
 
 
 def _spans_of(tokenized: TokenizedDocuments, unit: Unit) -> TokenSpans | None:

@@ -15,17 +15,26 @@ from bertfeat.core.features import (
     Manifest,
     PartHeader,
     check_derived,
+    drop_successor,
     finished_parts,
     list_parts,
     read_header,
     read_manifest,
     remove_manifest,
+    settle_successor,
     vector_bytes,
     write_manifest,
 )
 from bertfeat.core.recipe import FeatureColumn, Unit
 from bertfeat.errors import CorpusError, DamagedError
-from bertfeat.io import ContextPool, Location, canonical_json, file_stamp, installed_versions, to_plain
+from bertfeat.io import (
+    ContextPool,
+    Location,
+    canonical_json,
+    file_stamp,
+    installed_versions,
+    to_plain,
+)
 
 if TYPE_CHECKING:
     from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
@@ -101,21 +110,31 @@ def write_run_manifest(
     plan: str,
     times: Mapping[str, object],
     versions: Mapping[str, str],
+    successor: Sequence[Location],
 ) -> None:
-    """Write the manifest and the list of failures, which are derived from the parts.
+    """Write the manifest and the list of failures, which are derived from the parts, or from those of a successor.
 
-    ``plan`` is the sha256 of the digests of all planned parts. If a file has changed since the run began, the identity
-    is left out, because it is not that of the rows that were read.
+    The successor takes the place of the set then. ``plan`` is the sha256 of the digests of all planned parts. If a
+    file has changed since the run began, the identity is left out, because it is not that of the rows that were read.
 
     Raises:
         DamagedError: the parts in the folder are not those of the plan.
     """
     run = "" if _changed_file(corpus) else identity
-    manifest = write_manifest(folder, sources=corpus.sources, times=times, versions=versions, run=run)
+    manifest = write_manifest(
+        folder, sources=corpus.sources, times=times, versions=versions, run=run, successor=successor
+    )
     if hashlib.sha256("".join(part.digest for part in manifest.parts).encode()).hexdigest() != plan:
-        remove_manifest(folder)
+        if successor:
+            drop_successor(folder)
+        else:
+            remove_manifest(folder)
         problem = "another run wrote parts of another corpus, or of another state of this one, meanwhile"
         raise DamagedError(problem, where=folder, remedy=_RERUN)
+    if successor:
+        settle_successor(folder)
+    else:
+        drop_successor(folder)
 
 
 def refuse_changed_files(corpus: Corpus) -> None:

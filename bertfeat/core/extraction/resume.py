@@ -155,22 +155,15 @@ class ExistingParts:
             remedy=f"see that all of the corpus is there (a file gone, a disk not mounted?); {remedy}",
         )
 
-    def drop(self, paths: Sequence[Location], plan: Iterable[PlannedPart]) -> None:
-        """Remove parts from the folder, and from this list of its parts.
+    def refuse_copies(self) -> None:
+        """Refuse to remove a copy of a part that lies under another name.
 
-        Those that have a document in common with the plan go last: if the removal is killed, the rest is still known
-        as made from this corpus, and the next run goes on with it.
+        Raises:
+            FeatureSetError: names the first one.
         """
-        planned = {digest for part in plan for digest in part.sketch}
-
-        def is_known(path: Location) -> bool:
-            header = self.files[path]
-            return header is not None and not planned.isdisjoint(header.sketch)
-
-        remove_parts(sorted(paths, key=is_known))
-        gone = set(paths)
-        self.files = {path: header for path, header in self.files.items() if path not in gone}
-        self.headers = {header.number: header for header in self.files.values() if header is not None}
+        for path, header in self.files.items():
+            if header is not None and path != part_path(self.folder, header.number):
+                raise FeatureSetError("this copy of a part would be removed", where=path, remedy="move it elsewhere")
 
     def has(self, part: PlannedPart) -> bool:
         """Whether there is a part of that number from the same rows; it may be damaged, which only reading it shows."""
@@ -184,11 +177,16 @@ class ExistingParts:
 
     def keep_only(self, plan: Sequence[PlannedPart]) -> None:
         """Remove the parts that are not in a plan, or are damaged."""
-        kept = {part_path(self.folder, part.number) for part in plan if self.has(part) and self._is_whole(part)}
+        kept = {part_path(self.folder, part.number) for part in plan if self.is_whole(part)}
         remove_parts(path for path in list_parts(self.folder) if path not in kept)
 
-    def _is_whole(self, part: PlannedPart) -> bool:
-        """Whether a part agrees with its checksums; object storage keeps what was written, and is not read again."""
+    def is_whole(self, part: PlannedPart) -> bool:
+        """Whether there is a part of that number from the same rows that agrees with its checksums.
+
+        Object storage keeps what was written, and is not read again.
+        """
+        if not self.has(part):
+            return False
         path = part_path(self.folder, part.number)
         try:
             if not isinstance(path, Address):

@@ -6,8 +6,11 @@ rows alone, so a run that was interrupted, or shared out, gives byte for byte wh
 """
 
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from bertfeat.core.corpus import Corpus, CorpusSettings, FileCorpus, check_readable
@@ -42,8 +45,10 @@ from bertfeat.core.features import (
     Manifest,
     PartHeader,
     check_kept,
+    drop_successor,
     refuse_foreign_parts,
     remove_leftovers,
+    settle_successor,
 )
 from bertfeat.core.words import WordRule
 from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RemovalError, UsageError, parameter
@@ -78,7 +83,7 @@ class ExtractionRun:
         join: Join | None = None,
     ) -> None:
         self._extractor, self._source, self._folder = extractor, source, folder
-        self._parts = RunFolder(folder, overwrite=options.overwrite, prune=options.prune)
+        self._parts = RunFolder(folder, overwrite=options.overwrite, update=options.update)
         self._corpus_settings, self._options = corpus_settings, options
         self._progress = RunProgress(on_progress)
         self._engine, self._join = engine, join
@@ -101,6 +106,7 @@ class ExtractionRun:
         refuse_foreign_parts(self._folder)
         if self._join is None:
             remove_leftovers(self._folder)
+            settle_successor(self._folder)
         with open_run_source(self._source, self._folder, self._corpus_settings) as corpus:
             self._check_corpus(corpus)
             recorded = recorded_header(self._folder) if not self._options.overwrite else None
@@ -215,6 +221,8 @@ class ExtractionRun:
             has_tags=corpus.has_tags,
             has_pairs=corpus.has_pairs,
             folder=self._folder,
+            target=self._folder,
+            donors=(),
             max_failures=self._options.max_failures,
             several_writers=self._engine is not None or self._join is not None,
         )
@@ -225,23 +233,49 @@ class ExtractionRun:
         agenda: Agenda[Task, Result] | None = None
         if self._join is not None:
             agenda = self._join.agenda(self._parts, job, identity, self._select, self._add_part, self._progress.skip)
+        job = self._for_successor(job)
         if self._engine is not None:
-            check = (lambda plan: self._parts.check_plan(job.files, plan)) if self._parts.existing.files else None
-            agenda = agenda or ScanningAgenda(job.files, job.limits, self._select, self._add_part, check)
+            agenda = agenda or self._scanning_agenda(corpus, job)
             try:
                 self._engine.run(job.with_absolute_paths(), agenda)
             finally:
                 if self._join is None:  # else others may be writing
                     remove_leftovers(self._folder)
             return
-        if agenda is None:
-            if self._parts.existing.files:
-                self._parts.check_plan(job.files, list(self._parts.plan_to_check(corpus, job.limits)))
-            agenda = PlannedAgenda(plan_parts(corpus, job.limits), self._select, self._add_part)
+        agenda = agenda or PlannedAgenda(self._checked_parts(corpus, job), self._select, self._add_part)
         # with several writers the first one has begun, and a manifest is there only if the others have finished
         begin = (lambda: None) if self._join else self._parts.begin
         worker = PartWorker(job, self._extractor, self._progress, begin, self._failures)
         worker.work(tasks_of(agenda, worker.raise_failed_writes), agenda.finish)
+
+    def _scanning_agenda(self, corpus: Corpus, job: ExtractionJob) -> ScanningAgenda:
+        """The files to be scanned; parts of earlier runs are held against the plan, or the corpus, first."""
+        parts, check = self._parts, None
+        if parts.has_successor:
+            parts.check_update(parts.plan_to_check(corpus, job.limits))
+        elif parts.existing.files:
+            check = partial(parts.check_plan, job.files)
+        return ScanningAgenda(job.files, job.limits, self._select, self._add_part, check)
+
+    def _checked_parts(self, corpus: Corpus, job: ExtractionJob) -> Iterator[PlannedPart]:
+        """The plan; parts of earlier runs are held against all of it first, or for an update against its beginning."""
+        parts, plan = self._parts, plan_parts(corpus, job.limits)
+        if parts.has_successor:
+            first = list(islice(plan, 1))
+            parts.check_update(chain(first, parts.plan_to_check(corpus, job.limits)))
+            plan = chain(first, plan)
+            del first
+        elif parts.existing.files:
+            parts.check_plan(job.files, list(parts.plan_to_check(corpus, job.limits)))
+        return plan
+
+    def _for_successor(self, job: ExtractionJob) -> ExtractionJob:
+        """The job that writes where the set's successor is made, if it will have one, and copies from its parts."""
+        donors = self._parts.donors
+        if donors and not job.settings.text:
+            donors = ()
+            _log.warning("%s: without texts in it, features are not copied, but computed", self._folder)
+        return replace(job, target=self._parts.target, donors=donors)
 
     def _select(self, part: PlannedPart) -> PlannedPart:
         """Note a part of the plan before it is handed out, and whether an earlier run has made it."""
@@ -291,8 +325,9 @@ class ExtractionRun:
             raise CorpusError("the corpus has no rows, so there is nothing to extract", where=", ".join(corpus.sources))
         if self._join is not None:
             refuse_changed_files(corpus)
-        elif not self._parts.changed and is_finished(self._folder, corpus.sources):
+        elif not self._parts.has_changed and is_finished(self._folder, corpus.sources):
+            drop_successor(self._folder)
             return
         plan = self._plan_digest.hexdigest()
         times, versions = facts_of_run(self._extractor, self._progress.seconds)
-        write_run_manifest(self._folder, corpus, identity, plan, times, versions)
+        write_run_manifest(self._folder, corpus, identity, plan, times, versions, self._parts.successor_parts())

@@ -2,15 +2,25 @@
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from bertfeat.core.corpus import Corpus, CorpusFile
 from bertfeat.core.extraction.plan import PartLimits, PlannedPart, begins_with, plan_parts, read_part
 from bertfeat.core.extraction.resume import ExistingParts, remove_parts
-from bertfeat.core.features import FeatureSettings, PartHeader, list_parts, remove_manifest
+from bertfeat.core.features import (
+    SUCCESSOR,
+    FeatureSettings,
+    PartHeader,
+    drop_successor,
+    list_parts,
+    part_path,
+    read_header,
+    remove_manifest,
+)
 from bertfeat.errors import CorpusError, parameter
-from bertfeat.io import Location, ResultKind, claim_folder
+from bertfeat.io import Location, ResultKind, claim_folder, storage_errors
 
 _SILENT_SECONDS = 5.0  # of reading the corpus, before a message says so
 _log = logging.getLogger("bertfeat")
@@ -19,14 +29,16 @@ _log = logging.getLogger("bertfeat")
 class RunFolder:
     """The folder of a run. Its set is marked as unfinished before the first change; parts are not removed unasked.
 
-    With ``overwrite`` the parts of earlier runs are ignored, and removed before the first change; with ``prune`` those
-    are removed whose rows the corpus no longer has.
+    With ``overwrite`` the parts of earlier runs are ignored, and removed before the first change. With ``update`` a set
+    with parts stays what it is until a successor is made (:func:`bertfeat.core.features.settle_successor`).
     """
 
-    def __init__(self, place: Location, *, overwrite: bool, prune: bool) -> None:
-        self.place, self.overwrite, self._prune = place, overwrite, prune
+    def __init__(self, place: Location, *, overwrite: bool, update: bool) -> None:
+        self.place, self.overwrite, self._update = place, overwrite, update
         self.existing = ExistingParts(place)
+        self._made = ExistingParts(place / SUCCESSOR)  # for the successor, by a run that was stopped
         self.changed = False  # whether anything in the folder was changed
+        self._planned: dict[int, str] = {}  # the digests of the parts of the plan
         self._checked: frozenset[str] | None = None  # digests of the plan that finished parts were checked against
 
     def look_through(self, settings: FeatureSettings) -> bool:
@@ -38,7 +50,31 @@ class RunFolder:
         if not self.overwrite:
             self.existing = ExistingParts.read(self.place)
             self.existing.check_settings(settings)
+        if self.has_successor:
+            self._made = ExistingParts.read(self.place / SUCCESSOR)
+            if any(header.fingerprint != settings.fingerprint for header in self._made.headers.values()):
+                drop_successor(self.place)
+                self._made = ExistingParts(self._made.folder)
         return bool(self.existing.headers or self.existing.damaged)
+
+    def follow(self, update: bool) -> None:
+        """Do as the first of joined runs does."""
+        self._update = update
+
+    @property
+    def has_successor(self) -> bool:
+        """Whether what is there stays until its successor is made."""
+        return self._update and bool(self.existing.files)
+
+    @property
+    def target(self) -> Location:
+        """The folder that parts are written to."""
+        return self._made.folder if self.has_successor else self.place
+
+    @property
+    def donors(self) -> tuple[Location, ...]:
+        """The parts that features can be copied from."""
+        return tuple(path for path, header in self.existing.files.items() if header) if self.has_successor else ()
 
     def plan_to_check(self, corpus: Corpus, limits: PartLimits) -> Iterator[PlannedPart]:
         """The plan, with rows only for the parts that overlap the last earlier part, which may have grown."""
@@ -51,9 +87,9 @@ class RunFolder:
             del part
 
     def check_plan(self, files: Sequence[CorpusFile], plan: Sequence[PlannedPart]) -> None:
-        """Refuse a plan that would remove finished parts, before anything is touched; with ``prune``, remove them.
+        """Refuse a plan that would remove finished parts, before anything is touched.
 
-        Every way to work through a plan calls this once, wherever there are parts of earlier runs.
+        Every way to work through a plan calls this once, wherever there are parts of earlier runs and no successor.
 
         Raises:
             AnotherCorpusError: the parts have nothing in common with the plan.
@@ -67,14 +103,19 @@ class RunFolder:
             return begins_with(parts, header)
 
         outside = self.existing.outside(plan, has_grown)
-        if not self._prune:
-            remedy = f"{parameter('prune', True)} removes what is outside of it and keeps the rest"
-            self.existing.refuse_removal(outside, plan, f"{remedy}, {parameter('overwrite', True)} starts anew")
-        elif outside:
-            self.begin()
-            self.existing.drop(outside, plan)
-            _log.warning("removed %d parts that are outside of the corpus", len(outside))
+        remedy = f"{parameter('update', True)} makes the set what the corpus is now"
+        self.existing.refuse_removal(outside, plan, f"{remedy}, {parameter('overwrite', True)} starts anew")
         self._checked = frozenset(part.digest for part in plan)
+
+    def check_update(self, plan: Iterable[PlannedPart]) -> None:
+        """Refuse an update that is none, or would remove files that are not the set's; of the plan the least is read.
+
+        Raises:
+            AnotherCorpusError: the parts have nothing in common with the plan.
+            FeatureSetError: a copy of a part lies under another name.
+        """
+        self.existing.check_corpus(plan)
+        self.existing.refuse_copies()
 
     def match(self, part: PlannedPart) -> PlannedPart:
         """The part, marked if an earlier run left one of the same rows.
@@ -82,7 +123,8 @@ class RunFolder:
         Raises:
             CorpusError: the corpus has changed since the plan was checked.
         """
-        if self.existing.has(part):
+        self._planned[part.number] = part.digest
+        if self.existing.has(part) or self._made.has(part):
             return replace(part, exists=True)
         if self._checked is not None and part.number in self.existing.headers and part.digest not in self._checked:
             raise CorpusError(
@@ -93,10 +135,17 @@ class RunFolder:
         return part
 
     def begin(self) -> None:
-        """Claim the folder, mark the set as unfinished, with ``overwrite`` remove the parts of earlier runs; once."""
+        """Claim the folder, mark the set as unfinished, with ``overwrite`` remove the parts of earlier runs; once.
+
+        A set that will have a successor stays finished.
+        """
         if not self.changed:
             claim_folder(self.place, ResultKind.FEATURES)
-            remove_manifest(self.place)
+            if not self.has_successor:
+                remove_manifest(self.place)
+            elif isinstance(self.place, Path):
+                with storage_errors(self.place):
+                    (self.place / SUCCESSOR).mkdir(parents=True, exist_ok=True)
             if self.overwrite:
                 remove_parts(list_parts(self.place))
             self.changed = True
@@ -104,10 +153,44 @@ class RunFolder:
     def make_room(self, part: PlannedPart) -> None:
         """Remove what lies in the place of a part that is to be made; workers do not replace parts."""
         self.begin()
-        self.existing.remove(part.number)
+        (self._made if self.has_successor else self.existing).remove(part.number)
+
+    def kept_of(self, plan: Sequence[PlannedPart]) -> tuple[int, ...]:
+        """The numbers of the parts of a plan that a successor takes from the set: whole ones of the same rows."""
+        return tuple(part.number for part in plan if self.existing.is_whole(part)) if self.has_successor else ()
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether a part was made, or the set has parts that the plan has not."""
+        there = {number: header.digest for number, header in self.existing.headers.items()}
+        return self.changed or (self.has_successor and there != self._planned)
+
+    def successor_parts(self) -> list[Location]:
+        """The places of the parts of the plan, each made for the successor or kept; others that were made are removed.
+
+        Empty where the set has no successor.
+        """
+        if not self.has_successor:
+            return []
+        self.begin()
+        made = {header.number: path for path, header in ExistingParts.read(self._made.folder).files.items() if header}
+        chosen = []
+        for number, digest in self._planned.items():
+            path = made.get(number)
+            is_planned = path is not None and read_header(path).digest == digest
+            chosen.append(made.pop(number) if is_planned else part_path(self.place, number))
+        remove_parts(made.values())
+        return chosen
 
     def keep_only(self, files: Sequence[CorpusFile], plan: Sequence[PlannedPart]) -> None:
-        """Remove the parts that are not in a plan, or are damaged; refuses what :meth:`check_plan` refuses."""
-        self.check_plan(files, plan)
-        self.begin()
-        self.existing.keep_only(plan)
+        """Remove the parts that are not in a plan, or are damaged; refuses what :meth:`check_plan` refuses.
+
+        Those of a set that will have a successor stay.
+        """
+        if self.has_successor:
+            self.check_update(plan)
+            self.begin()
+        else:
+            self.check_plan(files, plan)
+            self.begin()
+            self.existing.keep_only(plan)

@@ -17,11 +17,12 @@ class ExtractionOptions:
         bool,
         Option("Start anew in a folder with parts of another run.", default="go on from there", basic=True),
     ] = False
-    prune: Annotated[
+    update: Annotated[
         bool,
         Option(
-            "Remove finished parts whose rows the corpus no longer has, and keep the rest.",
-            default="such a run is refused",
+            "Make the set what the corpus is now: copy the features of texts that it has, compute the others.",
+            default="refuse if rows were edited, moved or removed",
+            basic=True,
         ),
     ] = False
     part_rows: Annotated[
@@ -57,8 +58,8 @@ class ExtractionOptions:
 
     def __post_init__(self) -> None:
         check_bounds(self)
-        if self.overwrite and self.prune:
+        if self.overwrite and self.update:
             raise UsageError(
-                f"{parameter('overwrite', True)} starts anew, so {parameter('prune', True)} has nothing to keep",
+                f"{parameter('overwrite', True)} starts anew, so {parameter('update', True)} has nothing to copy",
                 remedy="give one of them",
             )

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Self
 
 import torch
 
-from bertfeat.core.corpus import CorpusFile, Failure, KeptColumn
+from bertfeat.core.corpus import CorpusFile, Failure, KeptColumn, Row
 from bertfeat.core.engine import Worker
 from bertfeat.core.extraction.agenda import MadePart, OnDone, Result, ScannedFiles, ScanTask, Task
+from bertfeat.core.extraction.copying import CopiedRows, split_copied
 from bertfeat.core.extraction.cores import threads_in_use, use_threads, writer_count
 from bertfeat.core.extraction.language_check import corpus_warnings
 from bertfeat.core.extraction.part_content import TokenizedRows, count_part, with_digests
@@ -29,7 +30,11 @@ from bertfeat.core.features import (
     ModelIdentity,
     PartContent,
     PartHeader,
+    StoredFeatures,
+    Table,
     check_part,
+    content_table,
+    merge_rows,
     part_path,
     read_header,
     write_part,
@@ -106,16 +111,17 @@ class PartWorker:
         self._job, self._extractor = job, extractor
         self._progress = progress or RunProgress()
         self._failures = failures or FailureLimit(job.folder, job.max_failures)
+        self._stored: StoredFeatures | None = None  # of the donors; opened for the first part that is not there
         wait = self._progress.wait_for_write
         self._writer = _PartWriter(
-            job.folder, extractor.device, several_writers=job.several_writers, begin=begin, wait=wait
+            job.target, job.folder, extractor.device, several_writers=job.several_writers, begin=begin, wait=wait
         )
 
     def work(self, tasks: Iterator[Task], done: OnDone) -> None:
         """Do the tasks; ``done`` gets the result of each, on any thread, once it is on the disk."""
         with self._writer:
             for task, prepared in self._progress.time_waiting(prefetched(self._prepare_ahead(tasks))):
-                if isinstance(prepared, TokenizedRows):
+                if isinstance(prepared, _PreparedRows):
                     assert isinstance(task, PlannedPart)
                     self._make_part(task, prepared, done)
                 else:
@@ -128,7 +134,7 @@ class PartWorker:
         """Raise the error of a write that has failed, on a thread that waits for tasks."""
         self._writer.raise_failed()
 
-    def _prepare_ahead(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Result | TokenizedRows]]:
+    def _prepare_ahead(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, "Result | _PreparedRows"]]:
         """Do all steps before the encoder, for each task; on a thread of its own, one task ahead."""
         for task in tasks:
             yield self._scan(task) if isinstance(task, ScanTask) else self._prepare(task)
@@ -137,50 +143,89 @@ class PartWorker:
     def _scan(self, task: ScanTask) -> tuple[ScanTask, ScannedFiles]:
         return task, ScannedFiles(tuple(scan_file(self._job.files[n], n, self._job.limits) for n in task.files))
 
-    def _prepare(self, part: PlannedPart) -> tuple[PlannedPart, MadePart | TokenizedRows]:
-        """The part, without its rows, and what is left to do: nothing where it is there, else its tokenized rows."""
+    def _prepare(self, part: PlannedPart) -> tuple[PlannedPart, "MadePart | _PreparedRows"]:
+        """The part, without its rows, and what is left to do: nothing where it is there, else its prepared rows."""
         header, damage = self._find_existing(part) if part.exists else (None, "")
         task = replace(part, rows=None, damage=damage)
         if header is not None:
             return task, MadePart(header, kept=True)
-        rows = part.rows if part.rows is not None else read_part(self._job.files, part)
+        rows: Sequence[Row] = part.rows if part.rows is not None else read_part(self._job.files, part)
+        copied = None
+        if self._job.donors:
+            self._stored = self._stored or StoredFeatures(self._job.donors)
+            rows, copied = split_copied(rows, self._stored, self._job.kept, pairs=self._job.has_pairs)
         tokenized = self._extractor.tokenize_rows(rows)
         if not self._progress.warnings:
             tokenized = replace(tokenized, warnings=tuple(corpus_warnings(tokenized.unique, tokenized.tokens)))
-        return task, tokenized
+        return task, _PreparedRows(tokenized, copied)
 
     def _find_existing(self, planned: PlannedPart) -> tuple[PartHeader | None, str]:
         """The header of an earlier run's part, if it is whole and from the same rows; else what is wrong with it.
 
         Object storage keeps what was written or reports an error, so only the footers of parts there are read.
         """
-        path, damage = part_path(self._job.folder, planned.number), ""
-        if file_stamp(path) is None:  # a worker died before it wrote it
-            return None, ""
-        try:
-            header = read_header(path) if isinstance(path, Address) else check_part(path)
-            if (header.digest, header.fingerprint) == (planned.digest, self._job.settings.fingerprint):
-                return header, ""
-        except DamagedError as error:
-            damage = str(error)
-        if self._job.several_writers:  # writing does not replace an existing part then
-            remove_stored(path)
+        damage = ""
+        for place in dict.fromkeys((self._job.target, self._job.folder)):
+            path = part_path(place, planned.number)
+            if file_stamp(path) is None:  # a worker died before it wrote it
+                continue
+            try:
+                header = read_header(path) if isinstance(path, Address) else check_part(path)
+                if (header.digest, header.fingerprint) == (planned.digest, self._job.settings.fingerprint):
+                    return header, ""
+            except DamagedError as error:
+                damage = str(error)
+            if self._job.several_writers and place == self._job.target:  # writing does not replace an existing part
+                remove_stored(path)
         return None, damage
 
-    def _make_part(self, part: PlannedPart, tokenized: TokenizedRows, done: OnDone) -> None:
+    def _make_part(self, part: PlannedPart, prepared: "_PreparedRows", done: OnDone) -> None:
+        tokenized, copied = prepared.tokenized, prepared.copied
         self._failures.check(tokenized.failures, final=False)  # failures of reading, known before computing
+        if copied is not None and not tokenized.documents:
+            tables, failures, padded, splits, model = [copied.table], tokenized.failures, 0, 0, self._job.model
+        else:
+            content, padded = self._compute(part, tokenized)
+            tables = [content_table(content, self._job.columns), *([copied.table] if copied else ())]
+            failures, splits = content.failures, content.split_batches
+            model = replace(self._job.model, canary=self._extractor.canary)
+        table = merge_rows(tables)
+        documents = (*tokenized.documents, *(copied.documents if copied else ()))
+        settings = self._job.settings
+        header = PartHeader(
+            format_version=FORMAT_VERSION,
+            settings=settings,
+            fingerprint=settings.fingerprint,
+            number=part.number,
+            first_row=part.first_row,
+            last_row=part.last_row,
+            digest=part.digest,
+            sketch=part.sketch,
+            blank=tokenized.blank,
+            failures=failures,
+            model=model,
+            columns=self._job.columns,
+            sources=self._job.sources,
+            counts=count_part(table, documents),
+            split_batches=splits,
+        )
+        self._failures.check(header.failures, final=True)
+        made = MadePart(
+            header,
+            computed_tokens=tokenized.token_count,
+            padded_tokens=padded,
+            warnings=tokenized.warnings,
+            damage=part.damage,
+            copied=len(copied.documents) if copied else 0,
+        )
+        self._writer.write(header, table, lambda: done(part, made))
+
+    def _compute(self, part: PlannedPart, tokenized: TokenizedRows) -> tuple[PartContent, int]:
+        """The content of a part, and the tokens of padding that went through the encoder with it."""
         begin = time.monotonic()
         _ = self._extractor.encoder, self._extractor.canary  # made for the first part, and not part of the run's time
         self._extractor.check_against(self._job.model, self._job.folder)
         self._progress.exclude(time.monotonic() - begin)
-        content, padded = self._compute(part, tokenized)
-        header = self._part_header(part, tokenized, content)
-        self._failures.check(header.failures, final=True)
-        made = MadePart(header, False, tokenized.token_count, padded, tokenized.warnings, part.damage)
-        self._writer.write(header, content, lambda: done(part, made))
-
-    def _compute(self, part: PlannedPart, tokenized: TokenizedRows) -> tuple[PartContent, int]:
-        """The content of a part, and the tokens of padding that went through the encoder with it."""
         documents, total, computed, padded = len(tokenized.documents), max(1, tokenized.token_count), 0, 0
 
         def on_batch(tokens: int, padding: int) -> None:
@@ -199,25 +244,13 @@ class PartWorker:
         )
         return with_digests(content, tokenized.documents) if self._job.settings.text else content, padded
 
-    def _part_header(self, part: PlannedPart, tokenized: TokenizedRows, content: PartContent) -> PartHeader:
-        settings = self._job.settings
-        return PartHeader(
-            format_version=FORMAT_VERSION,
-            settings=settings,
-            fingerprint=settings.fingerprint,
-            number=part.number,
-            first_row=part.first_row,
-            last_row=part.last_row,
-            digest=part.digest,
-            sketch=part.sketch,
-            blank=tokenized.blank,
-            failures=content.failures,
-            model=replace(self._job.model, canary=self._extractor.canary),
-            columns=self._job.columns,
-            sources=self._job.sources,
-            counts=count_part(content, tokenized.documents),
-            split_batches=content.split_batches,
-        )
+
+@dataclass(frozen=True, slots=True)
+class _PreparedRows:
+    """The rows of a part before the encoder: those that it will compute, and copies of the others."""
+
+    tokenized: TokenizedRows
+    copied: CopiedRows | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +269,8 @@ class ExtractionJob:
     has_tags: bool
     has_pairs: bool
     folder: Location
+    target: Location  # where parts are written: the folder, or that of its successor
+    donors: tuple[Location, ...]  # parts that features are copied from
     max_failures: int | None  # after which the run stops
     several_writers: bool  # whether other processes may write the same parts; the first one written stays
 
@@ -273,7 +308,13 @@ class ExtractionJob:
     def with_absolute_paths(self) -> "ExtractionJob":
         """The job for workers that run in another folder."""
         files = (replace(file, source=replace(file.source, path=file.source.path.absolute())) for file in self.files)
-        return replace(self, files=tuple(files), folder=self.folder.absolute())
+        return replace(
+            self,
+            files=tuple(files),
+            folder=self.folder.absolute(),
+            target=self.target.absolute(),
+            donors=tuple(path.absolute() for path in self.donors),
+        )
 
     def repeat(self, task: Task) -> Task:
         """The task for another worker, as the part may have been written just before."""
@@ -302,6 +343,7 @@ class _PartWriter:
     def __init__(
         self,
         folder: Location,
+        home: Location,  # where the parts of a successor end
         device: torch.device,
         *,
         several_writers: bool,
@@ -309,6 +351,7 @@ class _PartWriter:
         wait: Callable[[Future[None]], None],
     ) -> None:
         self._folder, self._begin, self._wait = folder, begin, wait
+        self._places = (folder, home)
         self._if_absent = several_writers
         self._threads = writer_count(device)
         self._pool = ContextPool(self._threads, "bertfeat-writer")
@@ -327,12 +370,12 @@ class _PartWriter:
                 self._pending.clear()
                 give_back_memory()
 
-    def write(self, header: PartHeader, content: PartContent, done: Callable[[], None]) -> None:
+    def write(self, header: PartHeader, table: Table, done: Callable[[], None]) -> None:
         """Wait until a thread is free, and have it write a part; ``done`` is called once the part is written."""
         while self._pending and (len(self._pending) == self._threads or self._pending[0].done()):
             self._wait(self._pending.popleft())
         self._begin()
-        self._pending.append(self._pool.submit(copy_context().run, self._write, header, content, done))
+        self._pending.append(self._pool.submit(copy_context().run, self._write, header, table, done))
 
     def raise_failed(self) -> None:
         """Raise the error of a write that has failed."""
@@ -340,13 +383,13 @@ class _PartWriter:
             if write.done():
                 write.result()
 
-    def _write(self, header: PartHeader, content: PartContent, done: Callable[[], None]) -> None:
+    def _write(self, header: PartHeader, table: Table, done: Callable[[], None]) -> None:
         with stage("write"):
             try:
-                write_part(self._folder, header, content, if_absent=self._if_absent)
+                write_part(self._folder, header, table, if_absent=self._if_absent)
             except StorageError:
                 # other writers took the part over, finished it and the set, and removed our half-written file
-                if not self._if_absent or not _is_written(self._folder, header):
+                if not self._if_absent or not any(_is_written(place, header) for place in self._places):
                     raise
         done()
         # not after every small part: the encoder would have to get its blocks from the system anew each time

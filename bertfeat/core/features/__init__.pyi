@@ -25,9 +25,12 @@ from .manifest import (
     WORDS_NAME as WORDS_NAME,
     Manifest as Manifest,
     check_derived as check_derived,
+    drop_successor as drop_successor,
     finished_parts as finished_parts,
+    has_whole_successor as has_whole_successor,
     read_manifest as read_manifest,
     remove_manifest as remove_manifest,
+    settle_successor as settle_successor,
     write_manifest as write_manifest,
 )
 from .open_parts import PartReader as PartReader
@@ -37,6 +40,7 @@ from .part import (
     ModelIdentity as ModelIdentity,
     PartHeader as PartHeader,
     check_part as check_part,
+    count_documents as count_documents,
     part_number as part_number,
     part_path as part_path,
     read_footer as read_footer,
@@ -46,6 +50,7 @@ from .part import (
 from .parts import (
     OTHER_MACHINE as OTHER_MACHINE,
     SPOOL_NAME as SPOOL_NAME,
+    SUCCESSOR as SUCCESSOR,
     list_part_files as list_part_files,
     list_parts as list_parts,
     part_entry as part_entry,
@@ -59,12 +64,19 @@ from .record_batches import (
     PieceRanges as PieceRanges,
     Pieces as Pieces,
     RecordBatch as RecordBatch,
+    Table as Table,
     list_offsets as list_offsets,
     piece_offsets as piece_offsets,
     stored_matrices as stored_matrices,
     unit_vectors as unit_vectors,
 )
-from .schema import CELL_LIMIT as CELL_LIMIT, PartContent as PartContent, check_kept as check_kept
+from .schema import (
+    CELL_LIMIT as CELL_LIMIT,
+    PartContent as PartContent,
+    check_kept as check_kept,
+    content_table as content_table,
+    identity_table as identity_table,
+)
 from .settings import FeatureSettings as FeatureSettings
 from .span_vectors import (
     SpanBatch as SpanBatch,
@@ -73,6 +85,7 @@ from .span_vectors import (
     SpanReader as SpanReader,
     find_pieces as find_pieces,
 )
+from .stored_features import StoredFeatures as StoredFeatures, merge_rows as merge_rows
 from .stored_texts import (
     DigestBatch as DigestBatch,
     StoredTexts as StoredTexts,

@@ -4,7 +4,7 @@ They are derived from the parts and written last; with them a set opens without 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BufferedIOBase
 from pathlib import Path
@@ -18,9 +18,11 @@ from bertfeat.core.features.part import FORMAT_VERSION, Counts, ModelIdentity, P
 from bertfeat.core.features.parts import (
     OTHER_MACHINE,
     RERUN_REMEDY,
+    SUCCESSOR,
     PartEntry,
     check_accounting,
     list_part_files,
+    list_parts,
     part_entry,
     part_footers,
 )
@@ -34,15 +36,20 @@ from bertfeat.io import (
     JsonFormat,
     Location,
     create_file,
+    file_stamp,
+    list_files,
     make_state_folder,
+    move_stored,
     open_file,
     remove_stored,
+    remove_stored_folder,
     to_plain,
     write_json,
 )
 
-_MANIFEST_NAME = f"{STATE_FOLDER}/manifest.json"
-FAILURES_NAME = f"{STATE_FOLDER}/failures.jsonl"
+_MANIFEST, _FAILURES = "manifest.json", "failures.jsonl"  # in a state folder
+_MANIFEST_NAME = f"{STATE_FOLDER}/{_MANIFEST}"
+FAILURES_NAME = f"{STATE_FOLDER}/{_FAILURES}"
 WORDS_NAME = f"{STATE_FOLDER}/words.arrow"
 """The file of the word index, which look-ups of words make (:mod:`bertfeat.usages.word_index`)."""
 
@@ -87,9 +94,11 @@ def write_manifest(
     times: Mapping[str, object] | None = None,
     versions: Mapping[str, str] | None = None,
     run: str = "",
+    successor: Sequence[Location] = (),
 ) -> Manifest:
     """Finish a feature set: check that the rows of all parts add up, write the failures and, last, the manifest.
 
+    With the parts of a ``successor``, these are written beside them, and the set stays what it is.
     ``sources`` are the current names of the corpus's files (default: those that the parts record). ``times`` (seconds,
     dates), ``versions`` (of bertfeat, torch, …) and the digest of the ``run`` are stored as given.
 
@@ -100,12 +109,14 @@ def write_manifest(
         StorageError: the folder cannot be written.
     """
     with SpooledTemporaryFile(_SPOOLED) as failures:
-        manifest = replace(_derive_manifest(folder, failures), times=times or {}, versions=versions or {}, run=run)
+        derived = _derive_manifest(folder, failures, successor or None)
+        manifest = replace(derived, times=times or {}, versions=versions or {}, run=run)
         manifest = manifest if sources is None else replace(manifest, sources=sources)
         check_accounting(folder, manifest.parts)
         make_state_folder(folder)
-        _write_failures(folder, failures)
-    write_json(folder / _MANIFEST_NAME, manifest)
+        state = folder / (SUCCESSOR if successor else STATE_FOLDER)
+        _write_failures(state / _FAILURES, failures)
+    write_json(state / _MANIFEST, manifest)
     return manifest
 
 
@@ -119,7 +130,34 @@ def read_manifest(folder: Location) -> Manifest | None:
     if isinstance(folder, Path) and folder.is_file():
         problem, remedy = "this is a file, and a feature set is a folder", "bertfeat extract makes one of a corpus"
         raise FeatureSetError(problem, where=folder, remedy=remedy)
-    return _MANIFEST_FORMAT.read(folder / _MANIFEST_NAME)
+    return _MANIFEST_FORMAT.read(folder / _MANIFEST_NAME) or _MANIFEST_FORMAT.read(folder / SUCCESSOR / _MANIFEST)
+
+
+def settle_successor(folder: Location) -> None:
+    """Put the successor of a set in its place, if it is whole; what a killed run began is ended. Lock the folder first.
+
+    While its files are moved, readers find each in one of two places (:func:`finished_parts`,
+    :class:`bertfeat.core.features.open_parts.OpenParts`).
+    """
+    state = folder / SUCCESSOR
+    try:
+        manifest = _MANIFEST_FORMAT.read(state / _MANIFEST)
+    except DamagedError:
+        manifest = None
+    if manifest is None:
+        return
+    remove_manifest(folder)  # from now on the successor is the set
+    listed = {entry.name for entry in manifest.parts}
+    for file in list_files(state, "part-"):
+        if file.name in listed:
+            move_stored(state / file.name, folder / file.name)
+    for path in list_parts(folder):
+        if path.name not in listed:
+            remove_stored(path)
+    if file_stamp(state / _FAILURES) is not None:
+        move_stored(state / _FAILURES, folder / FAILURES_NAME)
+    move_stored(state / _MANIFEST, folder / _MANIFEST_NAME)
+    drop_successor(folder)
 
 
 def remove_manifest(folder: Location) -> None:
@@ -128,15 +166,27 @@ def remove_manifest(folder: Location) -> None:
         remove_stored(folder / name)
 
 
-def check_derived(folder: Location, manifest: Manifest) -> None:
+def has_whole_successor(folder: Location) -> bool:
+    """Whether a successor of the set is whole, and only has to be put in its place."""
+    return file_stamp(folder / SUCCESSOR / _MANIFEST) is not None
+
+
+def drop_successor(folder: Location) -> None:
+    """Remove what was made of a successor that is not wanted any more."""
+    remove_stored_folder(folder / SUCCESSOR)
+
+
+def check_derived(folder: Location, manifest: Manifest, parts: Sequence[Location] | None = None) -> None:
     """Derive the manifest and the list of failures from the parts again, and compare them with the files.
+
+    ``parts`` are where the parts lie (default: all in the folder).
 
     Raises:
         DamagedError: one of the two differs from what the parts give.
     """
     with SpooledTemporaryFile(_SPOOLED) as failures:
         # as JSON: recipes with different names can compare equal, and the manifest must have the right names
-        written, derived = to_plain(manifest), to_plain(_derive_manifest(folder, failures))
+        written, derived = to_plain(manifest), to_plain(_derive_manifest(folder, failures, parts))
         run_fields = ("sources", "times", "versions", "run")  # parts do not have them
         for name in derived:
             if name not in (*run_fields, "format_version") and written[name] != derived[name]:
@@ -151,6 +201,8 @@ def check_derived(folder: Location, manifest: Manifest) -> None:
 def finished_parts(folder: Location, manifest: Manifest) -> tuple[PartEntry, ...]:
     """The parts that the manifest lists, if exactly these are in the folder, each with its listed size.
 
+    Those of a successor that is being put in its place may lie there still, and other parts here.
+
     Raises:
         DamagedError: a part is missing, changed in size or not listed, or rows do not add up.
     """
@@ -158,16 +210,22 @@ def finished_parts(folder: Location, manifest: Manifest) -> tuple[PartEntry, ...
         raise DamagedError("the manifest lists no parts", where=folder, remedy=RERUN_REMEDY)
     sizes = {file.name: file.stamp.size for file in list_part_files(folder)}
     for entry in manifest.parts:
-        if sizes.pop(entry.name, None) != entry.bytes:
+        if sizes.pop(entry.name, None) != entry.bytes and not _waits(folder, entry):
             raise DamagedError(
                 "missing or changed in size since the set was finished", where=folder / entry.name, remedy=REDO_PART
             )
-    if sizes:
+    if sizes and not has_whole_successor(folder):
         raise DamagedError(
             "not one of the parts that the manifest lists", where=folder / min(sizes), remedy="move it elsewhere"
         )
     check_accounting(folder, manifest.parts)
     return manifest.parts
+
+
+def _waits(folder: Location, entry: PartEntry) -> bool:
+    """Whether a part of the successor has not been moved to its place yet."""
+    stamp = file_stamp(folder / SUCCESSOR / entry.name)
+    return stamp is not None and stamp.size == entry.bytes
 
 
 def unfinished_parts(folder: Location, *, allowed: bool) -> tuple[PartEntry, ...]:
@@ -194,14 +252,14 @@ def kept_columns(footer: PartFooter) -> tuple[KeptColumn, ...]:
     return tuple(KeptColumn(field.name, types[str(field.type)]) for field in footer.schema if field.name not in known)
 
 
-def _derive_manifest(folder: Location, failures: IO[bytes]) -> Manifest:
+def _derive_manifest(folder: Location, failures: IO[bytes], parts: Sequence[Location] | None) -> Manifest:
     """Derive a manifest from the parts, with one header in memory at a time, and write their failures to a file.
 
-    Fields that only the run knows stay empty.
+    ``parts`` are where they lie (None: all in the folder). Fields that only the run knows stay empty.
     """
     entries, sources, counts, splits = [], {}, Counts(), 0
     groups = CanaryGroups()
-    for footer in part_footers(folder):
+    for footer in part_footers(folder, parts):
         entries.append(part_entry(footer))
         groups.add(footer.header.number, footer.header.model.canary)
         failures.writelines(map(_failure_line, footer.header.failures))
@@ -238,20 +296,21 @@ def _failure_line(failure: Failure) -> bytes:
     return json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
-def _write_failures(folder: Location, failures: IO[bytes]) -> None:
+def _write_failures(place: Location, failures: IO[bytes]) -> None:
     """Write the list of failures; without failures there is no such file."""
     if not failures.tell():
-        remove_stored(folder / FAILURES_NAME)
+        remove_stored(place)
         return
     failures.seek(0)
-    with create_file(folder / FAILURES_NAME) as new, new.path.open("wb") as file:
+    with create_file(place) as new, new.path.open("wb") as file:
         copyfileobj(failures, file)
 
 
 def _check_failures(folder: Location, failures: IO[bytes]) -> None:
     no_failures = not failures.tell()
     failures.seek(0)
-    path = folder / FAILURES_NAME
+    waiting = folder / SUCCESSOR / _FAILURES
+    path = folder / FAILURES_NAME if file_stamp(waiting) is None else waiting
     try:
         with open_file(path) as file:
             same = _are_equal(failures, file)

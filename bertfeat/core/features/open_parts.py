@@ -17,15 +17,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from bertfeat.core.features.cells import vector_bytes
 from bertfeat.core.features.manifest import read_manifest
 from bertfeat.core.features.part import UNREADABLE_ERRORS, PartFooter, read_footer
-from bertfeat.core.features.parts import PartEntry
+from bertfeat.core.features.parts import SUCCESSOR, PartEntry
 from bertfeat.core.features.schema import column_problems
 from bertfeat.core.features.sealed_file import REDO_PART, check_footer
 from bertfeat.errors import DamagedError, FeatureSetError
-from bertfeat.io import Address, Location, file_identity, open_file
+from bertfeat.io import Address, Location, file_identity, file_stamp, open_file
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # in collections.abc since Python 3.12
@@ -73,6 +74,23 @@ class PartReader:
                 table = table.slice(begin, end - begin)
             table = table.select(names).combine_chunks()
             yield from table.to_batches(max_chunksize=min(batch_rows, max(1, len(table))))
+
+    def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> pa.Table:
+        """The documents of ascending rows, each as often as it is asked for; only their row groups are read.
+
+        Raises:
+            DamagedError: a row is not there, or a checksum does not hold.
+        """
+        taken = []
+        for group, (first, last) in enumerate(self.bounds):
+            wanted = rows[slice(*np.searchsorted(rows, [first, last + 1]))]
+            if len(wanted):
+                table = self.read_group(group, names)
+                taken.append(table.take(np.searchsorted(table.column("row").to_numpy(), wanted)))
+        table = pa.concat_tables(taken)
+        if not np.array_equal(table.column("row").to_numpy(), rows):
+            raise DamagedError("rows are not where its index says", where=self.footer.path, remedy=REDO_PART)
+        return table
 
     def rows_of_id(self, document_id: str) -> list[int]:
         """The rows of the part's documents that have an id."""
@@ -217,14 +235,7 @@ class OpenParts:
         Raises:
             DamagedError: it is damaged, not the one that is listed, or its columns are not those of the first part.
         """
-        try:
-            footer = read_footer(self._folder / entry.name)
-        except FeatureSetError:
-            self._refuse_replaced(entry)
-            raise
-        if footer.sha256 != entry.sha256:
-            self._refuse_replaced(entry)
-            raise DamagedError("this is not the part that the manifest lists", where=footer.path, remedy=REDO_PART)
+        footer = self._find_footer(entry)
         for problem in column_problems(footer.schema, footer.header.columns):
             raise DamagedError(problem, where=footer.path, remedy="extract it again")
         first = self._first or footer
@@ -233,6 +244,23 @@ class OpenParts:
                 f"its columns are not those of {first.path.name}", where=footer.path, remedy="extract it again"
             )
         return PartReader(footer)
+
+    def _find_footer(self, entry: PartEntry) -> PartFooter:
+        """The footer of a listed part: in its place, or where it waits to be moved there (:data:`SUCCESSOR`)."""
+        place, waiting = self._folder / entry.name, self._folder / SUCCESSOR / entry.name
+        try:
+            footer = read_footer(place)
+        except FeatureSetError:
+            if file_stamp(waiting) is None:
+                self._refuse_replaced(entry)
+                raise
+        else:
+            if footer.sha256 == entry.sha256:
+                return footer
+        if file_stamp(waiting) is not None and (footer := read_footer(waiting)).sha256 == entry.sha256:
+            return footer
+        self._refuse_replaced(entry)
+        raise DamagedError("this is not the part that the manifest lists", where=place, remedy=REDO_PART)
 
     def _refuse_replaced(self, entry: PartEntry) -> None:
         """Raise an error if the set was extracted anew rather than damaged: its manifest lacks the part, or is gone."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Meta
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from bertfeat.core.corpus import Failure
 from bertfeat.core.features.canary import Canary, find_canary_problem
 from bertfeat.core.features.cells import directions
-from bertfeat.core.features.schema import PartContent, content_table, row_bytes
+from bertfeat.core.features.schema import row_bytes
 from bertfeat.core.features.sealed_file import (
     EMPTY_SEAL,
     SEAL_KEY,
@@ -82,6 +83,21 @@ class Counts:
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+
+def count_documents(table: pa.Table | pa.RecordBatch) -> Counts:
+    """Count the documents of a table, their tokens and words; empty texts are not counted."""
+    truncated = table.column("n_truncated").to_numpy()
+    aligned = pc.list_flatten(table.column("aligned")) if "aligned" in table.schema.names else []
+    return Counts(
+        documents=len(truncated),
+        tokens=int(table.column("n_tokens").to_numpy().sum()),
+        unknown_tokens=int(table.column("n_unk").to_numpy().sum()),
+        truncated_tokens=int(truncated.sum()),
+        truncated_documents=int(np.count_nonzero(truncated)),
+        words=len(aligned),
+        unaligned_words=len(aligned) - (pc.sum(aligned).as_py() or 0) if len(aligned) else 0,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +202,8 @@ def part_number(name: str) -> int | None:
     return int(digits) if digits.isdecimal() and name == f"part-{int(digits):05d}.parquet" else None
 
 
-def write_part(folder: Location, header: PartHeader, content: PartContent, *, if_absent: bool = False) -> bool:
-    """Write one part, whole or not at all; equal input gives equal bytes.
+def write_part(folder: Location, header: PartHeader, table: pa.Table, *, if_absent: bool = False) -> bool:
+    """Write the documents of one part (:func:`content_table`), whole or not at all; equal input gives equal bytes.
 
     With ``if_absent`` a part that is there already stays, and has to be equal. Where texts are not stored, the values
     of failures are left out as well.
@@ -201,14 +217,13 @@ def write_part(folder: Location, header: PartHeader, content: PartContent, *, if
         DamagedError: input rows and documents, failed and blank rows do not add up; or the existing part is damaged.
     """
     path = part_path(folder, header.number)
-    if content.texts is None:
+    if "text" not in table.column_names:
         header = dataclasses.replace(
             header, failures=tuple(dataclasses.replace(failure, value="") for failure in header.failures)
         )
-    _check_rows(path, header, content)
-    table = content_table(content, header.columns)
+    _check_rows(path, header, table.column("row").to_numpy())
     with create_file(path, if_absent=if_absent) as new:
-        pages = _write_pages(new.path, header, table, row_bytes(content, header.columns))
+        pages = _write_pages(new.path, header, table, row_bytes(table, header.columns))
         sha256 = write_seal(new.path, pages)
     if new.stamp is None and read_footer(path).sha256 != sha256:
         raise FeatureSetError(
@@ -336,8 +351,7 @@ def _explain_foreign_file(path: Location) -> None:
         )
 
 
-def _check_rows(path: Location, header: PartHeader, content: PartContent) -> None:
-    rows = content.rows
+def _check_rows(path: Location, header: PartHeader, rows: NDArray[np.int64]) -> None:
     expected = header.last_row - header.first_row - header.blank - len(header.failures)
     inside = not len(rows) or (
         rows[0] >= header.first_row and rows[-1] < header.last_row and bool(np.all(np.diff(rows) > 0))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertfeat.core.corpus import RESERVED_COLUMNS
 from bertfeat.core.features.cells import vector_bytes
 from bertfeat.core.features.open_parts import PartReader
-from bertfeat.core.features.part import Counts, PartFooter
+from bertfeat.core.features.part import Counts, PartFooter, count_documents
 from bertfeat.core.features.record_batches import PiecePositions, list_offsets
 from bertfeat.core.features.schema import POSITION_COLUMNS
 from bertfeat.core.recipe import FeatureColumn
@@ -45,7 +45,7 @@ def check_part_values(part: PartReader) -> None:
                 f"row {min(failed)} failed, and is among the documents", where=footer.path, remedy=_REMEDY
             )
         last = int(rows[-1])
-        counts += _count_batch(batch)
+        counts += count_documents(batch)
     _check_counts(footer, counts)
 
 
@@ -102,21 +102,6 @@ def _list_lengths(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
 
 
 # ── counts ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _count_batch(batch: pa.RecordBatch) -> Counts:
-    truncated = batch.column("n_truncated").to_numpy()
-    has_words = {"word_start", "word_end"}.issubset(batch.schema.names)
-    aligned = PiecePositions.read(batch, "word").aligned if has_words else None
-    return Counts(
-        documents=len(batch),
-        tokens=int(batch.column("n_tokens").to_numpy().sum()),
-        unknown_tokens=int(batch.column("n_unk").to_numpy().sum()),
-        truncated_tokens=int(truncated.sum()),
-        truncated_documents=int(np.count_nonzero(truncated)),
-        words=0 if aligned is None else len(aligned),
-        unaligned_words=0 if aligned is None else int(np.count_nonzero(~aligned)),
-    )
 
 
 def _check_counts(footer: PartFooter, counted: Counts) -> None:

@@ -28,6 +28,9 @@ from bertfeat.io import (
     storage_errors,
 )
 
+SUCCESSOR = f"{STATE_FOLDER}/next"
+"""The folder of the parts that are made for the successor of a set; see :mod:`bertfeat.core.features.successor`."""
+
 SPOOL_NAME = "stdin"  # file in the state folder that holds standard input while it is read
 _AT_ONCE = 16  # footers that are fetched from object storage at the same time
 RERUN_REMEDY = "run the same extract command again: it redoes what is missing"
@@ -133,14 +136,14 @@ def _is_sound_parquet(path: Location) -> bool:
     return True
 
 
-def part_footers(folder: Location) -> Iterator[PartFooter]:
-    """The footers of all parts, in the order of their numbers; those in object storage are fetched ahead.
+def part_footers(folder: Location, parts: Sequence[Location] | None = None) -> Iterator[PartFooter]:
+    """The footers of the parts (default: all in the folder), in that order; those in object storage are fetched ahead.
 
     Raises:
         FeatureSetError: there is no part; or two parts were made with different settings.
         DamagedError: a part's footer is damaged.
     """
-    paths = list_parts(folder)
+    paths = list_parts(folder) if parts is None else parts
     if not paths:
         problem, remedy = explain_absence(folder, "this folder holds no feature set", "bertfeat extract makes one")
         raise FeatureSetError(problem, where=folder, remedy=remedy)
@@ -184,9 +187,10 @@ def remove_leftovers(folder: Location) -> None:
         for path in (
             *folder.glob(".*.tmp"),
             *folder.glob(f"{STATE_FOLDER}/.*.tmp"),
+            *folder.glob(f"{SUCCESSOR}/.*.tmp"),
             folder / STATE_FOLDER / SPOOL_NAME,
         ):
-            if path.name.startswith(".part-") or path.parent.name == STATE_FOLDER:
+            if path.name.startswith(".part-") or path.parent != folder:
                 path.unlink(missing_ok=True)
 
 

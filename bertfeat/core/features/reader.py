@@ -136,12 +136,15 @@ class FeatureSet:
             DamagedError: a part changed after it was written, is not the one that the manifest lists, or differs from
                 its header; or one of the two derived files differs from what the parts give.
         """
+        places = []
         for entry in self.entries:
-            header = check_part(self.folder / entry.name)
-            check_part_values(self._parts.open_anew(entry))
+            part = self._parts.open_anew(entry)
+            places.append(part.footer.path)
+            header = check_part(part.footer.path)
+            check_part_values(part)
             yield header
         if self.manifest is not None:
-            check_derived(self.folder, self.manifest)
+            check_derived(self.folder, self.manifest, places)
 
     # ── columns ─────────────────────────────────────────────────────────────────────────────────────────────
 

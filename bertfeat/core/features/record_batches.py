@@ -20,6 +20,9 @@ from bertfeat.errors import DamagedError
 RecordBatch = pa.RecordBatch
 """Rows of a feature set, as :meth:`FeatureSet.stream` reads them."""
 
+Table = pa.Table
+"""Rows of a part, before it is written."""
+
 Matrix: TypeAlias = NDArray[np.floating]
 """A feature matrix as it is read: float16 or float32 as stored, or float32 where int8 is stored."""
 

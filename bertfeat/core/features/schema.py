@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.core.corpus import RESERVED_COLUMNS, Failure, KeptColumn, Value
@@ -68,19 +69,10 @@ def content_table(content: PartContent, columns: Sequence[FeatureColumn]) -> pa.
     check_kept(content.kept, columns)
     fields: list[tuple[pa.Field, pa.Array]] = []
 
-    def add(name: str, array: pa.Array, nullable: bool = False) -> None:
-        fields.append((pa.field(name, array.type, nullable=nullable), array))
+    def add(name: str, array: pa.Array) -> None:
+        fields.append((pa.field(name, array.type, nullable=False), array))
 
-    add("row", pa.array(content.rows, pa.int64()))
-    add("id", _string_array(content.ids))
-    if content.texts is not None:
-        add("text", _string_array(content.texts))
-    if content.pairs is not None:
-        add("pair", _string_array(content.pairs))
-    if content.digests is not None:
-        add("text_digest", _string_array(content.digests))
-    for column, values in content.kept.items():
-        add(column.name, _kept_array(column, values), nullable=True)
+    identity = identity_table(content)
     for name in ("n_tokens", "n_unk", "n_truncated"):
         add(name, pa.array(getattr(content, name), pa.int32()))
     for feature in columns:
@@ -93,23 +85,37 @@ def content_table(content: PartContent, columns: Sequence[FeatureColumn]) -> pa.
     if content.tags is not None:
         offsets = np.cumsum([0, *map(len, content.tags)], dtype=np.int64)
         add("tags", _list_array(offsets, _string_array([tag for tags in content.tags for tag in tags])))
-    return pa.table([array for _, array in fields], schema=pa.schema([field for field, _ in fields]))
+    schema = pa.schema([*identity.schema, *(field for field, _ in fields)])
+    return pa.table([*identity.columns, *(array for _, array in fields)], schema=schema)
 
 
-def row_bytes(content: PartContent, columns: Sequence[FeatureColumn]) -> NDArray[np.int64]:
+def identity_table(content: PartContent) -> pa.Table:
+    """The columns of a part that are not made by the model: row, id, texts and kept columns."""
+    arrays = {"row": pa.array(content.rows, pa.int64()), "id": _string_array(content.ids)}
+    for name, strings in (("text", content.texts), ("pair", content.pairs), ("text_digest", content.digests)):
+        if strings is not None:
+            arrays[name] = _string_array(strings)
+    fields = [pa.field(name, array.type, nullable=False) for name, array in arrays.items()]
+    for column, values in content.kept.items():
+        arrays[column.name] = _kept_array(column, values)
+        fields.append(pa.field(column.name, KEPT_TYPES[column.type]))
+    return pa.table(list(arrays.values()), schema=pa.schema(fields))
+
+
+def row_bytes(table: pa.Table, columns: Sequence[FeatureColumn]) -> NDArray[np.int64]:
     """The approximate number of bytes of each document, ``[D]``; with a basis those of its vectors as they are read."""
     # an allowance of 64 bytes for the other columns of a document, and of 16 for those of a token or word
     fixed = 64 + sum(4 * column.width for column in columns if column.pooling.per_document)
-    sizes = np.full(len(content.rows), fixed, np.int64)
-    for pieces in (content.tokens, content.words):
-        if pieces is not None:
+    sizes = np.full(len(table), fixed, np.int64)
+    for kind in POSITION_COLUMNS:
+        if f"{kind}_start" in table.column_names:
             piece_bytes = 16 + sum(
-                vector_bytes(replace(column, basis=None)) for column in columns if column.name in pieces.matrices
+                vector_bytes(replace(column, basis=None)) for column in columns if column.pooling == kind
             )
-            sizes += np.diff(pieces.offsets) * piece_bytes
-    for texts in (content.texts, content.pairs):
-        if texts is not None:
-            sizes += np.fromiter(map(len, texts), np.int64, len(sizes))
+            sizes += pc.list_value_length(table.column(f"{kind}_start")).to_numpy() * piece_bytes
+    for name in ("text", "pair"):
+        if name in table.column_names:
+            sizes += pc.utf8_length(table.column(name)).to_numpy()
     return sizes
 
 

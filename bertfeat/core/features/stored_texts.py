@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.core.features.open_parts import PartReader
-from bertfeat.errors import FeatureSetError
+from bertfeat.errors import FeatureSetError, parameter
 from bertfeat.io import scratch_array
 
 DigestBatch = tuple[Sequence[bytes], int, NDArray[np.int64]]
@@ -108,7 +108,11 @@ def digests_of_parts(parts: Iterable[PartReader]) -> Iterator[DigestBatch]:
     """
     for number, part in enumerate(parts):
         if "text_digest" not in part.footer.schema.names:
-            raise FeatureSetError("it holds no digests of its texts", where=part.footer.path)
+            raise FeatureSetError(
+                "it holds no digests of texts, by which features are found",
+                where=part.footer.path,
+                remedy=f"extract the set without {parameter('keep_text', False)}",
+            )
         last = part.footer.header.last_row
         for batch in part.batches(["row", "text_digest"], start=0, stop=last, batch_rows=_AT_ONCE):
             digests = map(bytes.fromhex, batch.column("text_digest").to_pylist())

@@ -133,6 +133,11 @@ class Bucket:
         except FileNotFoundError:
             return None
 
+    def move(self, name: str, target: str) -> None:
+        """Copy an object inside of the bucket, and remove it."""
+        self._ask(name, lambda: obstore.copy(self._clients.upload, name, target))
+        self.remove(name)
+
     def remove(self, name: str) -> None:
         """Remove an object, if it exists."""
 

@@ -117,6 +117,16 @@ def replace_file(place: Location, content: bytes, stamp: Stamp) -> Stamp | None:
     return store.replace(name, content, stamp)
 
 
+def move_stored(place: Location, target: Location) -> None:
+    """Move a file to another place of the same store; a file there is replaced.
+
+    Raises:
+        StorageError: it cannot be moved.
+    """
+    store, name = store_of(place)
+    store.move(name, store_of(target)[1])
+
+
 def remove_stored(place: Location) -> None:
     """Remove a file, if it exists.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 
-from bertfeat.io.output import lock_file, put_in_place, remove_file, storage_errors, unique_sibling
+from bertfeat.io.output import lock_file, put_in_place, remove_file, storage_errors, sync, unique_sibling
 from bertfeat.io.storage.store import MOST_BYTES, Stamp, StoredFile
 
 _ATTEMPTS = 5  # to write into a folder that others clear and remove
@@ -81,6 +81,12 @@ class LocalStore:
                 return there if there and there.size == len(content) and path.read_bytes() == content else None
             finally:
                 os.close(handle)
+
+    def move(self, name: str, target: str) -> None:
+        """Rename a file, and sync its new folder."""
+        with storage_errors(Path(target).parent):
+            os.replace(name, target)
+            sync(Path(target).parent)
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""

@@ -60,5 +60,8 @@ class Store(Protocol):
         As with :meth:`put`, a file that already has this content counts as written.
         """
 
+    def move(self, name: str, target: str) -> None:
+        """Give a file another name; what has that name is replaced."""
+
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""

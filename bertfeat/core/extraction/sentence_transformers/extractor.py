@@ -431,7 +431,7 @@ class Extractor(SentenceEncoder):
         part_rows: int | None = None,
         max_failures: int | None = None,
         overwrite: bool = False,
-        prune: bool = False,
+        update: bool = False,
         keep_text: bool = True,
         width: int | None = None,
         basis: str | Path | Address | None = None,
@@ -443,12 +443,13 @@ class Extractor(SentenceEncoder):
 
         ``corpus`` is a corpus, a file, folder or pattern or several of them, or ``"-"`` for standard input. Rows that
         fail are listed in the set; ``max_failures`` stops the run once more rows than this failed.
-        Finished parts whose rows the corpus no longer has are not removed unasked: ``prune`` removes them and keeps the
-        rest, ``overwrite`` starts again from nothing. ``width`` stores vectors of tokens and words by so many principal
-        components, learned from a sample of the corpus, or taken from the feature set ``basis``. An ``engine`` of
-        :mod:`bertfeat.scale` has other processes or machines do the work. With ``join`` the run works together with all
-        others of the folder that join; :class:`bertfeat.core.Join` says after how long silence one counts as dead.
-        ``progress``: see :data:`bertfeat.progress.ProgressOption`.
+        A set whose corpus has changed elsewhere than at its end is left alone: ``update`` makes it what the corpus is
+        now, byte for byte as if extracted anew, but computes only texts that it does not hold; until it is done, the
+        set stays what it was. ``overwrite`` starts again from nothing. ``width`` stores vectors of tokens and words by
+        so many principal components, learned from a sample of the corpus, or taken from the feature set ``basis``. An
+        ``engine`` of :mod:`bertfeat.scale` has other processes or machines do the work. With ``join`` the run works
+        together with all others of the folder that join; :class:`bertfeat.core.Join` says after how long silence one
+        counts as dead. ``progress``: see :data:`bertfeat.progress.ProgressOption`.
 
         Raises:
             CorpusError: the corpus cannot be read (:class:`WrongColumnsError`: its first rows all failed).
@@ -461,7 +462,7 @@ class Extractor(SentenceEncoder):
             part_rows=part_rows,
             max_failures=max_failures,
             overwrite=overwrite,
-            prune=prune,
+            update=update,
             keep_text=keep_text,
             width=width,
             basis=None if basis is None else str(basis),

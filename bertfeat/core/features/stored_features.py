@@ -1,0 +1,84 @@
+"""Features that parts hold, by their texts: found by digest, and taken out cell by cell, as they are stored."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bertfeat.core.features.open_parts import PartReader
+from bertfeat.core.features.part import check_part, read_footer
+from bertfeat.core.features.record_batches import Table
+from bertfeat.core.features.stored_texts import StoredTexts, digests_of_parts
+from bertfeat.errors import DamagedError
+from bertfeat.io import Address, Location
+
+_log = logging.getLogger("bertfeat")
+
+
+class StoredFeatures:
+    """The features of all texts of some parts, which have one schema.
+
+    A part that is damaged is told and left out.
+
+    Raises:
+        FeatureSetError: a part holds no digests of its texts.
+    """
+
+    def __init__(self, parts: Sequence[Location]) -> None:
+        self._parts, self._sound = parts, dict[int, bool]()
+        self._open = lru_cache(maxsize=64)(lambda number: PartReader(read_footer(parts[number])))
+        count = sum(part.footer.metadata.num_rows for part in self._opened())
+        self._texts = StoredTexts(count, digests_of_parts(self._opened()))
+
+    def _opened(self) -> Iterator[PartReader]:
+        return map(self._open, range(len(self._parts)))
+
+    def find(self, digests: Sequence[bytes]) -> NDArray[np.int64]:
+        """The number of a stored text for each digest, ``[n]``; -1 where there is none."""
+        numbers = self._texts.find(digests)
+        owners = self._texts.owners[numbers] if len(self._texts) else numbers
+        for owner in np.unique(owners[numbers >= 0]).tolist():
+            if not self._is_sound(owner):
+                numbers[owners == owner] = -1
+        return numbers
+
+    def take(self, numbers: NDArray[np.int64], identity: Table) -> Table:
+        """The features of stored texts, ``[n]`` rows, under the ``identity`` of others: row, id, text, kept columns."""
+        owners, rows = self._texts.owners[numbers], self._texts.rows[numbers].astype(np.int64)
+        order = np.lexsort((rows, owners))
+        tables = []
+        for owner in np.unique(owners).tolist():
+            part = self._open(owner)
+            tables.append(part.take(rows[order][owners[order] == owner], part.footer.schema.names))
+        cells = _in_order(pa.concat_tables(tables), np.argsort(order))
+        fields = [pa.field(field.name, field.type, field.nullable) for field in cells.schema]
+        own = set(identity.column_names)
+        arrays = [(identity if field.name in own else cells).column(field.name) for field in fields]
+        return pa.table(arrays, schema=pa.schema(fields))
+
+    def _is_sound(self, owner: int) -> bool:
+        """Whether a part agrees with its checksums; object storage keeps what was written, and is not read again."""
+        if owner not in self._sound:
+            path = self._parts[owner]
+            try:
+                if not isinstance(path, Address):
+                    check_part(path)
+                self._sound[owner] = True
+            except DamagedError as error:
+                self._sound[owner] = False
+                _log.warning("not copied from: %s", error)
+        return self._sound[owner]
+
+
+def merge_rows(tables: Sequence[Table]) -> Table:
+    """Tables of a part's documents as one, in the order of their rows."""
+    table = pa.concat_tables([each.cast(tables[0].schema) for each in tables])
+    return _in_order(table, np.argsort(table.column("row").to_numpy(), kind="stable")).combine_chunks()
+
+
+def _in_order(table: Table, order: NDArray[np.int64]) -> Table:
+    """The rows of a table in an order; nothing is copied where that is theirs."""
+    return table if np.array_equal(order, np.arange(len(order))) else table.take(order)
