@@ -1,18 +1,24 @@
 """What does it cost to bring a feature set up to date, beside computing the changed texts alone, and all of it anew?
 
-    python benchmarks/living.py --data NOVELS [--work DIR] [--rows 30000] [--rounds 5]
+    python benchmarks/living.py --data NOVELS [--work DIR] [--rows 30000] [--rounds 5] [--sizes 100000,1000000]
 
 NOVELS holds sentences.txt. A corpus of so many sentences has ids; then 1 % of them are edited anywhere, 0.67 % removed
 and 1.33 % put in anywhere, as on an ordinary day. In turn, with the default model and one Extractor: `update` of the
 set of yesterday (restored each round), `changed` (an extraction of the edited and new texts by themselves), `reading`
 (the corpus read and cut into parts once), and in the first round `anew` (all of it). The bytes of the updated set are
 compared with those of the new one.
+
+With --sizes: sets of so many texts of four words, of which 1 % are edited and one is put in before all, in processes of
+their own: seconds and most memory of the extraction and of the update, with the start of the process.
 """
 
 import argparse
 import json
+import os
 import random
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +44,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="a folder for the sets (default: a temporary one)")
     parser.add_argument("--rows", type=int, default=30_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", default="", help="numbers of texts of which memory is measured too")
     arguments = parser.parse_args()
     with TemporaryDirectory() as folder:
         result = measure(
@@ -46,6 +53,8 @@ def main() -> None:
             arguments.rows,
             arguments.rounds,
         )
+        sizes = [int(size) for size in arguments.sizes.split(",") if size]
+        result["growth"] = [grow(arguments.work or Path(folder), size) for size in sizes]
     RESULT.write_text(json.dumps({"machine": machine(), **result}, indent=1) + "\n")
     print(json.dumps(result, indent=1))
 
@@ -84,6 +93,57 @@ def measure(texts: list[str], work: Path, rows: int, rounds: int) -> dict[str, A
         "update_to_anew": round(middle["update"] / middle["anew"], 4),
         "equal_bytes": parts_of(work / "set.features") == parts_of(work / "anew.features"),
     }
+
+
+def grow(work: Path, size: int) -> dict[str, Any]:
+    """Seconds and most memory of an extraction of short texts, and of its update."""
+    draw = random.Random(size)
+    words = [
+        "bank",
+        "river",
+        "rain",
+        "wind",
+        "sail",
+        "rope",
+        "tar",
+        "gull",
+        "ship",
+        "mast",
+        "deck",
+        "oar",
+        "net",
+        "fish",
+        "salt",
+        "foam",
+    ]
+    texts = [f"{draw.choice(words)} {draw.choice(words)} {draw.choice(words)} {number}" for number in range(size)]
+    corpus, folder = work / f"{size}.txt", work / f"{size}.features"
+    corpus.write_text("\n".join(texts) + "\n", "utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    seconds, memory = run_command(corpus, folder)
+    for at in draw.sample(range(size), size // 100):
+        texts[at] += " indeed"
+    corpus.write_text("\n".join(["put in", *texts]) + "\n", "utf-8")
+    update_seconds, update_memory = run_command(corpus, folder, "--update")
+    return {
+        "texts": size,
+        "extract_seconds": round(seconds, 1),
+        "extract_mib": round(memory),
+        "update_seconds": round(update_seconds, 1),
+        "update_mib": round(update_memory),
+    }
+
+
+def run_command(corpus: Path, folder: Path, *more: str) -> tuple[float, float]:
+    """Run `bertfeat extract`; return its seconds and the MiB that it had at most."""
+    code = "import sys; from bertfeat.cli import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", code, "extract", str(corpus), "-o", str(folder), *more]
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(command)} ended with {status}")
+    return time.perf_counter() - began, usage.ru_maxrss / 1024
 
 
 Record = dict[str, str]

@@ -139,7 +139,7 @@ def _print_extraction_estimate(estimate: "Estimate", folder: "Location", console
         ("time", f"about {format_duration(estimate.seconds)} at {estimate.tokens_per_second:,.0f} tokens/s"),
     ]
     if estimate.change is not None:
-        rows.insert(1, ("update", str(estimate.change)))
+        rows.insert(1, ("changed", str(estimate.change)))
     if estimate.workers > 1:
         rows.insert(-1, ("workers", f"{estimate.workers:,}"))
     console.result(fields_of(estimate), two_columns(rows))

@@ -283,3 +283,42 @@ def test_at_an_address_too(bert: Tiny, tmp_path: Path, bucket: Address) -> None:
         assert read_file(bucket / "set" / path.name) == path.read_bytes()
     with pytest.raises(FeatureSetError, match="replaced while it was open"):
         [each.text for each in opened]
+
+
+# ── texts of other sets ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_texts_of_other_sets_are_copied(bert: Tiny, tmp_path: Path) -> None:
+    def extract(folder: str, records: list[Any], keep: Sequence[str] = (), **more: Any) -> Any:
+        corpus = jsonl_file(tmp_path / "c.jsonl", records)
+        reading = CorpusSettings(keep=tuple(keep), id_column="id")
+        made = extractor(bert, pooling="mean,token")
+        return made.extract(corpus, tmp_path / folder, corpus_settings=reading, **{"part_rows": ROWS} | more)
+
+    records = [{"id": str(at), "text": text, "n": at, "m": "x"} for at, text in enumerate(WHOLE)]
+    extract("one", records[:12], ["n"], part_rows=4)
+    extract("two", records[8:20], ["m"])
+    sets = [tmp_path / "one", tmp_path / "two"]
+    report = extract("set", records[::-1], ["m", "n"], reuse=sets)
+    extract("fresh", records[::-1], ["m", "n"])
+    assert report.copied == 20
+    assert contents(tmp_path / "set") == contents(tmp_path / "fresh")
+    extract("set", records[3:], ["m", "n"], reuse=sets[:1], update=True)
+    extract("second", records[3:], ["m", "n"])
+    assert contents(tmp_path / "set") == contents(tmp_path / "second")
+
+
+def test_what_cannot_be_reused_is_refused(bert: Tiny, tmp_path: Path) -> None:
+    corpus = text_file(tmp_path / "c.txt", WHOLE)
+    extractor(bert).extract(corpus, tmp_path / "without", keep_text=False)
+    extractor(bert, layers="last").extract(corpus, tmp_path / "other")
+    extractor(bert, pooling="token").extract(corpus, tmp_path / "narrow", width=5)
+    for folder, problem, settings in (
+        ("without", "it holds no texts", {}),
+        ("other", r"it was made with other settings \(layers\)", {}),
+        ("narrow", "it was made with other settings", {"pooling": "token"}),
+        ("nowhere", "nowhere", {}),
+    ):
+        with pytest.raises(FeatureSetError, match=problem):
+            extractor(bert, **settings).extract(corpus, tmp_path / "set", reuse=[tmp_path / folder])
+        assert not (tmp_path / "set").exists()

@@ -4,11 +4,20 @@ A vector depends on its text and the settings alone, so that a part with copies 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from bertfeat.core.corpus import Document, KeptColumn, Row, text_digest
-from bertfeat.core.extraction.part_content import identity_content
-from bertfeat.core.features import StoredFeatures, Table, identity_table
+from bertfeat.core.extraction.part_content import identity_content, with_digests
+from bertfeat.core.features import FeatureSet, FeatureSettings, StoredFeatures, Table, identity_table
+from bertfeat.core.recipe import FeatureColumn
+from bertfeat.errors import FeatureSetError, parameter
+from bertfeat.io import Location, as_location
+
+if TYPE_CHECKING:
+    from bertfeat.core.extraction.sentence_transformers.extractor import Extractor
+
+_OF_ROWS = ("keep", "part_rows", "batch_tokens")  # settings that decide nothing of what a text is made to
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +37,37 @@ def split_copied(
     copied = [document for document, number in zip(documents, numbers.tolist(), strict=True) if number >= 0]
     if not copied:
         return rows, None
-    identity = identity_table(identity_content(copied, kept, keep_text=True, pairs=pairs))
+    identity = identity_table(with_digests(identity_content(copied, kept, keep_text=True, pairs=pairs), copied))
     places = {document.row for document in copied}
     left = [row for row in rows if row.row not in places]
     return left, CopiedRows(tuple(copied), stored.take(numbers[numbers >= 0], identity))
+
+
+def reused_parts(
+    sets: Sequence[str], settings: FeatureSettings, columns: Sequence[FeatureColumn], extractor: "Extractor"
+) -> tuple[Location, ...]:
+    """The parts of other feature sets, whose features are those that the settings and columns would give.
+
+    Raises:
+        FeatureSetError: a set has other settings, another model's vectors, or no texts.
+    """
+    parts: list[Location] = []
+    for name in sets:
+        features = FeatureSet(as_location(name))
+        header = features.header
+        alike = replace(header.settings, **{field: getattr(settings, field) for field in _OF_ROWS})
+        differ = [each.name for each in alike.differences(settings)]
+        if not differ and header.columns != tuple(columns):
+            differ = ["components"]
+        problem = f"it was made with other settings ({', '.join(differ)})" if differ else ""
+        if "text_digest" not in features.names:
+            problem = "it holds no texts"
+        if problem:
+            raise FeatureSetError(
+                f"its features cannot be reused: {problem}",
+                where=features.folder,
+                remedy=f"leave {parameter('reuse')} out",
+            )
+        extractor.check_against(header.model, features.folder)
+        parts += (features.folder / entry.name for entry in features.entries)
+    return tuple(parts)

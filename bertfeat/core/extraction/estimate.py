@@ -16,7 +16,7 @@ from bertfeat.core.extraction.source import CorpusSource, open_files
 from bertfeat.core.features import FeatureSet, list_parts, vector_bytes
 from bertfeat.core.recipe import Basis, Unit
 from bertfeat.display import displayed
-from bertfeat.io import Address, as_location
+from bertfeat.io import Address, Location, as_location
 
 SAMPLE = 2000
 _TIMED_TOKENS = 65_536  # about the tokens that the timing runs through the model, after a warm-up
@@ -58,7 +58,7 @@ def estimate_extraction(
     The rows of the corpus are counted, a random sample of 2,000 documents is tokenized, and the model is timed on some
     of them. ``options`` are those of the run. Of several ``workers`` one is timed, with its share of the cores if they
     ``share_cores``, and all are assumed to be as fast. With the option ``update`` the texts of the corpus are compared
-    with those of the set in ``folder``.
+    with those of the set in ``folder``, with ``reuse`` with those of other sets.
 
     Raises:
         CorpusError: the corpus cannot be read.
@@ -71,10 +71,16 @@ def estimate_extraction(
     opened = open_files(corpus, corpus_settings or CorpusSettings(), reader="an estimate")
     with held_to_threads(max(1, threads_in_use() // workers) if share_cores else threads_in_use()):
         estimate = _estimate(extractor, opened, options.keep_text, workers)
-        if options.update and folder is not None and (parts := list_parts(as_location(folder))):
+        if parts := _compared_parts(options, folder):
             change = find_change(parts, opened, extractor)
             estimate = replace(estimate, change=change, seconds=change.tokens / max(1.0, estimate.tokens_per_second))
     return estimate
+
+
+def _compared_parts(options: ExtractionOptions, folder: str | Path | Address | None) -> list[Location]:
+    """The parts whose texts a run would not compute."""
+    sets = [*options.reuse, *([folder] if options.update and folder is not None else [])]
+    return [part for each in sets for part in list_parts(as_location(each))]
 
 
 def _with_planned_bases(extractor: Extractor, options: ExtractionOptions) -> Extractor:

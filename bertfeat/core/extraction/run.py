@@ -18,6 +18,7 @@ from bertfeat.core.engine import Agenda, Engine
 from bertfeat.core.extraction.agenda import MadePart, PlannedAgenda, Result, ScanningAgenda, Task, tasks_of
 from bertfeat.core.extraction.bases import check_width, learn_bases, recorded_bases, take_bases
 from bertfeat.core.extraction.change import find_change
+from bertfeat.core.extraction.copying import reused_parts
 from bertfeat.core.extraction.joining import Join
 from bertfeat.core.extraction.plan import PartLimits, PlannedPart, plan_parts
 from bertfeat.core.extraction.progress import ExtractionReport, OnProgress, RunProgress
@@ -233,7 +234,7 @@ class ExtractionRun:
         agenda: Agenda[Task, Result] | None = None
         if self._join is not None:
             agenda = self._join.agenda(self._parts, job, identity, self._select, self._add_part, self._progress.skip)
-        job = self._for_successor(job)
+        job = self._with_donors(job)
         if self._engine is not None:
             agenda = agenda or self._scanning_agenda(corpus, job)
             try:
@@ -269,12 +270,15 @@ class ExtractionRun:
             parts.check_plan(job.files, list(parts.plan_to_check(corpus, job.limits)))
         return plan
 
-    def _for_successor(self, job: ExtractionJob) -> ExtractionJob:
-        """The job that writes where the set's successor is made, if it will have one, and copies from its parts."""
+    def _with_donors(self, job: ExtractionJob) -> ExtractionJob:
+        """The job that copies from the parts that there are, and writes where the set's successor is made."""
         donors = self._parts.donors
         if donors and not job.settings.text:
             donors = ()
             _log.warning("%s: without texts in it, features are not copied, but computed", self._folder)
+        if reused := reused_parts(self._options.reuse, job.settings, job.columns, self._extractor):
+            donors += reused
+            job = replace(job, model=replace(job.model, canary=job.model.canary or self._extractor.canary))
         return replace(job, target=self._parts.target, donors=donors)
 
     def _select(self, part: PlannedPart) -> PlannedPart:

@@ -25,6 +25,15 @@ class ExtractionOptions:
             basic=True,
         ),
     ] = False
+    reuse: Annotated[
+        tuple[str, ...],
+        Option(
+            "Copy the features of texts that this feature set holds, of the same settings, instead of computing them.",
+            default="with --update those of the folder",
+            metavar="FEATURES",
+            repeated=True,
+        ),
+    ] = ()
     part_rows: Annotated[
         int | None,
         Option(

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertfeat.core.features.manifest import kept_columns
 from bertfeat.core.features.open_parts import PartReader
 from bertfeat.core.features.part import check_part, read_footer
 from bertfeat.core.features.record_batches import Table
@@ -52,12 +53,11 @@ class StoredFeatures:
         tables = []
         for owner in np.unique(owners).tolist():
             part = self._open(owner)
-            tables.append(part.take(rows[order][owners[order] == owner], part.footer.schema.names))
+            names = _made_by_the_model(part)
+            tables.append(part.take(rows[order][owners[order] == owner], ["row", *names]).select(names))
         cells = _in_order(pa.concat_tables(tables), np.argsort(order))
-        fields = [pa.field(field.name, field.type, field.nullable) for field in cells.schema]
-        own = set(identity.column_names)
-        arrays = [(identity if field.name in own else cells).column(field.name) for field in fields]
-        return pa.table(arrays, schema=pa.schema(fields))
+        fields = [pa.field(field.name, field.type, field.nullable) for field in (*identity.schema, *cells.schema)]
+        return pa.table([*identity.columns, *cells.columns], schema=pa.schema(fields))
 
     def _is_sound(self, owner: int) -> bool:
         """Whether a part agrees with its checksums; object storage keeps what was written, and is not read again."""
@@ -71,6 +71,13 @@ class StoredFeatures:
                 self._sound[owner] = False
                 _log.warning("not copied from: %s", error)
         return self._sound[owner]
+
+
+def _made_by_the_model(part: PartReader) -> list[str]:
+    """The columns of a part that hold its features, tokens, words and tags."""
+    kept = (column.name for column in kept_columns(part.footer))
+    others = {"row", "id", "text", "pair", "text_digest", *kept}
+    return [name for name in part.footer.schema.names if name not in others]
 
 
 def merge_rows(tables: Sequence[Table]) -> Table:

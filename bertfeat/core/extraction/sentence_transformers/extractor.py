@@ -432,6 +432,7 @@ class Extractor(SentenceEncoder):
         max_failures: int | None = None,
         overwrite: bool = False,
         update: bool = False,
+        reuse: Sequence[str | Path | Address] = (),
         keep_text: bool = True,
         width: int | None = None,
         basis: str | Path | Address | None = None,
@@ -445,8 +446,9 @@ class Extractor(SentenceEncoder):
         fail are listed in the set; ``max_failures`` stops the run once more rows than this failed.
         A set whose corpus has changed elsewhere than at its end is left alone: ``update`` makes it what the corpus is
         now, byte for byte as if extracted anew, but computes only texts that it does not hold; until it is done, the
-        set stays what it was. ``overwrite`` starts again from nothing. ``width`` stores vectors of tokens and words by
-        so many principal components, learned from a sample of the corpus, or taken from the feature set ``basis``. An
+        set stays what it was. ``overwrite`` starts again from nothing. ``reuse``: other feature sets of the same
+        settings, from which features of texts are copied, too. ``width`` stores vectors of tokens and words by so many
+        principal components, learned from a sample of the corpus, or taken from the feature set ``basis``. An
         ``engine`` of :mod:`bertfeat.scale` has other processes or machines do the work. With ``join`` the run works
         together with all others of the folder that join; :class:`bertfeat.core.Join` says after how long silence one
         counts as dead. ``progress``: see :data:`bertfeat.progress.ProgressOption`.
@@ -456,6 +458,7 @@ class Extractor(SentenceEncoder):
             SettingsDifferError, AnotherCorpusError, FolderLockedError: the folder belongs to another run; nothing was
                 touched.
             RemovalError: finished parts would be removed; nothing was touched.
+            FeatureSetError: a set to ``reuse`` has other settings, or holds no texts.
             RowFailedError: more rows than ``max_failures`` failed.
         """
         options = ExtractionOptions(
@@ -463,6 +466,7 @@ class Extractor(SentenceEncoder):
             max_failures=max_failures,
             overwrite=overwrite,
             update=update,
+            reuse=tuple(map(str, reuse)),
             keep_text=keep_text,
             width=width,
             basis=None if basis is None else str(basis),
