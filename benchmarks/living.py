@@ -36,6 +36,7 @@ from bertfeat.core.features import list_parts
 
 RESULT = Path(__file__).parent / "results" / "living.json"
 READING = CorpusSettings(id_column="id")
+WORDS = ("bank", "river", "rain", "wind", "sail", "rope", "tar", "gull", "ship", "mast", "deck", "oar", "net", "fish")
 
 
 def main() -> None:
@@ -98,25 +99,7 @@ def measure(texts: list[str], work: Path, rows: int, rounds: int) -> dict[str, A
 def grow(work: Path, size: int) -> dict[str, Any]:
     """Seconds and most memory of an extraction of short texts, and of its update."""
     draw = random.Random(size)
-    words = [
-        "bank",
-        "river",
-        "rain",
-        "wind",
-        "sail",
-        "rope",
-        "tar",
-        "gull",
-        "ship",
-        "mast",
-        "deck",
-        "oar",
-        "net",
-        "fish",
-        "salt",
-        "foam",
-    ]
-    texts = [f"{draw.choice(words)} {draw.choice(words)} {draw.choice(words)} {number}" for number in range(size)]
+    texts = [f"{draw.choice(WORDS)} {draw.choice(WORDS)} {draw.choice(WORDS)} {number}" for number in range(size)]
     corpus, folder = work / f"{size}.txt", work / f"{size}.features"
     corpus.write_text("\n".join(texts) + "\n", "utf-8")
     shutil.rmtree(folder, ignore_errors=True)

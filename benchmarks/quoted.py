@@ -222,6 +222,12 @@ def living(way: str) -> list[float]:
     return [median(result("living")["seconds"][way])]
 
 
+def growth_of_update(at: int) -> list[float]:
+    """Of a set of short texts: seconds and MiB of the extraction, and of its update."""
+    found = result("living")["growth"][at]
+    return [found[f"{way}_{unit}"] for way in ("extract", "update") for unit in ("seconds", "mib")]
+
+
 def canaries() -> dict[str, list[float]]:
     """By change of the computation: the least cosine of the canary, and how many of ten nearest texts are found."""
     found = result("canary")
@@ -567,6 +573,8 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
             "the 700 changed texts by themselves": living("changed"),
             "the corpus read once": living("reading"),
             "all of it anew": living("anew"),
+            "100,000 texts": growth_of_update(0),
+            "1,000,000 texts": growth_of_update(1),
         },
     ),
     ("canary", canaries()),
