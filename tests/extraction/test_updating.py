@@ -258,6 +258,23 @@ def test_a_damaged_part_is_not_copied_from(bert: Tiny, tmp_path: Path, caplog: p
     assert f"not copied from: {part}" in caplog.text
 
 
+def test_what_a_killed_update_left_is_used_only_if_it_is_sound_and_planned(
+    bert: Tiny, old: Path, tmp_path: Path
+) -> None:
+    """Damaged and strange parts in the place of the successor take no part's place."""
+    place = fresh(old, tmp_path / "place", "the middle gone, and more at the end")  # whose first two parts are kept
+    made = place / "out" / ".bertfeat" / "next"
+    made.mkdir()
+    shutil.copy(place / "out" / "part-00003.parquet", made / "part-00003.parquet")
+    for number in (0, 1):
+        (made / f"part-0000{number}.parquet").write_bytes(b"PAR1 no part")
+    assert run(command(bert), place).exit_code == 0
+    updated = contents(place / "out")
+    shutil.rmtree(place / "out")
+    assert run(command(bert), place).exit_code == 0
+    assert updated == contents(place / "out") | {"notes.txt": updated["notes.txt"]}
+
+
 def test_a_copy_of_a_part_under_another_name_stays(bert: Tiny, tmp_path: Path) -> None:
     corpus = text_file(tmp_path / "c.txt", WHOLE)
     extractor(bert).extract(corpus, tmp_path / "set", part_rows=ROWS)

@@ -1,7 +1,6 @@
 """StoredTexts: found by enumeration too, whatever the order, duplicates, and the size of its buckets."""
 
 import random
-from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -10,17 +9,11 @@ import numpy as np
 import pytest
 
 from bertfeat.core.corpus import Document, memory_corpus, text_digest
-from bertfeat.core.features import PartReader, StoredTexts, digests_of_parts, list_parts, read_footer
+from bertfeat.core.features import StoredTexts, list_parts
 from bertfeat.errors import FeatureSetError
-from bertfeat.io import Location
 from tests.support.features_toy import toy_set
 from tests.support.runs import extractor, text_file
 from tests.support.tiny_models import Tiny
-
-
-def stored_in(parts: Sequence[Location]) -> StoredTexts:
-    opened = [PartReader(read_footer(path)) for path in parts]
-    return StoredTexts(sum(part.footer.metadata.num_rows for part in opened), digests_of_parts(opened))
 
 
 @pytest.mark.parametrize("bucket", [1, 3, 1 << 16])
@@ -32,7 +25,7 @@ def test_texts_are_found_as_by_enumeration(
     texts = [f"text {draw.randrange(25)}" for _ in range(40)]
     extractor(bert).extract(memory_corpus(texts), tmp_path / "set", part_rows=7)
     monkeypatch.setattr("bertfeat.core.features.stored_texts._AT_ONCE", 11)
-    stored = stored_in(list_parts(tmp_path / "set"))
+    stored = StoredTexts.of_parts(list_parts(tmp_path / "set"))
     assert len(stored) == len(texts)
     asked = [f"text {number}" for number in range(-5, 30)]
     numbers = stored.find([text_digest(Document(0, "", text)) for text in asked])
@@ -50,14 +43,14 @@ def test_texts_are_found_as_by_enumeration(
 
 def test_a_part_of_no_texts(tmp_path: Path, bert: Tiny) -> None:
     extractor(bert).extract(text_file(tmp_path / "c.txt", ["", "", "bank"]), tmp_path / "empty", part_rows=2)
-    stored = stored_in(list_parts(tmp_path / "empty")[:1])
+    stored = StoredTexts.of_parts(list_parts(tmp_path / "empty")[:1])
     assert len(stored) == 0
     assert stored.find([text_digest(Document(0, "", "a"))]).tolist() == [-1]
 
 
 def test_without_digests_it_says_so(tmp_path: Path) -> None:
     with pytest.raises(FeatureSetError, match="no digests"):
-        stored_in(list_parts(toy_set(tmp_path)))
+        StoredTexts.of_parts(list_parts(toy_set(tmp_path)))
 
 
 FIELDS: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""What has changed in a corpus since the parts of a folder were made from it, text by text."""
+"""The difference between a corpus and the parts that were made from it earlier, text by text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 
 from bertfeat.core.corpus import Corpus, Document, text_digest
 from bertfeat.core.extraction.sample import Reservoir
-from bertfeat.core.features import PartReader, StoredTexts, digests_of_parts, read_footer
+from bertfeat.core.features import StoredTexts
 from bertfeat.errors import pluralize
 from bertfeat.io import Location
 
@@ -43,8 +43,7 @@ def find_change(parts: Sequence[Location], corpus: Corpus, extractor: "Extractor
         FeatureSetError: a part holds no digests of its texts, or cannot be read.
         DamagedError: a part is damaged.
     """
-    opened = [PartReader(read_footer(path)) for path in parts]
-    stored = StoredTexts(sum(part.footer.metadata.num_rows for part in opened), digests_of_parts(opened))
+    stored = StoredTexts.of_parts(parts)
     met = np.zeros(len(stored), np.bool_)
     new, moved, drawn = 0, 0, Reservoir[Document](_SAMPLE)
     documents = (row for row in corpus.rows() if isinstance(row, Document))

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bertfeat.core.corpus import Document, KeptColumn, Row, text_digest
-from bertfeat.core.extraction.part_content import identity_content, with_digests
+from bertfeat.core.extraction.part_content import identity_content
 from bertfeat.core.features import FeatureSet, FeatureSettings, StoredFeatures, Table, identity_table
 from bertfeat.core.recipe import FeatureColumn
 from bertfeat.errors import FeatureSetError, parameter
@@ -33,14 +35,17 @@ def split_copied(
 ) -> tuple[Sequence[Row], CopiedRows | None]:
     """Divide rows into those that are left to compute, and copies of the others; None where there are none."""
     documents = [row for row in rows if isinstance(row, Document)]
-    numbers = stored.find([text_digest(document) for document in documents])
-    copied = [document for document, number in zip(documents, numbers.tolist(), strict=True) if number >= 0]
-    if not copied:
+    digests = [text_digest(document) for document in documents]
+    numbers = stored.find(digests)
+    found = np.flatnonzero(numbers >= 0).tolist()
+    if not found:
         return rows, None
-    identity = identity_table(with_digests(identity_content(copied, kept, keep_text=True, pairs=pairs), copied))
+    copied = [documents[at] for at in found]
+    content = identity_content(copied, kept, keep_text=True, pairs=pairs)
+    identity = identity_table(replace(content, digests=[digests[at].hex() for at in found]))
     places = {document.row for document in copied}
     left = [row for row in rows if row.row not in places]
-    return left, CopiedRows(tuple(copied), stored.take(numbers[numbers >= 0], identity))
+    return left, CopiedRows(tuple(copied), stored.take(numbers[found], identity))
 
 
 def reused_parts(

@@ -9,10 +9,10 @@ from bertfeat.core.extraction.plan import PlannedPart
 from bertfeat.core.features import (
     FeatureSettings,
     PartHeader,
-    check_part,
     list_parts,
     part_path,
     read_header,
+    sound_header,
 )
 from bertfeat.errors import (
     AnotherCorpusError,
@@ -181,16 +181,11 @@ class ExistingParts:
         remove_parts(path for path in list_parts(self.folder) if path not in kept)
 
     def is_whole(self, part: PlannedPart) -> bool:
-        """Whether there is a part of that number from the same rows that agrees with its checksums.
-
-        Object storage keeps what was written, and is not read again.
-        """
+        """Whether there is a part of that number from the same rows that agrees with its checksums."""
         if not self.has(part):
             return False
-        path = part_path(self.folder, part.number)
         try:
-            if not isinstance(path, Address):
-                check_part(path)
+            sound_header(part_path(self.folder, part.number))
         except DamagedError as error:
             self.damaged.append(str(error))
             return False

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -90,8 +89,6 @@ class ExtractionRun:
         self._engine, self._join = engine, join
         self._lock: FolderLock | None = None
         self._failures = FailureLimit(folder, options.max_failures)
-        self._planned_parts = 0
-        self._plan_digest = sha256()
         self._vectors = CanaryGroups()  # of the parts that were added
 
     def execute(self) -> ExtractionReport:
@@ -283,8 +280,6 @@ class ExtractionRun:
 
     def _select(self, part: PlannedPart) -> PlannedPart:
         """Note a part of the plan before it is handed out, and whether an earlier run has made it."""
-        self._planned_parts = part.number + 1
-        self._plan_digest.update(part.digest.encode())
         selected = self._parts.match(part)
         if self._engine is not None and self._join is None and not selected.exists:
             self._parts.make_room(part)
@@ -325,13 +320,13 @@ class ExtractionRun:
     def _finish(self, corpus: Corpus, identity: str) -> None:
         if self._lock is not None:
             self._lock.check()
-        if not self._planned_parts:
+        plan = self._parts.plan_digest
+        if not plan:
             raise CorpusError("the corpus has no rows, so there is nothing to extract", where=", ".join(corpus.sources))
         if self._join is not None:
             refuse_changed_files(corpus)
         elif not self._parts.has_changed and is_finished(self._folder, corpus.sources):
             drop_successor(self._folder)
             return
-        plan = self._plan_digest.hexdigest()
         times, versions = facts_of_run(self._extractor, self._progress.seconds)
         write_run_manifest(self._folder, corpus, identity, plan, times, versions, self._parts.successor_parts())

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 from bertfeat.core.corpus import Corpus, CorpusFile
@@ -16,7 +17,6 @@ from bertfeat.core.features import (
     drop_successor,
     list_parts,
     part_path,
-    read_header,
     remove_manifest,
 )
 from bertfeat.errors import CorpusError, parameter
@@ -52,9 +52,6 @@ class RunFolder:
             self.existing.check_settings(settings)
         if self.has_successor:
             self._made = ExistingParts.read(self.place / SUCCESSOR)
-            if any(header.fingerprint != settings.fingerprint for header in self._made.headers.values()):
-                drop_successor(self.place)
-                self._made = ExistingParts(self._made.folder)
         return bool(self.existing.headers or self.existing.damaged)
 
     def follow(self, update: bool) -> None:
@@ -147,6 +144,7 @@ class RunFolder:
                 with storage_errors(self.place):
                     (self.place / SUCCESSOR).mkdir(parents=True, exist_ok=True)
             if self.overwrite:
+                drop_successor(self.place)
                 remove_parts(list_parts(self.place))
             self.changed = True
 
@@ -158,6 +156,11 @@ class RunFolder:
     def kept_of(self, plan: Sequence[PlannedPart]) -> tuple[int, ...]:
         """The numbers of the parts of a plan that a successor takes from the set: whole ones of the same rows."""
         return tuple(part.number for part in plan if self.existing.is_whole(part)) if self.has_successor else ()
+
+    @property
+    def plan_digest(self) -> str:
+        """The sha256 of the digests of all parts of the plan; empty where there is none."""
+        return sha256("".join(self._planned.values()).encode()).hexdigest() if self._planned else ""
 
     @property
     def has_changed(self) -> bool:
@@ -173,14 +176,11 @@ class RunFolder:
         if not self.has_successor:
             return []
         self.begin()
-        made = {header.number: path for path, header in ExistingParts.read(self._made.folder).files.items() if header}
-        chosen = []
-        for number, digest in self._planned.items():
-            path = made.get(number)
-            is_planned = path is not None and read_header(path).digest == digest
-            chosen.append(made.pop(number) if is_planned else part_path(self.place, number))
-        remove_parts(made.values())
-        return chosen
+        made = ExistingParts.read(self._made.folder)
+        chosen = {number for number, header in made.headers.items() if header.digest == self._planned.get(number)}
+        parts = [part_path(made.folder if number in chosen else self.place, number) for number in self._planned]
+        remove_parts(made.files.keys() - set(parts))
+        return parts
 
     def keep_only(self, files: Sequence[CorpusFile], plan: Sequence[PlannedPart]) -> None:
         """Remove the parts that are not in a plan, or are damaged; refuses what :meth:`check_plan` refuses.

@@ -32,17 +32,16 @@ from bertfeat.core.features import (
     PartHeader,
     StoredFeatures,
     Table,
-    check_part,
     content_table,
     merge_rows,
     part_path,
     read_header,
+    sound_header,
     write_part,
 )
 from bertfeat.core.recipe import FeatureColumn
 from bertfeat.errors import BertfeatError, DamagedError, RowFailedError, StorageError, parameter, pluralize
 from bertfeat.io import (
-    Address,
     ContextPool,
     Location,
     file_stamp,
@@ -160,17 +159,14 @@ class PartWorker:
         return task, _PreparedRows(tokenized, copied)
 
     def _find_existing(self, planned: PlannedPart) -> tuple[PartHeader | None, str]:
-        """The header of an earlier run's part, if it is whole and from the same rows; else what is wrong with it.
-
-        Object storage keeps what was written or reports an error, so only the footers of parts there are read.
-        """
+        """The header of an earlier run's part, if it is whole and from the same rows; else what is wrong with it."""
         damage = ""
         for place in dict.fromkeys((self._job.target, self._job.folder)):
             path = part_path(place, planned.number)
             if file_stamp(path) is None:  # a worker died before it wrote it
                 continue
             try:
-                header = read_header(path) if isinstance(path, Address) else check_part(path)
+                header = sound_header(path)
                 if (header.digest, header.fingerprint) == (planned.digest, self._job.settings.fingerprint):
                     return header, ""
             except DamagedError as error:

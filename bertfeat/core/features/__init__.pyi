@@ -33,7 +33,6 @@ from .manifest import (
     settle_successor as settle_successor,
     write_manifest as write_manifest,
 )
-from .open_parts import PartReader as PartReader
 from .part import (
     FORMAT_VERSION as FORMAT_VERSION,
     Counts as Counts,
@@ -45,6 +44,7 @@ from .part import (
     part_path as part_path,
     read_footer as read_footer,
     read_header as read_header,
+    sound_header as sound_header,
     write_part as write_part,
 )
 from .parts import (
@@ -89,7 +89,6 @@ from .stored_features import StoredFeatures as StoredFeatures, merge_rows as mer
 from .stored_texts import (
     DigestBatch as DigestBatch,
     StoredTexts as StoredTexts,
-    digests_of_parts as digests_of_parts,
 )
 from .tables import NpyWriter as NpyWriter
 from .vector_blocks import StreamBatch as StreamBatch

@@ -32,7 +32,17 @@ from bertfeat.core.features.sealed_file import (
 from bertfeat.core.features.settings import FeatureSettings
 from bertfeat.core.recipe import FeatureColumn, VectorDtype
 from bertfeat.errors import DamagedError, FeatureSetError, parameter, shorten
-from bertfeat.io import JsonError, JsonFormat, Location, Place, canonical_json, create_file, decode_json, open_file
+from bertfeat.io import (
+    Address,
+    JsonError,
+    JsonFormat,
+    Location,
+    Place,
+    canonical_json,
+    create_file,
+    decode_json,
+    open_file,
+)
 
 if TYPE_CHECKING:
     from bertfeat.core.models import Model
@@ -253,6 +263,14 @@ def read_footer(path: Location) -> PartFooter:
         raise
     except OSError as error:
         raise FeatureSetError(f"cannot be read: {error.strerror or error}", where=path) from error
+
+
+def sound_header(path: Location) -> PartHeader:
+    """The header of a part that agrees with its checksums; errors as in :func:`check_part`.
+
+    Object storage keeps what was written or reports an error, so that of parts there only the footer is read.
+    """
+    return read_header(path) if isinstance(path, Address) else check_part(path)
 
 
 def check_part(path: Location) -> PartHeader:

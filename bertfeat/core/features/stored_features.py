@@ -1,7 +1,7 @@
 """Features that parts hold, by their texts: found by digest, and taken out cell by cell, as they are stored."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from bertfeat.core.features.manifest import kept_columns
 from bertfeat.core.features.open_parts import PartReader
-from bertfeat.core.features.part import check_part, read_footer
+from bertfeat.core.features.part import read_footer, sound_header
 from bertfeat.core.features.record_batches import Table
-from bertfeat.core.features.stored_texts import StoredTexts, digests_of_parts
+from bertfeat.core.features.stored_texts import StoredTexts
 from bertfeat.errors import DamagedError
-from bertfeat.io import Address, Location
+from bertfeat.io import Location
 
 _log = logging.getLogger("bertfeat")
 
@@ -31,11 +31,7 @@ class StoredFeatures:
     def __init__(self, parts: Sequence[Location]) -> None:
         self._parts, self._sound = parts, dict[int, bool]()
         self._open = lru_cache(maxsize=64)(lambda number: PartReader(read_footer(parts[number])))
-        count = sum(part.footer.metadata.num_rows for part in self._opened())
-        self._texts = StoredTexts(count, digests_of_parts(self._opened()))
-
-    def _opened(self) -> Iterator[PartReader]:
-        return map(self._open, range(len(self._parts)))
+        self._texts = StoredTexts.of_parts(parts)
 
     def find(self, digests: Sequence[bytes]) -> NDArray[np.int64]:
         """The number of a stored text for each digest, ``[n]``; -1 where there is none."""
@@ -60,12 +56,10 @@ class StoredFeatures:
         return pa.table([*identity.columns, *cells.columns], schema=pa.schema(fields))
 
     def _is_sound(self, owner: int) -> bool:
-        """Whether a part agrees with its checksums; object storage keeps what was written, and is not read again."""
+        """Whether a part agrees with its checksums."""
         if owner not in self._sound:
-            path = self._parts[owner]
             try:
-                if not isinstance(path, Address):
-                    check_part(path)
+                sound_header(self._parts[owner])
                 self._sound[owner] = True
             except DamagedError as error:
                 self._sound[owner] = False

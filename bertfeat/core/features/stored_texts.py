@@ -1,4 +1,4 @@
-"""Where texts are stored: digests of many texts with the place of each, sorted, on disk.
+"""An index of stored texts: the digests of many texts, each with its place, sorted, on disk.
 
 Memory does not grow with their number: they are spread over buckets, and each bucket is sorted by itself.
 """
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.core.features.open_parts import PartReader
+from bertfeat.core.features.part import read_footer
 from bertfeat.errors import FeatureSetError, parameter
-from bertfeat.io import scratch_array
+from bertfeat.io import Location, scratch_array
 
 DigestBatch = tuple[Sequence[bytes], int, NDArray[np.int64]]
 """Digests of 16 bytes, the number of the set or part that holds their texts, and the row of each there."""
@@ -40,6 +41,17 @@ class StoredTexts:
             given[_OWNER, place], given[_ROW, place] = owner, rows
         self._table: _Table = scratch_array((4, count), np.dtype(np.uint64))
         self._sort(given)
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Location]) -> "StoredTexts":
+        """The texts of parts, by the digests that these hold; owners are the parts.
+
+        Raises:
+            FeatureSetError: a part holds none, as where texts are not stored.
+            DamagedError: a part is damaged.
+        """
+        count = sum(read_footer(path).metadata.num_rows for path in parts)
+        return cls(count, (batch for number, path in enumerate(parts) for batch in _digests_of_part(number, path)))
 
     def __len__(self) -> int:
         return len(self._table[_KEY])
@@ -99,24 +111,18 @@ class StoredTexts:
             bucket[:] = bucket[:, np.lexsort((bucket[_CHECK], bucket[_KEY]))]
 
 
-def digests_of_parts(parts: Iterable[PartReader]) -> Iterator[DigestBatch]:
-    """The digests that parts hold of their texts.
-
-    Raises:
-        FeatureSetError: a part holds none, as where texts are not stored.
-        DamagedError: a part is damaged.
-    """
-    for number, part in enumerate(parts):
-        if "text_digest" not in part.footer.schema.names:
-            raise FeatureSetError(
-                "it holds no digests of texts, by which features are found",
-                where=part.footer.path,
-                remedy=f"extract the set without {parameter('keep_text', False)}",
-            )
-        last = part.footer.header.last_row
-        for batch in part.batches(["row", "text_digest"], start=0, stop=last, batch_rows=_AT_ONCE):
-            digests = map(bytes.fromhex, batch.column("text_digest").to_pylist())
-            yield list(digests), number, batch.column("row").to_numpy()
+def _digests_of_part(number: int, path: Location) -> Iterator[DigestBatch]:
+    part = PartReader(read_footer(path))
+    if "text_digest" not in part.footer.schema.names:
+        raise FeatureSetError(
+            "it holds no digests of texts, by which features are found",
+            where=path,
+            remedy=f"extract the set without {parameter('keep_text', False)}",
+        )
+    last = part.footer.header.last_row
+    for batch in part.batches(["row", "text_digest"], start=0, stop=last, batch_rows=_AT_ONCE):
+        digests = map(bytes.fromhex, batch.column("text_digest").to_pylist())
+        yield list(digests), number, batch.column("row").to_numpy()
 
 
 def _halves(digests: Sequence[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
