@@ -245,7 +245,7 @@ class IndexCase:
         to = ["-o", str(self._folder), "--quiet"]
         self.commands = {
             "build": ["index", str(work / "other.features"), *to, "--no-evaluate", "--type", "hnsw"],
-            "append": ["index", str(work / "new.features"), *to, "--append"],
+            "append": ["index", str(work / "new.features"), *to, "--update"],
             "remove": ["index", *to, "--remove", str(work / "gone.txt")],
         }
         self.effects = {

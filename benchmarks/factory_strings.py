@@ -34,9 +34,9 @@ from bertfeat.search import (
     BuildOptions,
     Metric,
     VectorIndex,
-    append_features,
     build_index,
     remove_documents,
+    update_index,
     verify_index,
 )
 from bertfeat.search.vectors import faiss_index
@@ -160,11 +160,11 @@ def _use(work: Path, folder: Path, text: str, metric: Metric, say: Callable[[str
     remove_documents(folder, gone)
     _look(folder, living - gone, say)
     say("append")
-    append_features([work / "new"], folder)
+    update_index(folder, [work / "new"])
     _look(folder, living - gone | new, say)
     say("empty")
     remove_documents(folder, living | new)
-    append_features([work / "new"], folder)
+    update_index(folder, [work / "new"])
     _look(folder, new, say)
 
 

@@ -62,13 +62,13 @@ from .search import (
     Hit as Hit,
     Index as Index,
     MaxSim as MaxSim,
-    append_features as append_features,
     build_index as build_index,
     evaluate_beir as evaluate_beir,
     evaluate_layers as evaluate_layers,
     evaluate_run as evaluate_run,
     measure_recall as measure_recall,
     remove_documents as remove_documents,
+    update_index as update_index,
     verify_index as verify_index,
 )
 from .study import (

@@ -1,4 +1,4 @@
-"""``bertfeat index``: build a search index of feature sets, or add to it or remove from it, and print a report."""
+"""``bertfeat index``: build a search index of feature sets, or bring it up to date, and print a report."""
 
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     show_default="the last layer, where one pooling has it, else the only one",
     help="Which column, stored or derived, such as sum4_mean; of tokens or words for --spans and --encode.",
 )
-@option("--append", is_flag=True, help="Add to an existing index; documents with an id that it has are replaced.")
+@option("--update", is_flag=True, help="Make the index what its sets are now; sets that are new to it join it.")
 @option(
     "--remove",
     type=click.File("rb"),
@@ -58,7 +58,7 @@ def command(
     features: tuple["Location", ...],
     output: "Location | None",
     column: str | None,
-    append: bool,
+    update: bool,
     remove: BinaryIO | None,
     options: BuildOptions,
     queries: BinaryIO | None,
@@ -71,7 +71,8 @@ def command(
     The type of index is chosen by the number of vectors, their width, the memory and the target recall, and printed
     with the reason. Recall is measured against exact search: for --queries, or else for stored vectors that are
     disturbed until they are as far from the others as questions are. An existing index of the same sets is replaced
-    when the new one is complete, of others only with --overwrite; --append and --remove keep type, metric and tuning.
+    when the new one is complete, of others only with --overwrite. With --update only documents that changed are put in
+    or taken out; it reads the sets that are named, or else all that the index records, and keeps type and tuning.
 
     \b
     bertfeat index corpus.features
@@ -82,20 +83,20 @@ def command(
     bertfeat index books.features --spans sentences
     bertfeat index corpus.features --column sum4_token --encode fde
     bertfeat index s3://bucket/corpus.features -o s3://bucket/corpus.index
-    bertfeat index more.features -o corpus.index --append
-    bertfeat index more.features -o corpus.index --append --remove ids.txt
+    bertfeat index corpus.features --update
+    bertfeat index more.features -o corpus.index --update
     bertfeat index -o corpus.index --remove ids.txt
     """
-    _check_index_arguments(features, output, append, remove)
+    _check_index_arguments(features, output, update, remove)
     folder = output or default_output(features, ".index")
-    if append or remove is not None:
-        from bertfeat.search import append_features, read_queries, remove_documents
+    if update or remove is not None:
+        from bertfeat.search import read_queries, remove_documents, update_index
 
         name = getattr(remove, "name", "--remove")
         ids = [] if remove is None else list(read_queries(remove, name))  # one per line, like queries
-        if append:
+        if update:
             with progress_display(console) as progress:
-                report = append_features(features, folder, remove=ids, progress=progress)
+                report = update_index(folder, features or None, remove=ids, progress=progress)
         else:
             report = remove_documents(folder, ids)
         _print_update(report, folder, console)
@@ -122,25 +123,25 @@ def command(
 
 
 def _check_index_arguments(
-    features: tuple["Location", ...], output: "Location | None", append: bool, remove: BinaryIO | None
+    features: tuple["Location", ...], output: "Location | None", update: bool, remove: BinaryIO | None
 ) -> None:
     """Refuse arguments that do not go together, and options that an update cannot change."""
-    if not features and append:
-        raise click.UsageError("--append adds a feature set: bertfeat index more.features -o DIR --append")
-    if not features and remove is None:
+    given = "--update" if update else "--remove" if remove is not None else ""
+    if not features and not given:
         raise click.UsageError("name the feature set: bertfeat index corpus.features")
-    if features and remove is not None and not append:
-        raise click.UsageError("--remove takes a feature set only with --append: bertfeat index -o DIR --remove FILE")
+    if features and given == "--remove":
+        raise click.UsageError("--remove takes a feature set only with --update: bertfeat index -o DIR --remove FILE")
     if output is None and not features:
-        raise click.UsageError("name the index with -o: bertfeat index -o corpus.index --remove FILE")
-    update = "--append" if append else "--remove" if remove is not None else ""
+        raise click.UsageError(
+            f"name the index with -o: bertfeat index -o corpus.index {given if update else '--remove FILE'}"
+        )
     # only those on the command line are refused: environment variables are meant for builds
     others = ("column", "queries", "model", "overwrite")
     build_only = (*option_names(BuildOptions), *others)
-    if update and (names := options_on_command_line(among=build_only)):
+    if given and (names := options_on_command_line(among=build_only)):
         raise click.UsageError(
-            f"{', '.join(names)} with {update}: an update keeps what the index was built with; leave "
-            f"{'it' if len(names) == 1 else 'them'} out, or build the index again without {update}"
+            f"{', '.join(names)} with {given}: an update keeps what the index was built with; leave "
+            f"{'it' if len(names) == 1 else 'them'} out, or build the index again without {given}"
         )
 
 
@@ -206,27 +207,26 @@ def _print_index(settings: "IndexSettings", folder: "Location", console: Console
 
 
 def _print_update(report: "UpdateReport", folder: "Location", console: Console) -> None:
-    """Print what an update added and removed."""
+    """Print what an update added and removed, and what stayed."""
     from bertfeat.errors import shorten
 
     settings = report.settings
     if report.unknown:
         shown = ", ".join(map(shorten, report.unknown[:5])) + (" …" if len(report.unknown) > 5 else "")
         console.warn(f"{pluralize(len(report.unknown), 'id')} not in the index: {shown}")
-    if settings.tombstones:
-        console.warn(
-            f"an index of type {settings.factory} cannot remove: {settings.tombstones:,} vectors stay in it as "
-            f"tombstones, never found, until it is built again"
-        )
+    if report.advice:
+        console.warn(report.advice)
     vectors = settings.count - settings.tombstones
     rows = [
         ("index", folder),
-        ("added", f"{report.added:,} documents" if report.added else None),
-        ("removed", f"{report.removed:,} documents"),
+        ("added", pluralize(report.added, "document")),
+        ("removed", pluralize(report.removed, "document")),
+        ("kept", pluralize(report.kept, "document")),
         ("vectors", f"{vectors:,}"),
         ("recall", recall_line(settings)),
     ]
-    value: dict[str, object] = {"folder": folder, "added": report.added, "removed": report.removed}
+    changes = {"added": report.added, "removed": report.removed, "kept": report.kept}
+    value: dict[str, object] = {"folder": folder, **changes}
     value |= {"unknown": report.unknown, "vectors": vectors, "tombstones": settings.tombstones}
     value |= {"evaluation": settings.evaluation}
     console.result(value, two_columns(rows))
@@ -251,7 +251,7 @@ def recall_line(settings: "IndexSettings") -> str | None:
     shares += f", for {measured.of.noun}"
     notes = ["of the transformed vectors"] if measured.transformed else []
     if settings.changed_since_evaluation:
-        notes.append(f"at the last build, of {pluralize(measured.vectors, 'vector')}")
+        notes.append(f"measured when it had {pluralize(measured.vectors, 'vector')}")
     return ", ".join([shares, *notes])
 
 

@@ -156,7 +156,7 @@ def _print_index_check(report: "IndexReport", folder: "Location", console: Conso
     """Print what was checked of an index, and warn where its features changed."""
     for source in report.changed_sources:
         changed = f"{source} is not as it was when the index was made from it"
-        console.warn(f"{changed}; build it again: {report.build_command}")
+        console.warn(f"{changed}; bring it up to date: {report.update_command}")
     contents = f"{pluralize(report.documents, 'document')} and {pluralize(report.vectors, 'vector')}"
     rows = [
         ("index", folder),

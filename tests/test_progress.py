@@ -102,7 +102,7 @@ def test_long_calls_say_progress_alike() -> None:
     assert found == dict.fromkeys(
         [
             "Extractor",
-            "append_features",
+            "update_index",
             "build_index",
             "compare_features",
             "evaluate_layers",

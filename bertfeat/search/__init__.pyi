@@ -1,8 +1,8 @@
 from .building.build import build_index as build_index
 from .building.update import (
     UpdateReport as UpdateReport,
-    append_features as append_features,
     remove_documents as remove_documents,
+    update_index as update_index,
 )
 from .databases.export import (
     DatabaseRecall as DatabaseRecall,

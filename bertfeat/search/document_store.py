@@ -7,7 +7,8 @@ file causes an error and not a crash.
 
 import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -16,13 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bertfeat.core import NpyWriter
 from bertfeat.errors import IndexFolderError, parameter
 from bertfeat.io import Location, open_regular
-from bertfeat.search.settings import DOCUMENTS_NAME, PIECES_NAME, REBUILD
+from bertfeat.search.settings import DIGESTS_NAME, DOCUMENTS_NAME, PIECES_NAME, REBUILD
 from bertfeat.search.vectors.vector_blocks import VectorBlock
 
 _BATCH_ROWS = 4096  # of every record batch but the last
 SOURCE = "_source"  # name of the column with the number of the feature set that a document is from
+DIGEST = "text_digest"  # name of the column of a feature set with the digests of its texts, in hexadecimal
+DIGEST_BYTES = 16
 _DAMAGED = (pa.ArrowException, OSError, ValueError, KeyError)  # errors of pyarrow for damaged bytes
 # tokens, words or spans; the fields are explained in PieceColumns
 PIECES_SCHEMA = pa.schema(
@@ -77,13 +81,38 @@ class ArrowStoreWriter:
         self._waiting, self._count = [table.slice(whole)], self._count - whole
 
 
+@dataclass(frozen=True, slots=True)
+class RenewedDocuments:
+    """Documents of an index as its feature sets have them now: other rows, ids and kept values, but the same texts."""
+
+    store: "ArrowStore"
+    places: NDArray[np.int64]  # [D] the row in the store of each document of the index; -1: it stays as it is
+
+    def renew(self, table: pa.Table, start: int, kept: NDArray[np.bool_]) -> pa.Table:
+        """Those of some documents of the index that are ``kept``; ``start`` is the number of the first of them."""
+        places = self.places[start : start + len(kept)][kept]
+        renewed = places >= 0
+        if not renewed.any():
+            return table
+        fresh = self.store.take(places[renewed])
+        if renewed.all():
+            return fresh
+        others = _conform(table.filter(pa.array(~renewed)), fresh.schema)
+        order = np.argsort(np.concatenate([np.flatnonzero(renewed), np.flatnonzero(~renewed)]))
+        return pa.concat_tables([fresh, others]).take(_row_numbers(order))
+
+
 class IndexStoresWriter:
-    """Writes the stores of an index: the documents and, where its vectors are of tokens, words or spans, these too."""
+    """Writes the stores of an index: the documents with the digests of their texts, and its tokens, words or spans."""
 
     def __init__(self, folder: Path, documents: pa.Schema, *, per_document: bool) -> None:
         self.documents = 0
-        self._documents = ArrowStoreWriter(folder / DOCUMENTS_NAME, documents)
-        self._pieces = None if per_document else ArrowStoreWriter(folder / PIECES_NAME, PIECES_SCHEMA)
+        self._files = ExitStack()
+        self._documents = self._files.enter_context(ArrowStoreWriter(folder / DOCUMENTS_NAME, documents))
+        self._digests = self._files.enter_context(NpyWriter(folder / DIGESTS_NAME, DIGEST_BYTES, "uint8"))
+        self._pieces: ArrowStoreWriter | None = None
+        if not per_document:
+            self._pieces = self._files.enter_context(ArrowStoreWriter(folder / PIECES_NAME, PIECES_SCHEMA))
 
     def __enter__(self) -> "IndexStoresWriter":
         return self
@@ -91,42 +120,54 @@ class IndexStoresWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self._documents.__exit__(kind, error, trace)
-        finally:
-            if self._pieces is not None:
-                self._pieces.__exit__(kind, error, trace)
+        self._files.__exit__(kind, error, trace)
 
     def write(self, block: VectorBlock) -> None:
         """Append a block's documents, and its tokens, words or spans."""
         for table in block.documents:
-            self._documents.write(table)
-            self.documents += len(table)
+            own = [name for name in table.column_names if name != DIGEST]
+            self._write_documents(table.select(own), read_digests(table))
         if self._pieces is not None and block.pieces is not None:
             columns = {name: getattr(block.pieces, name) for name in PIECES_SCHEMA.names}
             self._pieces.write(pa.table(columns, schema=PIECES_SCHEMA))
 
-    def copy(
+    def copy_documents(
         self,
         documents: "ArrowStore",
-        pieces: "ArrowStore | None",
+        digests: NDArray[np.uint8],
         kept: NDArray[np.bool_],
-        kept_pieces: NDArray[np.bool_],
+        renewed: RenewedDocuments | None,
     ) -> None:
-        """Append those rows of other stores for which ``kept`` and ``kept_pieces`` are true."""
+        """Append those documents of another store for which ``kept`` is true."""
         start = 0
         for batch in documents.batches():
+            chosen = kept[start : start + len(batch)]
+            table = pa.Table.from_batches([batch]).filter(pa.array(chosen))
+            table = table if renewed is None else renewed.renew(table, start, chosen)
+            self._write_documents(table, digests[start : start + len(batch)][chosen])
+            start += len(batch)
+
+    def copy_pieces(self, pieces: "ArrowStore", kept: NDArray[np.bool_], documents: NDArray[np.bool_]) -> None:
+        """Append those tokens, words or spans of another store for which ``kept`` is true, with the kept documents."""
+        assert self._pieces is not None
+        number, start = np.cumsum(documents) - 1, 0  # the new number of each kept document
+        for batch in pieces.batches():
             table = pa.Table.from_batches([batch]).filter(pa.array(kept[start : start + len(batch)]))
             start += len(batch)
-            self._documents.write(table)
-            self.documents += len(table)
-        if pieces is None or self._pieces is None:
-            return
-        number, start = np.cumsum(kept) - 1, 0  # the new number of each kept document
-        for batch in pieces.batches():
-            table = pa.Table.from_batches([batch]).filter(pa.array(kept_pieces[start : start + len(batch)]))
-            start += len(batch)
             self._pieces.write(table.set_column(0, "document", pa.array(number[table["document"].to_numpy()])))
+
+    def _write_documents(self, table: pa.Table, digests: NDArray[np.uint8]) -> None:
+        self._documents.write(table)
+        self._digests.write(digests)
+        self.documents += len(table)
+
+
+def read_digests(table: pa.Table | pa.RecordBatch) -> NDArray[np.uint8]:
+    """The digests of the texts of some documents, ``[n, 16]``; 0 where their feature set does not store texts."""
+    if DIGEST not in table.schema.names:
+        return np.zeros((len(table), DIGEST_BYTES), np.uint8)
+    written = bytes.fromhex("".join(table.column(DIGEST).to_pylist()))
+    return np.frombuffer(written, np.uint8).reshape(-1, DIGEST_BYTES)
 
 
 class ArrowStore:

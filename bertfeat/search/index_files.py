@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from bertfeat.errors import BertfeatError, IndexFolderError, UsageError
 from bertfeat.io import Stamp, digest_file, file_stamp, sync
-from bertfeat.search.document_store import PIECES_SCHEMA, SOURCE, ArrowStore
+from bertfeat.search.document_store import DIGEST_BYTES, PIECES_SCHEMA, SOURCE, ArrowStore
 from bertfeat.search.reranking.kept_tokens import KeptTokens, map_array
 from bertfeat.search.settings import (
+    DIGESTS_NAME,
     DOCUMENTS_NAME,
     ENCODING_NAME,
     FAISS_NAME,
@@ -58,6 +59,7 @@ class _IndexContents:
     settings: IndexSettings
     faiss_index: FaissIndex
     documents: ArrowStore
+    text_digests: NDArray[np.uint8]  # [D, 16]
     pieces: ArrowStore | None  # None where there is one vector per document
     removed: NDArray[np.bool_] | None  # which vectors are tombstones; None if none are
     encoding: TokenEncoding | None  # None where vectors are not encodings of tokens
@@ -106,6 +108,7 @@ def open_contents(settings: IndexSettings, folder: Path, *, mapped: bool) -> _In
         settings,
         faiss_index.read_faiss_index(folder / FAISS_NAME, mapped=mapped, lists=lists),
         ArrowStore(folder / DOCUMENTS_NAME, schema, below={SOURCE: len(settings.sources)}, gaps=["text"]),
+        map_array(folder / DIGESTS_NAME, np.dtype(np.uint8), (settings.documents, DIGEST_BYTES)),
         pieces,
         _read_removed(folder / REMOVED_NAME, settings.count) if settings.tombstones else None,
         _read_encoding(folder / ENCODING_NAME, settings),

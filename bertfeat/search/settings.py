@@ -46,8 +46,10 @@ VERSION_NAME = re.compile(r"version-([1-9]\d{0,15})")
 FAISS_NAME = "index.faiss"
 LISTS_NAME = "index.lists"  # only where inverted lists do not fit in memory
 DOCUMENTS_NAME = "documents.arrow"
+DIGESTS_NAME = "text_digests.npy"
 PIECES_NAME = "pieces.arrow"  # only in an index of tokens, words or spans
 ENCODING_NAME = "encoding.npy"  # only where the tokens of a text are encoded as one vector
+RENEWED_NAME = "renewed.arrow"  # only while an update is at work
 REMOVED_NAME = "removed.npy"  # only where there are tombstones
 TOKENS_NAME = "tokens.npy"  # this and the next only where token vectors are kept
 TOKEN_OFFSETS_NAME = "token_offsets.npy"
@@ -57,7 +59,9 @@ VOCABULARY_NAME = "vocabulary.arrow"
 _TOKEN_FILES = frozenset({TOKENS_NAME, TOKEN_OFFSETS_NAME})
 _STRING_FILES = frozenset({TOKEN_IDS_NAME, TOKEN_ID_OFFSETS_NAME, VOCABULARY_NAME})
 FILE_NAMES = (
-    _TOKEN_FILES | _STRING_FILES | {FAISS_NAME, LISTS_NAME, DOCUMENTS_NAME, PIECES_NAME, ENCODING_NAME, REMOVED_NAME}
+    _TOKEN_FILES
+    | _STRING_FILES
+    | {FAISS_NAME, LISTS_NAME, DOCUMENTS_NAME, DIGESTS_NAME, PIECES_NAME, ENCODING_NAME, REMOVED_NAME}
 )
 """All files of a version."""
 
@@ -98,6 +102,7 @@ class SearchParameter:
     name: SearchParameterName
     value: Annotated[int, Meta(ge=1, lt=2**31)]
     tuned: bool  # against exact search; else a guess
+    vectors: Count  # in the index when it was chosen
 
 
 class QueryKind(StrEnum):
@@ -122,7 +127,7 @@ class QueryKind(StrEnum):
 class RecallReport:
     """Recall and speed of an index against exact search over the same vectors.
 
-    A build measures them on queries that were left out of its tuning.
+    They are measured on queries that were left out of the tuning.
     """
 
     recall: Mapping[str, Share]  # "1", "10", "100": share of the true nearest that are found
@@ -164,7 +169,7 @@ class IndexSettings:
     seconds: Mapping[str, float]  # of the build's steps
     version: str = ""  # the subfolder of the files, once they are written
     files: Mapping[str, FileDigest] = field(default_factory=dict)
-    updates: Count = 0  # appends and removals since it was built
+    updates: Count = 0  # since recall was measured
     tokens: StoredTokens | None = None
     transform: Whitening | None = None  # that index.faiss applies to vectors, with its width
     spans: str | None = None  # the rule that cuts texts, where each vector is of a span
@@ -226,9 +231,8 @@ class IndexSettings:
 
     @property
     def changed_since_evaluation(self) -> bool:
-        """Whether documents were added or removed after recall was measured, at the last build."""
-        measured = self.evaluation
-        return measured is not None and (self.updates > 0 or measured.vectors != self.count or self.tombstones > 0)
+        """Whether documents were added or removed after recall was measured."""
+        return self.evaluation is not None and self.updates > 0
 
 
 def query_column(column: FeatureColumn, spans: SpanRule | None, *, is_encoded: bool) -> FeatureColumn:
@@ -287,7 +291,7 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
         return f"{settings.version!r} is no version of an index"
     if foreign := sorted(set(settings.files) - FILE_NAMES):
         return f"{foreign[0]!r} is no file of an index"
-    needed = {FAISS_NAME, DOCUMENTS_NAME}
+    needed = {FAISS_NAME, DOCUMENTS_NAME, DIGESTS_NAME}
     needed |= {REMOVED_NAME} if settings.tombstones else set()
     needed |= set() if settings.per_document else {PIECES_NAME}
     needed |= set() if settings.encoding is None else {ENCODING_NAME}

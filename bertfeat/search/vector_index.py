@@ -71,6 +71,8 @@ class VectorIndex:
         """The FAISS index itself."""
         self.documents: ArrowStore = opened.documents
         """The rows, ids, texts and kept columns of the documents."""
+        self.text_digests: NDArray[np.uint8] = opened.text_digests
+        """The digest of each document's text and all that its features are made of, ``[D, 16]``; 0 where not stored."""
         self.pieces: ArrowStore | None = opened.pieces
         """The token, word or span of each vector; None where there is one vector per document."""
         self.removed: NDArray[np.bool_] | None = opened.removed

@@ -13,7 +13,6 @@ from bertfeat.io import Address, Location, ResultKind, as_location, result_kind
 from bertfeat.search.building.feature_source import describe_source_set
 from bertfeat.search.index_copy import index_on_disk
 from bertfeat.search.index_files import check_files, read_current
-from bertfeat.search.options import BuildOptions
 from bertfeat.search.settings import IndexSettings, SourceSet
 from bertfeat.search.vector_index import VectorIndex
 
@@ -29,7 +28,7 @@ class IndexReport:
     documents: int
     vectors: int
     changed_sources: tuple[str, ...]  # feature sets that exist but changed; the error of one that is not sound
-    build_command: str  # what builds it again, from all of its feature sets
+    update_command: str  # what brings it in step with its feature sets
 
 
 @checked
@@ -65,7 +64,7 @@ def verify_index(folder: str | Path | Address) -> IndexReport:
         documents=settings.documents,
         vectors=settings.count,
         changed_sources=tuple(changed),
-        build_command=_build_command(settings, place),
+        update_command=update_command(settings, as_location(folder)),
     )
 
 
@@ -75,7 +74,7 @@ def check_sources(settings: IndexSettings, folder: Location) -> None:
         raise IndexFolderError(
             f"{then.path} changed since the index {folder} was made from it ({then.documents:,} documents "
             f"then, {now.documents:,} now)",
-            remedy=f"build it again: {_build_command(settings, folder)}",
+            remedy=f"bring it up to date: {update_command(settings, folder)}",
         )
 
 
@@ -102,25 +101,8 @@ def _is_there(place: Location) -> bool:
         return False
 
 
-def _build_command(settings: IndexSettings, folder: Location) -> str:
-    """The command that builds an index anew: from all of its feature sets, with the options that it was built with.
-
-    What was done to the index since, such as a removal, is not done again, and recall is tuned on stored vectors.
-    """
-    plain, measured, tokens = BuildOptions(), settings.evaluation, settings.tokens
-    options = {
-        "--column": settings.column.name,
-        "--spans": settings.spans,
-        "--encode": settings.encoding,
-        "--type": None if settings.type == plain.type else settings.type,
-        "--metric": None if settings.metric == plain.metric else settings.metric,
-        "--transform": settings.transform,
-        "--with-tokens": tokens and tokens.column.name,
-        "--pool-tokens": tokens.pooled if tokens and tokens.pooled != plain.pool_tokens else None,
-        "--query-prompt": settings.query_prompt,
-        "--target-recall": measured.wanted if measured and measured.wanted != plain.target_recall else None,
-    }
-    flags = {"--no-text": not settings.has_text, "--no-evaluate": measured is None and settings.count > 1}
-    words = ["bertfeat", "index", *(source.path for source in settings.sources), "-o", str(folder)]
-    words += [str(word) for option, value in options.items() if value is not None for word in (option, value)]
-    return shlex.join([*words, *(flag for flag, is_set in flags.items() if is_set)])
+def update_command(settings: IndexSettings, folder: Location) -> str:
+    """The command that brings an index in step with its feature sets: with all, or with those that are still there."""
+    there = [source.path for source in settings.sources if _is_there(as_location(source.path))]
+    named = there if len(there) < len(settings.sources) else []
+    return shlex.join(["bertfeat", "index", *named, "-o", str(folder), "--update"])

@@ -45,6 +45,7 @@ from bertfeat.search.index_copy import keep_as_copy, writing_room
 from bertfeat.search.index_files import seal_version
 from bertfeat.search.settings import (
     FILE_NAMES,
+    RENEWED_NAME,
     SETTINGS_NAME,
     VERSION_NAME,
     IndexSettings,
@@ -55,7 +56,7 @@ from bertfeat.search.settings import (
 )
 
 _STATE_NAMES = re.compile(r"kind|lock|index\.json|\..*\.tmp")
-_WORK_NAMES = re.compile(r"chunk-\d+")  # in a version that is being built
+_WORK_NAMES = re.compile(rf"chunk-\d+|{re.escape(RENEWED_NAME)}")  # in a version that is being built
 _REMOVED_ON_NFS = ".nfs"  # how the name begins that NFS gives to a file removed while it is open
 _LOCK_TRIES = 20
 _APART = 1 << 32  # how many numbers, above those of the versions before it, a run at an address draws its own from

@@ -78,7 +78,7 @@ def test_an_index_is_built_and_changed_at_an_address(features: Address) -> None:
     there = features.with_name("corpus.index")
     result = run("index", features, "-o", there, "--no-evaluate")
     assert (result.exit_code, str(there) in result.stdout) == (0, True), result.stderr
-    assert value_of("index", features, "-o", there, "--append")["added"] == COUNT
+    assert value_of("index", features, "-o", there, "--update")["kept"] == COUNT
     Path("ids.txt").write_text("1\n2\n")
     assert value_of("index", "-o", there, "--remove", "ids.txt")["removed"] == 2
     assert value_of("info", there)["documents"] == COUNT - 2

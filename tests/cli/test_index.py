@@ -99,21 +99,21 @@ def test_sizes(memory: str, size: int) -> None:
     assert ByteSize().convert(memory, None, None) == size
 
 
-def test_append_and_remove(index: Path, tmp_path: Path) -> None:
+def test_documents_come_and_go(index: Path, tmp_path: Path) -> None:
     vector_set(Path("more.features"), clustered(10, seed=1), ids=[f"new {row}" for row in range(9)] + ["5"])
-    result = run("index", "more.features", "-o", index, "--append")
+    result = run("index", "more.features", "-o", index, "--update")
     assert result.exit_code == 0
-    assert "10 documents" in result.stdout
+    assert "added    10 documents" in result.stdout
     Path("ids.txt").write_text("new 3\n7\n\nnobody\n")
     result = run("index", "-o", index, "--remove", "ids.txt", "--json")
     assert json.loads(result.stdout)["vectors"] == 107
     assert "1 id not in the index: nobody" in result.stderr
 
 
-def test_append_and_remove_in_one_version(index: Path) -> None:
+def test_they_come_and_go_in_one_version(index: Path) -> None:
     vector_set(Path("more.features"), clustered(2, seed=9), ids=["7", "new"])
     Path("ids.txt").write_text("1\n2\nnobody\n")
-    result = run("index", "more.features", "-o", index, "--append", "--remove", "ids.txt", "--json")
+    result = run("index", "more.features", "-o", index, "--update", "--remove", "ids.txt", "--json")
     assert result.exit_code == 0, result.stderr
     told = json.loads(result.stdout)
     assert (told["added"], told["removed"], told["unknown"], told["vectors"]) == (2, 3, ["nobody"], 99)
@@ -121,15 +121,16 @@ def test_append_and_remove_in_one_version(index: Path) -> None:
     assert json.loads(run("verify", index, "--json").stdout)["vectors"] == 99
 
 
-def test_what_is_removed_from_no_index(index: Path) -> None:
+@pytest.mark.parametrize(("given", "left"), [("--remove FILE", 99), ("--update", 100)])
+def test_a_change_of_no_index(index: Path, given: str, left: int) -> None:
     """The command that is printed does it."""
     index.rename("corpus.index")
     Path("FILE").write_text("1\n")
-    result = run("index", "--remove", "FILE")
+    result = run("index", *given.split())
     assert (result.exit_code, len(list(Path("corpus.index").glob("version-*")))) == (2, 1)
     _, command = result.stderr.split("name the index with -o: bertfeat ")
     assert run(*command.split("\n")[0].split(), "--json").exit_code == 0
-    assert json.loads(run("verify", "corpus.index", "--json").stdout)["vectors"] == 99
+    assert json.loads(run("verify", "corpus.index", "--json").stdout)["vectors"] == left
 
 
 def test_a_document_that_two_sets_have_is_told(index: Path) -> None:
@@ -172,12 +173,12 @@ def test_what_an_update_cannot_change_is_refused(index: Path) -> None:
     before = Path("toy.index", RECORD).read_bytes()
     for name, value in given.items():
         option = [name] if value is None else [name, value]
-        for update in (["toy.features", "--append"], ["--remove", "-"]):
+        for update in (["toy.features", "--update"], ["--remove", "-"]):
             result = run("index", *update, "-o", index, *option, stdin="1\n")
             assert result.exit_code == 2
             assert f"{name} with {update[-1] if update[-1] != '-' else '--remove'}: an update keeps" in result.stderr
-    result = run("index", "toy.features", "-o", index, "--append", "--type", "ivf", "--no-text")
-    assert "--type, --no-text with --append" in result.stderr
+    result = run("index", "toy.features", "-o", index, "--update", "--type", "ivf", "--no-text")
+    assert "--type, --no-text with --update" in result.stderr
     assert Path("toy.index", RECORD).read_bytes() == before
 
 
@@ -206,12 +207,14 @@ def test_ids_that_are_no_text(index: Path) -> None:
     assert run("index", "-o", index, "--remove", "-", "--json", stdin="4\n").exit_code == 0
 
 
-def test_recall_is_that_of_the_last_build(index: Path) -> None:
-    assert "at the last build" not in run("info", index).stdout
+def test_recall_is_measured_again_or_said_to_be_old(index: Path) -> None:
     vector_set(Path("more.features"), clustered(10, seed=1), ids=[str(row) for row in range(10)])
-    result = run("index", "more.features", "-o", index, "--append")
-    assert "at 10, for stored vectors disturbed as questions are, at the last build, of 100 vectors" in result.stdout
-    assert "at the last build, of 100 vectors" in run("info", index).stdout
+    assert run("index", "toy.features", "-o", "codes.index", "--type", "sq8").exit_code == 0
+    for name, told in ((index, False), ("codes.index", True)):
+        result = run("index", "more.features", "-o", name, "--update")
+        assert ", for stored vectors disturbed as questions are" in result.stdout
+        for shown in (result.stdout, run("info", name).stdout):
+            assert ("questions are, measured when it had 100 vectors" in shown) == told
 
 
 def test_recall_over_transformed_vectors_is_said(features: Path) -> None:
@@ -332,7 +335,7 @@ def test_a_recall_that_is_too_little_is_told_of_the_queries_that_it_is_of(
         (["--queries", "q.jsonl"], b'{"text": 3}\n', 1, "q.jsonl, line 1: expected an object with a text"),
         (["--queries", "q.jsonl"], b'{"text": " "}\n', 2, "query 0 is empty"),
         (["--queries", "q.txt", "--no-evaluate"], b"a\n", 2, "without evaluation nothing is tuned"),
-        (["--queries", "q.txt", "--append"], b"a\n", 2, "--queries with --append"),
+        (["--queries", "q.txt", "--update"], b"a\n", 2, "--queries with --update"),
         (["--model", "there"], b"", 2, "--model is for embedding --queries"),
     ],
 )

@@ -21,9 +21,8 @@ LISTED = {
     # what is printed, and where it is run
     "the same command again finishes it: bertfeat extract ": "test_an_unfinished_set",
     "none was kept (bertfeat extract --keep keeps them)": "an option of the command that made the set",
-    "--remove takes a feature set only with --append: bertfeat index -o DIR --remove FILE": "names made up",
-    "--append adds a feature set: bertfeat index more.features -o DIR --append": "names made up",
-    "name the index with -o: bertfeat index -o corpus.index --remove FILE": "test_index.py, which makes these",
+    "--remove takes a feature set only with --update: bertfeat index -o DIR --remove FILE": "names made up",
+    "name the index with -o: bertfeat index -o corpus.index ": "test_index.py, which makes these",
 }
 
 

@@ -18,9 +18,9 @@ from bertfeat import (
     Index,
     StoredEncoder,
     Tagger,
-    append_features,
     build_index,
     find_usages,
+    update_index,
     verify_features,
 )
 from bertfeat.core.encoder import Encoder, HiddenState
@@ -294,7 +294,7 @@ def test_sets_with_different_vectors_make_no_index(bert: Tiny, tmp_path: Path, h
     with pytest.raises(IndexFolderError, match=message):
         build_index([one, other], tmp_path / "b.index", column="last_mean", options=BuildOptions(type="flat"))
     with pytest.raises(IndexFolderError, match=message):
-        append_features(other, tmp_path / "a.index")
+        update_index(tmp_path / "a.index", other)
     with pytest.raises(FeatureSetError, match=message):
         StoredEncoder([one, other])
     with pytest.raises(IndexFolderError, match="the model gave the encoder's vectors otherwise than those of"):

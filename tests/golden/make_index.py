@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bertfeat.core.corpus import KeptColumn
-from bertfeat.search import BuildOptions, VectorIndex, append_features, as_whitening, build_index, remove_documents
+from bertfeat.search import BuildOptions, VectorIndex, as_whitening, build_index, remove_documents, update_index
 from bertfeat.search.settings import FORMAT_VERSION, read_index_settings, write_index_settings
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, neighbors, vector_set, whitened
@@ -54,7 +54,7 @@ def document_index(folder: Path, work: Path, kind: str, transform: str = "none")
     memory = 100 if kind == "disk" else None
     options = BuildOptions(type=KINDS[kind], evaluate=kind == "flat", memory=memory, transform=as_whitening(transform))
     build_index(work / "old", folder, options=options)
-    append_features([work / "new"], folder)
+    update_index(folder, [work / "new"])
     remove_documents(folder, REMOVED)
     living = [row for row in range(len(ids)) if ids[row] not in REMOVED]
     if transform != "none":

@@ -46,7 +46,7 @@ WRITERS = (
     *(
         use
         for use in (*FLAT, *HNSW, *WORD, *KEPT)
-        if use.name in ("append flat", "remove flat", "remove hnsw", "append word", "append kept")
+        if use.name in ("update flat", "remove flat", "remove hnsw", "update word", "update kept")
     ),
     _writer("export npy", "export docs.features --to npy --column last_mean -o out.npy", "docs.features", "out.*"),
     _writer(

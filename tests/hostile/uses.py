@@ -103,8 +103,8 @@ def _of_index(name: str) -> tuple[Use, ...]:
         ),
         _use(f"evaluate {name}", f"evaluate {index} --beir beir --model model --json", f"{index} model beir"),
         _use(
-            f"append {name}",
-            f"index more.features -o {index} --append --json",
+            f"update {name}",
+            f"index more.features -o {index} --update --json",
             f"{index} more.features many.features",
             index,
         ),
@@ -123,7 +123,7 @@ WORD = (
         "word.index model",
         quoted=_LIKE,
     ),
-    _use("append word", "index else.features -o word.index --append --json", "word.index else.features", "word.index"),
+    _use("update word", "index else.features -o word.index --update --json", "word.index else.features", "word.index"),
     _use("remove word", "index -o word.index --remove ids.txt --json", "word.index ids.txt", "word.index"),
 )
 
@@ -136,7 +136,7 @@ KEPT = (
         "kept.index model",
         quoted="the old mill",
     ),
-    _use("append kept", "index else.features -o kept.index --append --json", "kept.index else.features", "kept.index"),
+    _use("update kept", "index else.features -o kept.index --update --json", "kept.index else.features", "kept.index"),
     _use("remove kept", "index -o kept.index --remove ids.txt --json", "kept.index ids.txt", "kept.index"),
 )
 """Of an index that keeps tokens."""

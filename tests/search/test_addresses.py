@@ -22,12 +22,12 @@ from bertfeat.search import (
     Index,
     IndexSettings,
     VectorIndex,
-    append_features,
     build_index,
     index_copy,
     measure_recall,
     read_index_settings,
     remove_documents,
+    update_index,
     verify_index,
 )
 from tests.search.test_index import Stand
@@ -106,8 +106,8 @@ def test_an_index_of_a_set_at_an_address_is_that_of_the_local_one(address: Addre
 def test_an_update_knows_its_set_by_its_address(memory: Address, tmp_path: Path) -> None:
     features = feature_set(memory / "toy.features")
     build_index(features, tmp_path / "toy.index", options=BuildOptions(evaluate=False))
-    report = append_features(features, tmp_path / "toy.index")
-    assert (report.added, report.removed) == (COUNT, COUNT)
+    report = update_index(tmp_path / "toy.index", features)
+    assert (report.added, report.removed, report.kept) == (0, 0, COUNT)
     assert [source.path for source in report.settings.sources] == [str(features)]
 
 
@@ -230,7 +230,7 @@ def test_an_index_is_built_and_changed_at_an_address_as_in_a_folder(
     here, there = tmp_path / "here.index", address / "there.index"
     updates: tuple[Callable[[Location], IndexSettings], ...] = (
         lambda place: build_index(old, place, options=BuildOptions(evaluate=False)),
-        lambda place: append_features(new, place).settings,
+        lambda place: update_index(place, new).settings,
         lambda place: remove_documents(place, ["1", "a"]).settings,
     )
     for update in updates:
@@ -282,7 +282,7 @@ def test_an_address_with_other_things_is_left_alone(memory: Address, tmp_path: P
     with pytest.raises(IndexFolderError, match="holds a feature set, no index"):
         build_index(features, upload(features, memory / "toy.features"))
     with pytest.raises(IndexFolderError, match="this is no index"):
-        append_features(features, memory / "nothing")
+        update_index(memory / "nothing", features)
     assert names_at(memory / "mine") == ["notes.txt"]
     there = upload(local_index(tmp_path, "old"), memory / "toy.index")
     put_file(there / "version-1/notes.txt", b"mine")
@@ -299,7 +299,7 @@ def test_two_at_once_at_an_address(bucket: Address, tmp_path: Path, monkeypatch:
     def second(progress: StepProgress) -> None:
         if progress.step == "write" and not progress.done:
             with pytest.raises(FolderLockedError, match="another run is at work on it"):
-                append_features(features, there)
+                update_index(there, features)
 
     build_index(features, there, options=BuildOptions(evaluate=False))
     build_index(features, there, options=BuildOptions(evaluate=False), progress=second)
@@ -336,7 +336,7 @@ def test_a_run_that_was_stopped_for_longer_than_its_lease_harms_nothing(
 
     late: Callable[[], object] = {
         "build": lambda: build_index(tmp_path / "old.features", there, progress=meanwhile),
-        "append": lambda: append_features(tmp_path / "new.features", there, progress=meanwhile),
+        "append": lambda: update_index(there, tmp_path / "new.features", progress=meanwhile),
     }[last]
     with pytest.raises(FolderLockedError, match="was taken over" if noticed else "another run replaced the index"):
         late()
@@ -361,7 +361,7 @@ def test_killed_at_a_step_the_old_index_or_the_new_one_is_at_the_address(
     whole = {name: read_file(there / name) for name in names_at(there)}
     reader, old = VectorIndex(there), ids_of(there)
     vectors = reader.reconstruct(np.arange(COUNT))
-    command = ["index", str(tmp_path / "new.features"), "-o", str(there), "--append", "--quiet"]
+    command = ["index", str(tmp_path / "new.features"), "-o", str(there), "--update", "--quiet"]
     options: dict[str, Any] = {
         "folders": [STORED],
         "prepare": "tests.support.s3_server:announce_stored_files",
@@ -383,7 +383,7 @@ def test_killed_at_a_step_the_old_index_or_the_new_one_is_at_the_address(
         found = ids_of(there)
         assert found == (new if step > record[0] else old), events[step - 1]
         verify_index(there)
-        append_features(tmp_path / "new.features", there)
+        update_index(there, tmp_path / "new.features")
         assert ids_of(there) == new
         assert len(names_at(there)) == len(done)  # no file of a version before
         assert len({name.partition("/")[0] for name in names_at(there)}) == 2

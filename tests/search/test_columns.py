@@ -9,7 +9,7 @@ import pytest
 
 from bertfeat.core.corpus import KeptColumn, Value
 from bertfeat.errors import IndexFolderError
-from bertfeat.search import VectorIndex, append_features, build_index, verify_index
+from bertfeat.search import VectorIndex, build_index, update_index, verify_index
 from tests.search.test_verify import rewritten
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, vector_set, version_of
@@ -59,7 +59,7 @@ def test_documents_without_texts_may_be_appended(tmp_path: Path) -> None:
     toy_set(tmp_path / "b.features", toy_part(rows=3, poolings=("mean", "word"), text=False, ids="b"))
     for column in ("concat4_mean", "concat4_word"):
         build_index(tmp_path / "a.features", tmp_path / "toy.index", column, overwrite=True)
-        append_features([tmp_path / "b.features"], tmp_path / "toy.index")
+        update_index(tmp_path / "toy.index", [tmp_path / "b.features"])
         assert verify_index(tmp_path / "toy.index").settings.has_text
         build_index([tmp_path / "a.features", tmp_path / "b.features"], tmp_path / "toy.index", column)
         assert verify_index(tmp_path / "toy.index").settings.has_text
@@ -69,4 +69,4 @@ def test_a_column_of_another_type_cannot_be_appended(kept: Path, tmp_path: Path)
     vector_set(tmp_path / "more.features", clustered(3), ids="abc", kept={YEAR: [1, 2, 3], AUTHOR: ["x"] * 3})
     change_documents(kept, lambda table: set_column(table, "year", ["x"] * 20))
     with pytest.raises(IndexFolderError, match=r"'year' is large_string in .*toy\.index and int64 in .*more\.features"):
-        append_features([tmp_path / "more.features"], kept)
+        update_index(kept, [tmp_path / "more.features"])

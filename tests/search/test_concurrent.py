@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from bertfeat.errors import BertfeatError
-from bertfeat.search import BuildOptions, VectorIndex, append_features, build_index, index_files, verify_index
+from bertfeat.search import BuildOptions, VectorIndex, build_index, index_files, update_index, verify_index
 from tests.support.index_toy import clustered, current_files, files_of, ids_of, vector_set, version_of
 from tests.support.steps import Ended, Stop, preload, start, steps
 
@@ -54,7 +54,7 @@ class Place:
 
     @property
     def append(self) -> list[str]:
-        return ["index", str(self.work / "new.features"), "-o", str(self.index), "--append", "--quiet"]
+        return ["index", str(self.work / "new.features"), "-o", str(self.index), "--update", "--quiet"]
 
     @property
     def remove(self) -> list[str]:
@@ -261,7 +261,7 @@ def test_searches_while_indexes_are_replaced(place: Place) -> None:
 def test_an_open_index_stays_what_it_was(place: Place) -> None:
     index = VectorIndex(place.index)
     rebuild(place, "other")
-    append_features([place.work / "new.features"], place.index)
+    update_index(place.index, [place.work / "new.features"])
     found = index.search(clustered(60), 1)
     assert index.documents.take(found.numbers[:, 0])["text"].to_pylist() == [f"text of {row + 1}" for row in range(60)]
     assert ids_of(place.index) == OTHER | NEW

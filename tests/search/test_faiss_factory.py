@@ -11,9 +11,9 @@ from bertfeat.search import (
     BuildOptions,
     Metric,
     VectorIndex,
-    append_features,
     build_index,
     remove_documents,
+    update_index,
     verify_index,
 )
 from tests.support.index_toy import clustered, neighbors, vector_set
@@ -96,11 +96,11 @@ def test_what_is_left_does_all_that_an_index_does(factory: str, sets: tuple[Path
     remove_documents(folder, [str(row + 1) for row in range(REMOVED)])
     finds_the_living(folder, living, whole=factory in WHOLE)
     living |= {str(COUNT - 30 + row + 1): vector for row, vector in enumerate(clustered(NEW, seed=3))}
-    assert append_features([sets[1]], folder).removed == 30
+    assert update_index(folder, [sets[1]]).removed == 30
     finds_the_living(folder, living, whole=factory in WHOLE)
     remove_documents(folder, list(living))
     assert VectorIndex(folder).search(clustered(3), 5).numbers.shape == (3, 0)
-    append_features([sets[1]], folder)
+    update_index(folder, [sets[1]])
     finds_the_living(folder, dict(list(living.items())[-NEW:]), whole=factory in WHOLE)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bertfeat.errors import IndexFolderError
-from bertfeat.search import VectorIndex, append_features, build_index
+from bertfeat.search import VectorIndex, build_index, update_index
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import RECORD
 
@@ -63,8 +63,8 @@ def test_vectors_of_other_meaning_are_refused(
         build_index([one, other], tmp_path / "toy.index", f"concat4_{pooling}")
     build_index(one, tmp_path / "toy.index", f"concat4_{pooling}")
     before = (tmp_path / "toy.index" / RECORD).read_bytes()
-    with pytest.raises(IndexFolderError, match=rf"1\.features cannot be appended to .*extracted with {message};"):
-        append_features([other], tmp_path / "toy.index")
+    with pytest.raises(IndexFolderError, match=rf"1\.features cannot be in .*extracted with {message};"):
+        update_index(tmp_path / "toy.index", [other])
     assert (tmp_path / "toy.index" / RECORD).read_bytes() == before
 
 
@@ -78,7 +78,7 @@ def test_vectors_that_differ_in_digits_only_share_an_index(
     one, other = two_sets(tmp_path, name, value)
     build_index([one, other], tmp_path / "toy.index", f"concat4_{pooling}")
     build_index(one, tmp_path / "other.index", f"concat4_{pooling}")
-    append_features([other], tmp_path / "other.index")
+    update_index(tmp_path / "other.index", [other])
     assert len(VectorIndex(tmp_path / "toy.index")) == len(VectorIndex(tmp_path / "other.index"))
 
 

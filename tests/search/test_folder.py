@@ -35,6 +35,7 @@ def test_the_folder_says_what_it_is(folder: Path) -> None:
         ".bertfeat/kind",
         "version-1/documents.arrow",
         "version-1/index.faiss",
+        "version-1/text_digests.npy",
     ]
     assert result_kind(folder) is ResultKind.INDEX
     assert (settings.count, settings.documents, settings.width) == (200, 200, 16)
@@ -44,7 +45,7 @@ def test_the_folder_says_what_it_is(folder: Path) -> None:
     assert settings.evaluation is not None
     assert settings.evaluation.recall == {"1": 1.0, "10": 1.0, "100": 1.0}
     assert settings.evaluation.queries_per_second > 0
-    assert set(settings.files) == {"documents.arrow", "index.faiss"}
+    assert set(settings.files) == {"documents.arrow", "index.faiss", "text_digests.npy"}
     assert verify_index(folder).settings == settings
 
 

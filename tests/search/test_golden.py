@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertfeat.search import VectorIndex, append_features, remove_documents, verify_index
+from bertfeat.search import VectorIndex, remove_documents, update_index, verify_index
 from bertfeat.search.settings import FORMAT_VERSION, read_index_settings
 from tests.golden.make_index import COUNT, KINDS, NEW, REMOVED, WIDTH
 from tests.support.features_toy import L, toy_part
@@ -67,7 +67,7 @@ def test_a_golden_index_is_updated(kind: str, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(NEWEST / kind, tmp_path / "toy.index"))
     remove_documents(folder, ["2"])
     vector_set(tmp_path / "more", clustered(5, WIDTH, seed=4), ids=[f"more {row}" for row in range(5)])
-    append_features([tmp_path / "more"], folder)
+    update_index(folder, [tmp_path / "more"])
     assert read_index_settings(folder).format_version == FORMAT_VERSION
     assert verify_index(folder).documents == len(VectorIndex(folder).documents)
     index = VectorIndex(folder)

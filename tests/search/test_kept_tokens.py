@@ -16,9 +16,9 @@ from bertfeat.search import (
     BuildOptions,
     Index,
     VectorIndex,
-    append_features,
     build_index,
     remove_documents,
+    update_index,
     verify_index,
 )
 from bertfeat.search.reranking import kept_tokens
@@ -80,7 +80,7 @@ def test_an_appended_set_gives_what_a_build_of_both_gives(
     monkeypatch.setattr(kept_tokens, "_BLOCK_BYTES", block)  # a document at a time, or all
     more, both = other_set(folder.with_name("more.features")), folder.with_name("both.index")
     build_index([folder.with_name("toy.features"), more], both, "concat4_mean", options=like(folder))
-    append_features(more, folder)
+    update_index(folder, more)
     assert token_files(folder) == token_files(both)
     assert verify_index(folder).settings.tokens == VectorIndex(both).settings.tokens
 
@@ -90,7 +90,7 @@ def test_an_appended_set_gives_what_a_build_of_both_gives(
 def test_what_is_removed_leaves_no_trace(folder: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_tokens, "_BLOCK_BYTES", block)
     before = token_files(folder)
-    append_features(other_set(folder.with_name("more.features")), folder)
+    update_index(folder, other_set(folder.with_name("more.features")))
     remove_documents(folder, [f"other {number}" for number in range(1, 10)])
     assert token_files(folder) == before
     remove_documents(folder, [str(number) for number in range(1, 30)])
@@ -138,9 +138,9 @@ def test_a_set_without_such_tokens_is_refused_and_nothing_changes(folder: Path) 
     before = files_of(folder)
     toy = toy_part(0, 0, 4, poolings=("mean", "word"))
     with pytest.raises(NotDerivableError, match="no column with token pooling is stored"):
-        append_features(toy_set(folder.with_name("words.features"), toy), folder)
+        update_index(folder, toy_set(folder.with_name("words.features"), toy))
     with pytest.raises(IndexFolderError, match=r"it keeps no texts, and the index keeps tokens"):
-        append_features(toy_set(folder.with_name("bare.features"), toy_part(0, 0, 4, text=False, ids="b")), folder)
+        update_index(folder, toy_set(folder.with_name("bare.features"), toy_part(0, 0, 4, text=False, ids="b")))
     assert files_of(folder) == before
 
 
@@ -184,7 +184,7 @@ def test_documents_that_do_not_follow_one_another_are_told(
     edit_array(name, edit)(folder)
     rewritten(folder)
     with pytest.raises(IndexFolderError, match=rf"{name}: cannot be read \(documents do not follow"):
-        append_features(other_set(tmp_path / "more.features"), folder)
+        update_index(folder, other_set(tmp_path / "more.features"))
 
 
 @pytest.mark.parametrize(

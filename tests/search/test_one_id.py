@@ -8,7 +8,7 @@ import pytest
 
 from bertfeat.core.corpus import CorpusSettings, memory_corpus
 from bertfeat.core.extraction import Extractor
-from bertfeat.search import BuildOptions, Index, VectorIndex, append_features, build_index
+from bertfeat.search import BuildOptions, Index, VectorIndex, build_index, update_index
 from tests.support.tiny_models import Tiny
 
 BASE = {"a": "The bank. A river!", "b": "He went to the bank", "c": "money and the river. Again", "d": "They ran"}
@@ -65,7 +65,7 @@ def test_tokens_of_sets_that_are_appended_together(sets: dict[str, Path], tmp_pa
     options = BuildOptions(type="flat", with_tokens="last_token")
     build_index(sets["left"], tmp_path / "left.index", "last_mean", options=options)
     build_index(sets["left"], tmp_path / "grown.index", "last_mean", options=options)
-    append_features([sets["base"], sets["delta"]], tmp_path / "grown.index")
+    update_index(tmp_path / "grown.index", [sets["base"], sets["delta"]])
     left, grown = (VectorIndex(tmp_path / f"{name}.index") for name in ("left", "grown"))
     assert left.settings.tokens == grown.settings.tokens
     assert sorted(grown.documents.take(np.arange(5))["id"].to_pylist()) == sorted(LEFT)

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from bertfeat.cli import main
 from bertfeat.errors import IndexFolderError
-from bertfeat.search import BuildOptions, VectorIndex, append_features, build_index
+from bertfeat.search import BuildOptions, VectorIndex, build_index, update_index
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, files_of, ids_of, vector_set
 
@@ -28,7 +28,7 @@ def made(folder: Path, count: int, seed: int) -> Path:
 def both(tmp_path: Path) -> Path:
     """An index of two feature sets, of which the second one was appended."""
     build_index(made(tmp_path / "base.features", 40, 1), tmp_path / "z.index", options=EXACT)
-    append_features(made(tmp_path / "delta.features", 7, 2), tmp_path / "z.index")
+    update_index(tmp_path / "z.index", made(tmp_path / "delta.features", 7, 2))
     return tmp_path / "z.index"
 
 
@@ -92,16 +92,16 @@ def test_a_set_that_was_extracted_anew(options: str, tmp_path: Path) -> None:
     """As told by ``search``, ``verify`` and ``verify --json``, in folders with spaces and quotes in their names."""
     base, delta, index = (tmp_path / name for name in ("the 'base'.features", "a delta.features", "z z.index"))
     assert run("index", made(base, 300, 1), "-o", index, *shlex.split(options)).exit_code == 0
-    assert run("index", made(delta, 20, 2), "-o", index, "--append").exit_code == 0
+    assert run("index", made(delta, 20, 2), "-o", index, "--update").exit_code == 0
     shutil.rmtree(delta)
     made(delta, 30, 3)
     before = VectorIndex(index).settings
     np.save(tmp_path / "query.npy", clustered(1))
     searched, verified = run("search", index, "--vectors", tmp_path / "query.npy"), run("verify", index)
     assert (searched.exit_code, verified.exit_code) == (1, 0), verified.output
-    commands = [re.search(r"build it again: (bertfeat index .+)", each.stderr) for each in (searched, verified)]
+    commands = [re.search(r"bring it up to date: (bertfeat index .+)", each.stderr) for each in (searched, verified)]
     printed = {found[1] for found in commands if found} | {
-        json.loads(run("verify", index, "--json").stdout)["build_command"]
+        json.loads(run("verify", index, "--json").stdout)["update_command"]
     }
     assert len(printed) == 1
     assert run(*shlex.split(printed.pop())[1:]).exit_code == 0
@@ -129,7 +129,7 @@ def test_vectors_of_other_kinds(options: str, tmp_path: Path) -> None:
     before = VectorIndex(index).settings
     shutil.rmtree(features)
     toy_set(features, toy_part(0, 0, 12))
-    command = json.loads(run("verify", index, "--json").stdout)["build_command"]
+    command = json.loads(run("verify", index, "--json").stdout)["update_command"]
     assert run(*shlex.split(command)[1:]).exit_code == 0
     after = VectorIndex(index).settings
     assert after.documents == 12

@@ -18,11 +18,12 @@ from bertfeat.search import (
     Index,
     MaxSim,
     Metric,
-    append_features,
     build_index,
     remove_documents,
+    update_index,
     verify_index,
 )
+from tests.search.test_verify import edit_store, rewritten
 from tests.support.features_toy import MODEL, ToyDocument, toy_part, toy_parts, toy_set
 
 LAYERS = {"concat4": ("concat", (1, 2, 3, 4)), "layer3": ("concat", (3,)), "sum4": ("sum", (1, 2, 3, 4))}
@@ -209,7 +210,7 @@ def test_frequencies_are_those_of_the_documents_that_are_left(kept: str | None, 
     more = toy_part(3, 0, 4)  # the rows of another corpus
     new = folder.with_name("more.features")
     toy_set(new, first_part(more, "new "))
-    append_features(new, folder)
+    update_index(folder, new)
     index = Index(folder, encoder=index.encoder)
     documents = [document for document in all_documents() if document.id not in gone]
     documents += [replace(document, id=f"new {document.id}") for document in more.documents]
@@ -228,15 +229,14 @@ def test_nothing_found_and_nothing_asked_for(make: Make) -> None:
         index.search("0", 0, rerank="maxsim")
 
 
-def test_a_set_that_was_appended_again_in_another_order_is_told(make: Make, tmp_path: Path) -> None:
+def test_documents_that_are_in_other_rows_than_the_index_says(make: Make, tmp_path: Path) -> None:
     index = make()
-    features = tmp_path / "toy.features"
-    shutil.rmtree(features)
-    append_features(toy_set(features, first_part(toy_part(0, 0, 18), "new ")), tmp_path / "toy.index")
-    index = Index(tmp_path / "toy.index", encoder=index.encoder)
-    for options in (MaxSim(), COUNTLESS):
-        with pytest.raises(IndexFolderError, match=r"documents of it are not in their rows of .* any more; build the"):
-            index.search("0", 30, rerank=options)
+    folder = tmp_path / "toy.index"
+    edit_store(folder, "documents.arrow", id=lambda ids: [f"new {name}" for name in ids])
+    rewritten(folder)
+    index = Index(folder, encoder=index.encoder)
+    with pytest.raises(IndexFolderError, match=r"documents of it are not in their rows of .* any more; build the"):
+        index.search("0", 30, rerank=MaxSim())
 
 
 def first_part(toy: Any, prefix: str) -> Any:

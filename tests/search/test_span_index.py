@@ -22,12 +22,12 @@ from bertfeat.search import (
     BuildOptions,
     Index,
     MaxSim,
-    append_features,
     build_index,
     evaluate_beir,
     export_to_lance,
     export_to_qdrant,
     remove_documents,
+    update_index,
     verify_index,
 )
 from bertfeat.usages import find_usages
@@ -170,7 +170,7 @@ def test_updates_give_the_spans_of_a_new_build(bert: Tiny, make: Make, kind: str
     index = span_index(make(bert, TEXTS), type=kind)
     folder = index.vectors.folder
     later = {"c": "Another text. It has two sentences.", "f": "New."}
-    assert append_features(make(bert, later, "later"), folder).removed == 1
+    assert update_index(folder, make(bert, later, "later")).removed == 1
     assert remove_documents(folder, ["e"]).removed == 1
     texts = {name: text for name, text in {**TEXTS, **later}.items() if name != "e"}
     slow = {name: slow_text(bert, text) for name, text in texts.items()}
@@ -237,7 +237,7 @@ def test_documents_without_spans_come_and_go(bert: Tiny, make: Make, kind: str) 
     assert remove_documents(folder, ["a", "b"]).removed == 2
     assert remove_documents(folder, ["a", "b"]).unknown == ("a", "b")
     assert Index(folder).count().documents == 2
-    assert append_features(features, folder).removed == 2  # c and d are replaced, a and b are back
+    assert update_index(folder).added == 2  # a and b are back
     again = Index(folder)
     assert again.count().documents == 4
     hits = again.search(QUERIES[0], 9, rerank="maxsim").hits
@@ -291,7 +291,7 @@ def test_spans_of_a_kept_column(bert: Tiny, make: Make, tmp_path: Path) -> None:
     wrong = make(bert, [{"id": "a", "text": "Short.", "entities": "[[4, 9]]"}], "wrong", keep=("entities",))
     before = {path: path.read_bytes() for path in Path(str(index.vectors.folder)).rglob("*") if path.is_file()}
     with pytest.raises(FeatureSetError, match=r"row 0, column entities: the span \[4, 9\) is outside the text of 6"):
-        append_features(wrong, index.vectors.folder)
+        update_index(index.vectors.folder, wrong)
     after = {path: path.read_bytes() for path in Path(str(index.vectors.folder)).rglob("*") if path.is_file()}
     assert before == after
 
@@ -310,7 +310,7 @@ def test_what_has_no_index_of_spans(bert: Tiny, make: Make) -> None:
         span_index(make(bert, TEXTS, "blind", keep_text=False))
     textless = make(bert, {"z": "Another."}, "later", keep_text=False)
     with pytest.raises(FeatureSetError, match="the set holds no texts"):
-        append_features(textless, span_index(features).vectors.folder)
+        update_index(span_index(features).vectors.folder, textless)
     with pytest.raises(IndexFolderError, match=r"holds sentences of last_token, one vector a span, but usages compare"):
         find_usages(span_index(features), "bank", match="any", like="the *bank* of it")
 

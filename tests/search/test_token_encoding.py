@@ -18,11 +18,11 @@ from bertfeat.search import (
     BuildOptions,
     Index,
     MaxSim,
-    append_features,
     build_index,
     compute_maxsim,
     evaluate_beir,
     remove_documents,
+    update_index,
     verify_index,
 )
 from bertfeat.search.options import ENCODED_WIDTH
@@ -204,7 +204,7 @@ def test_updates_keep_the_encoding(bert: Tiny, make: Make, kind: str) -> None:
     before = partitions_of(index)
     later = {"c": "Another text. It has two sentences.", "f": "New."}
     added = make(bert, later, "later")
-    assert append_features(added, index.folder).removed == 1
+    assert update_index(index.folder, added).removed == 1
     assert remove_documents(index.folder, ["e"]).removed == 1
     updated = Index(index.folder)
     for old, new in zip(before, partitions_of(updated), strict=True):
@@ -256,7 +256,7 @@ def test_spans_that_overlap_and_documents_without_any(bert: Tiny, make: Make) ->
     index = encoded_index(make(bert, rows, keep=("entities",)), 2, spans="column:entities")
     assert len(index) == 3
     later = make(bert, rows[1:], "later", keep=("entities",))  # not a single span
-    assert append_features(later, index.folder).removed == 2
+    assert update_index(index.folder, later).removed == 2
     hits = Index(index.folder).search(QUERIES[0]).hits
     assert {hit.piece.string for hit in hits if hit.piece} == {"The river", "The river rose.", "river rose"}
 
@@ -297,7 +297,7 @@ def test_every_set_has_all_words(bert: Tiny, make: Make) -> None:
         encoded_index([whole, some], 2)
     index = encoded_index(whole, 2)
     with pytest.raises(NotDerivableError, match="an encoding is made of those of all"):
-        append_features(some, index.folder)
+        update_index(index.folder, some)
     assert len(Index(index.folder)) == 1
 
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bertfeat.errors import IndexFolderError, MissingLibraryError, UsageError
-from bertfeat.search import BuildOptions, Index, MaxSim, append_features, build_index
+from bertfeat.search import BuildOptions, Index, MaxSim, build_index, update_index
 from bertfeat.search.reranking import token_pooling
 from bertfeat.search.reranking.token_pooling import pool_documents
 from tests.search.test_rerank import COUNTLESS, QUERIES, Stand, all_documents, stand, tokens_of
@@ -130,7 +130,7 @@ def test_without_scipy_nothing_is_built(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(MissingLibraryError, match=r"pooling of tokens needs SciPy.*bertfeat\[analysis\]"):
         built(tmp_path / "other", stand, pool_tokens=2)
     with pytest.raises(MissingLibraryError, match="SciPy"):
-        append_features(more, index.vectors.folder)
+        update_index(index.vectors.folder, more)
 
 
 def test_wrong_options() -> None:

@@ -13,9 +13,9 @@ from bertfeat.search import (
     BuildOptions,
     Metric,
     VectorIndex,
-    append_features,
     build_index,
     remove_documents,
+    update_index,
 )
 from bertfeat.search.building import feature_source
 from bertfeat.search.settings import SourceSet
@@ -65,7 +65,7 @@ def test_appended_documents_replace_those_of_the_same_id(kind: str, tmp_path: Pa
     folder = made(tmp_path, vectors, kind)
     names = [str(row + 1) for row in range(550, 750)]  # the first 50 are in the index
     vector_set(tmp_path / "new.features", new, ids=names)
-    done = append_features([tmp_path / "new.features"], folder)
+    done = update_index(folder, [tmp_path / "new.features"])
     assert (done.added, done.removed) == (200, 50)
     index = VectorIndex(folder)
     assert len(index) == 750
@@ -95,7 +95,7 @@ def test_many_updates_one_after_the_other(kind: str, tmp_path: Path) -> None:
         fresh = clustered(30, seed=10 + step)
         names = [f"new {step} {row}" for row in range(20)] + sorted(living)[:10]
         vector_set(tmp_path / f"{step}.features", fresh, ids=names)
-        append_features([tmp_path / f"{step}.features"], folder)
+        update_index(folder, [tmp_path / f"{step}.features"])
         living |= dict(zip(names, fresh, strict=True))
     index = VectorIndex(folder)
     assert len(index) == len(living)
@@ -112,7 +112,7 @@ def test_zero_vectors_are_counted_through_updates(tmp_path: Path) -> None:
     folder = made(tmp_path, vectors)
     assert remove_documents(folder, ["4", "9"]).settings.zero_vectors == 1
     vector_set(tmp_path / "new.features", np.zeros((2, 16), np.float32), ids=["a", "b"])
-    assert append_features([tmp_path / "new.features"], folder).settings.zero_vectors == 3
+    assert update_index(folder, [tmp_path / "new.features"]).settings.zero_vectors == 3
 
 
 def test_everything_removed(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_nothing_to_remove_changes_nothing(tmp_path: Path) -> None:
 def test_features_of_another_model_are_refused(tmp_path: Path) -> None:
     folder = made(tmp_path, clustered(20))
     vector_set(tmp_path / "other.features", clustered(20), fingerprint="e" * 64)
-    with pytest.raises(IndexFolderError, match=r"cannot be appended .* different models"):
-        append_features([tmp_path / "other.features"], folder)
+    with pytest.raises(IndexFolderError, match=r"cannot be in .* different models"):
+        update_index(folder, [tmp_path / "other.features"])
 
 
 def test_words_are_removed_with_their_documents(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_time_grows_with_the_number_of_kept_columns_and_not_its_square(tmp_path:
         folder = vector_set(tmp_path / f"{count}.features", clustered(4), kept=kept, parts=1)
         begin = time.process_time()
         build_index(folder, tmp_path / f"{count}.index", options=BuildOptions(evaluate=False))
-        append_features([folder], tmp_path / f"{count}.index")
+        update_index(tmp_path / f"{count}.index", [folder])
         remove_documents(tmp_path / f"{count}.index", ["2"])
         times[count] = time.process_time() - begin
     assert times[4000] < 25 * times[500]  # 8 times as many; it was 60 times as long
@@ -185,7 +185,7 @@ def test_more_sets_than_two_bytes_can_count(tmp_path: Path, monkeypatch: pytest.
         "bertfeat.search.building.update.merge_sources", lambda known, sets: real([*known, *many], sets)
     )
     vector_set(tmp_path / "new.features", clustered(3), ids=["a", "b", "c"])
-    append_features([tmp_path / "new.features"], folder)
+    update_index(folder, [tmp_path / "new.features"])
     assert VectorIndex(folder).documents.numbers("_source").tolist()[-3:] == [40_001] * 3
 
 
@@ -196,11 +196,12 @@ def test_an_empty_index_says_so(tmp_path: Path) -> None:
         VectorIndex(folder).search(clustered(1), 0)
 
 
-def test_what_is_there_already_is_replaced_by_itself(tmp_path: Path) -> None:
+def test_what_is_there_already_changes_nothing(tmp_path: Path) -> None:
     folder = made(tmp_path, clustered(20))
-    done = append_features([tmp_path / "toy.features"], folder)
-    assert (done.added, done.removed, len(VectorIndex(folder))) == (20, 20, 20)
-    assert [source.documents for source in done.settings.sources] == [20]
+    before = (folder / RECORD).read_bytes()
+    for done in (update_index(folder, [tmp_path / "toy.features"]), update_index(folder)):
+        assert (done.added, done.removed, done.kept, len(VectorIndex(folder))) == (0, 0, 20, 20)
+    assert (folder / RECORD).read_bytes() == before
     assert remove_documents(folder, ["1", "1", "2"]).removed == 2
     assert remove_documents(folder, ["1", "2"]).unknown == ("1", "2")
     found = VectorIndex(folder).search(clustered(20)[2:], 1).numbers[:, 0]
@@ -214,22 +215,23 @@ def test_numbers_of_records_replace_no_other_documents(tmp_path: Path) -> None:
     before = (tmp_path / "toy.index" / RECORD).read_bytes()
     told = r"b\.features: its ids are the numbers of its records, and those of 6 other documents in the index; extract"
     with pytest.raises(IndexFolderError, match=told):
-        append_features(tmp_path / "b.features", tmp_path / "toy.index")
+        update_index(tmp_path / "toy.index", tmp_path / "b.features")
     assert (tmp_path / "toy.index" / RECORD).read_bytes() == before
     vector_set(tmp_path / "own.features", clustered(6), ids=[*"uvwxyz"])
-    assert append_features(tmp_path / "own.features", tmp_path / "toy.index").removed == 0
+    assert update_index(tmp_path / "toy.index", tmp_path / "own.features").removed == 0
     vector_set(tmp_path / "a.features", clustered(8))  # the corpus has grown
-    assert append_features(tmp_path / "a.features", tmp_path / "toy.index").removed == 6
+    done = update_index(tmp_path / "toy.index", tmp_path / "a.features")
+    assert len(VectorIndex(tmp_path / "toy.index")) == 8 + 6 == done.kept + done.added
 
 
 def test_what_is_new_and_what_is_gone_are_one_version(tmp_path: Path) -> None:
     folder = made(tmp_path, clustered(20))
     vector_set(tmp_path / "new.features", clustered(6, seed=3), ids=["3", "4", "a", "b", "c", "d"])
-    done = append_features(tmp_path / "new.features", folder, remove=["1", "2", "3", "a", "nobody"])
-    assert (done.added, done.removed, done.unknown) == (6, 4, ("a", "nobody"))
-    assert (done.settings.updates, len(VectorIndex(folder))) == (1, 22)
-    found = VectorIndex(folder).documents.take(np.arange(22))["id"].to_pylist()
-    assert found == [*map(str, range(5, 21)), "3", "4", "a", "b", "c", "d"]
+    done = update_index(folder, tmp_path / "new.features", remove=["1", "2", "3", "a", "nobody"])
+    assert (done.added, done.removed, done.unknown) == (4, 4, ("nobody",))
+    assert (done.settings.updates, len(VectorIndex(folder))) == (1, 20)
+    found = VectorIndex(folder).documents.take(np.arange(20))["id"].to_pylist()
+    assert found == [*map(str, range(5, 21)), "4", "b", "c", "d"]
 
 
 # ── one id in several sets ──────────────────────────────────────────────────────────────────────────────────
@@ -250,7 +252,7 @@ def test_a_build_takes_the_last_document_of_an_id(tmp_path: Path, caplog: pytest
     sets = overlapping(tmp_path)
     settings = build_index(sets, tmp_path / "built.index")
     build_index(sets[0], tmp_path / "grown.index")
-    assert [append_features(one, tmp_path / "grown.index").removed for one in sets[1:]] == [2, 2]
+    assert [update_index(tmp_path / "grown.index", one).removed for one in sets[1:]] == [2, 2]
     built, grown = VectorIndex(tmp_path / "built.index"), VectorIndex(tmp_path / "grown.index")
     numbers = np.arange(len(LIVING))
     assert built.documents.take(numbers)["id"].to_pylist() == grown.documents.take(numbers)["id"].to_pylist() == LIVING
@@ -268,7 +270,7 @@ def test_a_build_takes_the_last_document_of_an_id(tmp_path: Path, caplog: pytest
 def test_sets_that_are_appended_together_too(tmp_path: Path) -> None:
     base, *others = overlapping(tmp_path)
     build_index(base, tmp_path / "toy.index")
-    done = append_features(others, tmp_path / "toy.index")
+    done = update_index(tmp_path / "toy.index", others)
     assert (done.added, done.removed) == (5, 2)
     found = VectorIndex(tmp_path / "toy.index").documents.take(np.arange(len(LIVING)))["id"].to_pylist()
     assert found == LIVING

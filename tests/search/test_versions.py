@@ -19,9 +19,9 @@ from bertfeat.progress import StepProgress
 from bertfeat.search import (
     BuildOptions,
     VectorIndex,
-    append_features,
     build_index,
     remove_documents,
+    update_index,
     verify_index,
 )
 from bertfeat.search.versions import hold_index_folder
@@ -103,7 +103,7 @@ def test_a_record_of_another_index_has_nothing_removed(folder: Path, tmp_path: P
         build_index(tmp_path / "toy.features", other)
     (folder / RECORD).write_bytes((other / RECORD).read_bytes())  # it names version-2, which is not here
     with pytest.raises(IndexFolderError):
-        append_features(tmp_path / "toy.features", folder)
+        update_index(folder, tmp_path / "toy.features")
     assert sorted(path.name for path in folder.iterdir()) == [".bertfeat", "version-1"]
     (folder / RECORD).write_bytes(right)
     assert verify_index(folder).vectors == 200
@@ -154,7 +154,7 @@ def test_a_link_to_an_index_stays_a_link(folder: Path, tmp_path: Path) -> None:
     real = folder.rename(tmp_path / "big disk" / "real.index")
     folder.symlink_to(real)
     vector_set(tmp_path / "new.features", clustered(20, seed=9), ids=[f"new {row}" for row in range(20)])
-    append_features([tmp_path / "new.features"], folder)
+    update_index(folder, [tmp_path / "new.features"])
     assert folder.is_symlink()
     assert len(VectorIndex(real)) == len(VectorIndex(folder)) == 220
     assert sorted(path.name for path in (tmp_path / "big disk").iterdir()) == ["real.index"]
@@ -209,7 +209,7 @@ def test_places_where_no_index_can_be(folder: Path, tmp_path: Path) -> None:
         build_index(features, tmp_path / "circle")
     for nothing in (tmp_path / "no" / "such" / "folder", tmp_path / "no"):
         with pytest.raises(IndexFolderError, match="there is no such folder"):
-            append_features([features], nothing)
+            update_index(nothing, [features])
     assert not (tmp_path / "no").exists()
     assert len(VectorIndex(folder)) == 200
 

@@ -12,7 +12,7 @@ import pytest
 
 from bertfeat.core.corpus import KeptColumn, Value
 from bertfeat.errors import UsageError
-from bertfeat.search import BuildOptions, VectorIndex, append_features, build_index, remove_documents
+from bertfeat.search import BuildOptions, VectorIndex, build_index, remove_documents, update_index
 from tests.support.index_toy import clustered, vector_set
 
 COUNT = 800
@@ -93,7 +93,7 @@ def test_columns_that_one_of_two_sets_lacks_are_null(tmp_path: Path) -> None:
     vector_set(tmp_path / "a.features", clustered(10), kept={KeptColumn("year", "int64"): [1] * 10})
     vector_set(tmp_path / "b.features", clustered(10, seed=1), ids=[f"b{row}" for row in range(10)])
     build_index(tmp_path / "a.features", tmp_path / "toy.index")
-    append_features([tmp_path / "b.features"], tmp_path / "toy.index")
+    update_index(tmp_path / "toy.index", [tmp_path / "b.features"])
     index = VectorIndex(tmp_path / "toy.index")
     assert sorted(index.search(clustered(1), 20, where="year is null").numbers[0].tolist()) == list(range(10, 20))
 

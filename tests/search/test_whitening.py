@@ -18,11 +18,11 @@ from bertfeat.search import (
     VectorIndex,
     Whitening,
     WhiteningKind,
-    append_features,
     as_whitening,
     build_index,
     measure_recall,
     remove_documents,
+    update_index,
     verify_index,
 )
 from bertfeat.search.settings import read_index_settings, write_index_settings
@@ -106,7 +106,7 @@ def test_appended_documents_are_whitened_as_the_first_were(tmp_path: Path) -> No
     built(tmp_path, "half-whiten")
     new = clustered(50, WIDTH, seed=2) * 40 - 100  # which would change the mean
     vector_set(tmp_path / "new.features", new, ids=[f"new{row}" for row in range(50)])
-    report = append_features(tmp_path / "new.features", tmp_path / "toy.index")
+    report = update_index(tmp_path / "toy.index", tmp_path / "new.features")
     assert str(report.settings.transform) == f"half-whiten:{WIDTH}"
     remove_documents(tmp_path / "toy.index", ["1", "5"])
     living = np.delete(np.concatenate([stored(), new]), [0, 4], axis=0)

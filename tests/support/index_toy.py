@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ def vector_set(
     fingerprint: str = "f" * 64,
     parts: int = 2,
 ) -> Place:
-    """A finished feature set whose column ``last_mean`` holds the vectors."""
+    """A finished feature set whose column ``last_mean`` holds the vectors; equal ones are of equal texts."""
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
     edges = np.linspace(0, len(vectors), parts + 1).astype(int)
@@ -130,6 +131,7 @@ def _content(
         rows=rows,
         ids=ids,
         texts=texts,
+        digests=None if texts is None else [blake2b(each, digest_size=16).hexdigest() for each in vectors],
         pairs=None,
         kept=kept,
         n_tokens=nothing + 3,

@@ -421,7 +421,6 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "VectorStream": lambda world: fields_of(world.stream),
     "VectorStream.at_epoch": lambda world: {"epoch": 1},
     "VectorStream.divide": lambda world: {"index": 0, "count": 2},
-    "append_features": lambda world: {"folder": world.copy(world.index_folder), "features": world.more},
     "as_whitening": lambda world: {"name": "whiten"},
     "best_threshold": lambda world: {"gold": [["a"], []], "predicted": ["a", "b"], "no_answer_scores": [0.1, 0.9]},
     "build_index": lambda world: {
@@ -510,6 +509,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "read_probes": lambda world: {"path": world.probes_file},
     "read_record": lambda world: {"folder": world.pretrained.folder},
     "read_spans": lambda world: {"tags": ["B-PER", "O"]},
+    "update_index": lambda world: {"folder": world.copy(world.index_folder), "features": world.more},
     "remove_documents": lambda world: {"folder": world.copy(world.index_folder), "ids": ["1"]},
     "run_server": lambda world: {"service": world.service(), "on_start": end_server},
     "run_status": lambda world: {"folder": world.plain.folder},

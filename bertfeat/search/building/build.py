@@ -173,9 +173,9 @@ def _refuse_to_lose_sources(folder: Location, sets: Sequence[FeatureSet]) -> Non
 
 
 def _tell_of_replaced(source: FeatureSource) -> None:
-    for features, rows in zip(source.sets, source.replaced, strict=True):
-        if len(rows):
-            number = pluralize(len(rows), "document")
+    for features, rows in zip(source.sets, source.rows, strict=True):
+        if rows is not None:
+            number = pluralize(len(features) - len(rows), "document")
             _log.warning("%s: left out %s whose ids a later set has, too", features.folder, number)
 
 

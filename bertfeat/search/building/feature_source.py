@@ -13,7 +13,6 @@ from itertools import islice
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.core import (
@@ -28,13 +27,14 @@ from bertfeat.core import (
     stored_matrices,
 )
 from bertfeat.errors import IndexFolderError, UsageError, parameter
-from bertfeat.search.document_store import SOURCE, document_schema
+from bertfeat.search.building.listing import last_of_each_id
+from bertfeat.search.document_store import DIGEST, SOURCE, document_schema
 from bertfeat.search.settings import SourceSet
 from bertfeat.search.vectors.token_encoding import TokenEncoding
 from bertfeat.search.vectors.vector_blocks import BlockBuilder, PieceColumns, VectorBlock, block_rows
 
 _READ_ROWS = 8192
-_ID_ROWS = 65_536
+_FEW = 8  # where fewer rows than one in so many are read, whole row groups are passed over
 _SAMPLED_PLACES = 64
 _SAMPLED_BYTES = 128 << 20
 
@@ -74,8 +74,9 @@ class SourceRows:
 class FeatureSource:
     """One column of one or several feature sets; with ``spans``, the spans of their texts that are pooled from it.
 
-    Of documents of one id the last set's is taken, where its ids are more than the numbers of its records. With an
-    ``encoding``, the vector of a document or span is that of all its tokens or words together.
+    Of each set the given ``rows`` are taken; by default all, but of documents of one id the last set's, where its ids
+    are more than the numbers of its records. With an ``encoding``, the vector of a document or span is that of all its
+    tokens or words together.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class FeatureSource:
         *,
         keep_text: bool,
         source_numbers: Sequence[int] = (),
+        rows: Sequence[NDArray[np.int64] | None] | None = None,
     ) -> None:
         self.sets = tuple(sets)
         self.spans, self.encoding = spans, encoding
@@ -97,7 +99,8 @@ class FeatureSource:
         self.per_document = spans is None and (encoding is not None or self.column.pooling.per_document)
         self.schemas = [(features.folder, _document_fields(features, keep_text)) for features in self.sets]
         self.schema = document_schema(self.schemas)
-        self.replaced = find_replaced_rows(self.sets)  # of each set: rows of documents that a later set has anew
+        self.rows = last_of_each_id(self.sets) if rows is None else tuple(rows)
+        """The rows of each set that are taken, ascending; None for all of them."""
         self.first_document = 0  # number of the first document in the index
         self._numbers = tuple(source_numbers) or tuple(range(len(self.sets)))
         self._kept = tuple(name for name in self.schema.names if name != SOURCE)
@@ -109,8 +112,8 @@ class FeatureSource:
 
     @property
     def documents(self) -> int:
-        """The number of documents, without those that a later set has anew."""
-        return sum(map(len, self.sets)) - sum(map(len, self.replaced))
+        """The number of documents that are taken."""
+        return sum(len(each if rows is None else rows) for each, rows in zip(self.sets, self.rows, strict=True))
 
     def blocks(self, *, documents: bool, rows: int | None = None) -> Iterator[VectorBlock]:
         """The vectors in order of the sets and their rows; a block ends as soon as it has at least ``rows`` vectors.
@@ -132,6 +135,13 @@ class FeatureSource:
                 yield builder.take()
         if builder.count or builder.has_documents:
             yield builder.take()
+
+    def document_tables(self, rows: Sequence[NDArray[np.int64]]) -> Iterator[pa.Table]:
+        """What the document store keeps of the documents in some rows of each set."""
+        for number, (features, chosen) in enumerate(zip(self.sets, rows, strict=True)):
+            names = [name for name in self._kept_names(features) if name != DIGEST]
+            for batch in stream_chosen(features, names, chosen):
+                yield self._document_table(batch, number)
 
     def sample_pieces(self) -> NDArray[np.float32]:
         """A sample of the vectors of tokens or words, ``[n, W]``: those of documents at places evenly apart."""
@@ -171,16 +181,14 @@ class FeatureSource:
         for number, features in enumerate(self.sets):
             names = dict.fromkeys(
                 [
-                    *(("row",) if len(self.replaced[number]) else ()),
                     *self.column.derivation.columns,
                     *self._position_names(number),
                     *(self._kept_names(features) if documents else ()),
                 ]
             )
-            for batch in features.stream(list(names), batch_rows=most):
-                kept = leave_out_rows(batch, self.replaced[number])
-                yield kept, number, document
-                document += len(kept)
+            for batch in stream_chosen(features, list(names), self.rows[number], most):
+                yield batch, number, document
+                document += len(batch)
 
     def _positions(self, batch: pa.RecordBatch, number: int) -> PiecePositions | None:
         """The positions of the tokens, words or spans of a batch of a set; None where a document has one vector."""
@@ -210,17 +218,18 @@ class FeatureSource:
 
     def _document_table(self, batch: pa.RecordBatch, number: int) -> pa.Table:
         """The columns of a batch that the document store keeps."""
-        table = pa.Table.from_batches([batch.select(self._kept_names(self.sets[number]))])
+        names = self._kept_names(self.sets[number])
+        table = pa.Table.from_batches([batch.select([name for name in batch.schema.names if name in names])])
         return table.append_column(SOURCE, pa.array(np.full(len(table), self._numbers[number], np.int32)))
 
     def _kept_names(self, features: FeatureSet) -> list[str]:
-        return [name for name in self._kept if name in features.names]
+        return [name for name in (*self._kept, DIGEST) if name in features.names]
 
     def _count_pieces(self, number: int) -> int:
         """Count the usable tokens, words or spans of a set."""
         names = dict.fromkeys(["row", *self._position_names(number)])
-        batches = self.sets[number].stream(list(names), batch_rows=_READ_ROWS)
-        found = (self._positions(leave_out_rows(batch, self.replaced[number]), number) for batch in batches)
+        batches = stream_chosen(self.sets[number], list(names), self.rows[number])
+        found = (self._positions(batch, number) for batch in batches)
         return sum(int(positions.usable.sum()) for positions in found if positions is not None)
 
     def _position_names(self, number: int) -> Sequence[str]:
@@ -230,42 +239,19 @@ class FeatureSource:
         return [] if pooling.per_document else PiecePositions.columns(pooling, self.sets[number].names)
 
 
-def find_replaced_rows(sets: Sequence[FeatureSet]) -> tuple[NDArray[np.int64], ...]:
-    """Find the rows of each set, ascending, whose documents have the id of one in a later set.
-
-    Not of a later set whose ids are the numbers of its records: two corpora without ids both have a document 1.
-    """
-    if len(sets) == 1:
-        return (np.empty(0, np.int64),)
-    found, later = [], pa.array([], pa.large_string())
-    for features in reversed(sets):
-        rows, ids = _rows_and_ids(features)
-        found.append(rows[pc.is_in(ids, value_set=later).to_numpy(False)])
-        if not _are_numbers(rows, ids):
-            later = pc.unique(pa.concat_arrays([later, ids]))
-    return tuple(reversed(found))
-
-
-def numbers_records(features: FeatureSet) -> bool:
-    """Whether the ids of a set are merely the numbers of its records."""
-    stream = features.stream(["row", "id"], batch_rows=_ID_ROWS)
-    return all(_are_numbers(batch["row"].to_numpy(), batch["id"]) for batch in stream)
-
-
-def _are_numbers(rows: NDArray[np.int64], ids: pa.Array) -> bool:
-    return bool(pa.array(rows + 1).cast(ids.type) == ids)
-
-
-def _rows_and_ids(features: FeatureSet) -> tuple[NDArray[np.int64], pa.Array]:
-    batches = list(features.stream(["row", "id"], batch_rows=_ID_ROWS))
-    rows = np.concatenate([np.empty(0, np.int64), *(batch["row"].to_numpy() for batch in batches)])
-    ids = pa.chunked_array([batch["id"].cast(pa.large_string()) for batch in batches], pa.large_string())
-    return rows, ids.combine_chunks()
-
-
-def leave_out_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.RecordBatch:
-    """A batch without the documents of some rows; where there are any, it has the column ``row``."""
-    return batch.filter(pa.array(~np.isin(batch["row"].to_numpy(), rows))) if len(rows) else batch
+def stream_chosen(
+    features: FeatureSet, names: Sequence[str], rows: NDArray[np.int64] | None, batch_rows: int = _READ_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Some columns of a set in the given ascending rows, or of the whole set; of few rows only their row groups."""
+    if rows is None:
+        yield from features.stream(names, batch_rows=batch_rows)
+    elif len(rows) < len(features) // _FEW:
+        for batch in features.stream_rows(rows.tolist(), names):
+            yield from (batch.slice(start, batch_rows) for start in range(0, len(batch), batch_rows))
+    else:
+        for batch in features.stream(["row", *(name for name in names if name != "row")], batch_rows=batch_rows):
+            chosen = np.isin(batch["row"].to_numpy(), rows, assume_unique=True)
+            yield batch.filter(pa.array(chosen)).select(names)
 
 
 def _document_fields(features: FeatureSet, keep_text: bool) -> pa.Schema:

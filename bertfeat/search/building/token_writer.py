@@ -84,13 +84,13 @@ class KeptTokensWriter:
         distinct = None if self._ids is None else self._ids.count
         return StoredTokens(self._column, self._vectors.count, self._pooled, distinct)
 
-    def add_sets(self, sets: Sequence[FeatureSet], replaced: Sequence[NDArray[np.int64]]) -> None:
-        """Append the documents of feature sets, without those of the ``replaced`` rows of each."""
-        for features, rows in zip(sets, replaced, strict=True):
+    def add_sets(self, sets: Sequence[FeatureSet], chosen: Sequence[NDArray[np.int64] | None]) -> None:
+        """Append the documents of feature sets: those in the ``chosen`` rows of each, or all."""
+        for features, rows in zip(sets, chosen, strict=True):
             column = features.find(self._column.name)
             if self._with_strings and not has_strings(features, column.pooling):
                 raise IndexFolderError("it keeps no texts, and the index keeps tokens", where=features.folder)
-            for tokens in stream_tokens(features, column, strings=self._with_strings, vectors=True, without=rows):
+            for tokens in stream_tokens(features, column, strings=self._with_strings, vectors=True, rows=rows):
                 usable, documents = tokens.positions.usable, len(tokens.rows)
                 owners = tokens.positions.owners[usable]
                 assert tokens.vectors is not None
@@ -150,7 +150,7 @@ def keep_tokens(
     """Write the token vectors of a source; with the tokens themselves, where its sets and the index keep texts."""
     with_strings = keep_text and all(has_strings(features, column.pooling) for features in source.sets)
     with KeptTokensWriter(folder, column, pooled, with_strings=with_strings) as writer:
-        writer.add_sets(source.sets, source.replaced)
+        writer.add_sets(source.sets, source.rows)
     return writer.stored
 
 

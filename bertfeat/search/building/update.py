@@ -1,75 +1,123 @@
-"""Updates of an index: documents are appended, replaced by those of the same id, and removed."""
+"""Updates of an index: it becomes what its feature sets are now, or loses documents, in one new version.
 
-from collections.abc import Collection, Sequence
+Shapes: D documents of the index, n vectors.
+"""
+
+from collections.abc import Collection
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
 from bertfeat.core import FeatureSet, FeatureSets, find_incomparability, open_feature_sets
 from bertfeat.display import displayed
-from bertfeat.errors import IndexFolderError, parameter
-from bertfeat.io import Address
+from bertfeat.errors import FeatureSetError, IndexFolderError, pluralize
+from bertfeat.io import Address, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
-from bertfeat.search.building.feature_source import (
-    FeatureSource,
-    merge_sources,
-    numbers_records,
-)
+from bertfeat.search.building.feature_source import FeatureSource, merge_sources
 from bertfeat.search.building.filling import check_complete, fill_index, kept_blocks
+from bertfeat.search.building.index_change import IndexChange, compare_with_sets, find_ids, refuse_numbers_as_ids
 from bertfeat.search.building.token_writer import KeptTokensWriter, check_token_sets
-from bertfeat.search.document_store import IndexStoresWriter, document_schema
-from bertfeat.search.settings import ENCODING_NAME, FAISS_NAME, REMOVED_NAME, IndexSettings, StoredTokens
+from bertfeat.search.document_store import (
+    ArrowStore,
+    ArrowStoreWriter,
+    IndexStoresWriter,
+    RenewedDocuments,
+    document_schema,
+)
+from bertfeat.search.evaluation.recall import judge_again
+from bertfeat.search.options import BuildOptions
+from bertfeat.search.settings import (
+    ENCODING_NAME,
+    FAISS_NAME,
+    REMOVED_NAME,
+    RENEWED_NAME,
+    IndexSettings,
+    SourceSet,
+    StoredTokens,
+)
 from bertfeat.search.vector_index import VectorIndex
 from bertfeat.search.vectors.faiss_import import FaissIndex
-from bertfeat.search.vectors.faiss_index import can_remove, has_lists_on_disk, remove_vectors, write_faiss_index
+from bertfeat.search.vectors.faiss_index import (
+    can_remove,
+    has_lists_on_disk,
+    remove_vectors,
+    set_search_parameter,
+    write_faiss_index,
+)
+from bertfeat.search.vectors.index_types import IndexType, choose_index, clusters_named
 from bertfeat.search.vectors.lists_on_disk import DiskListsBuilder
 from bertfeat.search.versions import HeldFolder, hold_index_folder
 
+_MORE_CLUSTERS = 4  # where an index would have so many times more, it has become 16 times as large
 _RECONSTRUCTED = 16_384  # vectors at once, to count the zero vectors among them
 
 
 @displayed
 @dataclass(frozen=True, slots=True)
 class UpdateReport:
-    """The result of an update: the new settings, and the numbers of documents added and removed."""
+    """The result of an update: the new settings, and the numbers of documents added, removed and kept."""
 
     settings: IndexSettings
     added: int
-    removed: int  # replaced ones among them
-    unknown: tuple[str, ...] = ()  # ids to be removed that are not in the index
+    removed: int  # changed ones among them
+    kept: int
+    unknown: tuple[str, ...] = ()  # ids to be removed that no document has
+
+    @property
+    def advice(self) -> str:
+        """What is better for an index that was built for other numbers of vectors; empty if nothing is."""
+        settings, living = self.settings, self.settings.count - self.settings.tombstones
+        if settings.tombstones:
+            return (
+                f"an index of type {settings.factory} cannot remove: {settings.tombstones:,} vectors stay in it as "
+                "tombstones, never found, until it is built again"
+            )
+        if settings.type != IndexType.AUTO or not living:
+            return ""
+        wanted = BuildOptions().target_recall if settings.evaluation is None else settings.evaluation.wanted
+        choice = choose_index(settings.type, count=living, width=settings.stored_width, memory=None, recall=wanted)
+        if choice.clusters <= _MORE_CLUSTERS * max(1, clusters_named(settings.factory)):
+            return ""
+        return f"built again it would be {choice.factory}, which answers sooner from {pluralize(living, 'vector')}"
 
 
 @checked
-def append_features(
-    features: FeatureSets,
+def update_index(
     folder: str | Path | Address,
+    features: FeatureSets | None = None,
     *,
     remove: Collection[str] = (),
     progress: ProgressOption[StepProgress] = None,
 ) -> UpdateReport:
-    """Append feature sets to an index; a document with the same id as a new one is replaced.
+    """Make an index what its feature sets are now, in one new version; only what has changed is put in or taken out.
 
-    The documents with the ids in ``remove`` go in the same new version, so that no reader sees one without the other.
-    A set that is new to the index, and whose ids are merely the numbers of its records, must not share an id with the
-    index: two corpora without ids both have a document 1. The type of the index and its tuning stay. Index types that
-    cannot remove vectors keep replaced ones as tombstones.
+    A document stays if its set still has its text: its row, id and kept columns become those of now. Without
+    ``features`` all sets are read that the index records. Else only the given ones are: the documents of others stay as
+    they are, and a set that the index does not know yet joins it. Of documents of one id the last set's is taken, as by
+    :func:`bertfeat.build_index`; those with an id in ``remove`` are left out. A set without texts is put in anew as a
+    whole.
+
+    Type, metric, transform and tuning stay; after the number of vectors has doubled, the search parameter is tuned
+    again. Recall is measured anew, on stored vectors, where the index keeps these whole. Index types that cannot remove
+    vectors keep those of removed documents as tombstones.
 
     Raises:
         IndexFolderError: the features come from another model, recipe or width, or other settings, than the index; or
             a new set without ids of its own shares some with the index.
-        FeatureSetError: a set holds no texts that could be cut into the index's spans.
+        FeatureSetError: a set is not there, or holds no texts that could be cut into the index's spans.
         FolderLockedError: another run is at work on the folder.
         StorageError: the folder cannot be written.
     """
     with hold_index_folder(folder) as held:
         index = VectorIndex(held.folder, in_memory=True)
-        sets = open_feature_sets(features)
-        sources, numbers = merge_sources(index.settings.sources, sets)
+        sets = _recorded_sets(index) if features is None else open_feature_sets(features)
+        sources, sets, numbers = _number_sets(index, sets)
+        change = compare_with_sets(index, sets, numbers, remove)
         source = FeatureSource(
             sets,
             index.settings.column.name,
@@ -77,38 +125,24 @@ def append_features(
             index.encoding,
             keep_text=index.settings.has_text,
             source_numbers=numbers,
+            rows=change.new,
         )
         _check_comparable(index, source)
-        if (tokens := index.settings.tokens) is not None:
-            check_token_sets(sets, tokens.column, tokens.pooled, index.settings.model, index.settings.extraction)
-        removed, unknown = _find_ids(index, remove)
-        replaced = _with_ids(index, _stored_ids(sets)) | removed
-        for features, number in zip(sets, numbers, strict=True):
+        for one, number in zip(sets, numbers, strict=True):
             if number >= len(index.settings.sources):
-                _refuse_numbers_as_ids(index, features)
-        with held.new_version() as fresh:
-            remaining = _RemainingIndex(index, replaced)
-            source.first_document = remaining.documents
-            schema = document_schema([(index.folder, index.documents.schema), *source.schemas])
-            with (
-                IndexStoresWriter(fresh, schema, per_document=source.per_document) as stores,
-                telling(progress) as tell,
-            ):
-                remaining.copy(stores)
-                grown, zero = _extend_index(remaining.faiss_index, source, index.settings, stores, fresh, tell)
-            settings = replace(
-                remaining.settings(fresh, added=source.count),
-                sources=sources,
-                skipped=index.settings.skipped + source.skipped,
-                tokens=remaining.copy_tokens(fresh, source),
-            )
-            finished = _finish_update(held, settings, grown, stores, zero, fresh)
-            return UpdateReport(finished, source.documents, int(replaced.sum()), unknown)
+                refuse_numbers_as_ids(index, one)
+        if change.is_empty and sources == index.settings.sources:
+            return UpdateReport(index.settings, 0, 0, change.kept, change.unknown)
+        with held.new_version() as fresh, telling(progress) as tell:
+            settings = _write_update(held, index, source, change, sources, fresh, tell)
+            return UpdateReport(settings, source.documents, change.removed, change.kept, change.unknown)
 
 
 @checked
 def remove_documents(folder: str | Path | Address, ids: Collection[str]) -> UpdateReport:
     """Remove the documents with the given ids from an index; types that cannot remove vectors keep tombstones.
+
+    A later :func:`update_index` puts them in again, if their feature set still has them.
 
     Raises:
         IndexFolderError: the folder is not an intact index.
@@ -117,26 +151,96 @@ def remove_documents(folder: str | Path | Address, ids: Collection[str]) -> Upda
     """
     with hold_index_folder(folder) as held:
         index = VectorIndex(held.folder, in_memory=True)
-        removed, unknown = _find_ids(index, ids)
+        removed, unknown = find_ids(index, ids)
+        kept = index.settings.documents - int(removed.sum())
+        if (former := index.removed_documents) is not None:
+            kept -= int(former.sum())
         if not removed.any():
-            return UpdateReport(index.settings, 0, 0, unknown)
+            return UpdateReport(index.settings, 0, 0, kept, unknown)
         with held.new_version() as fresh:
             remaining = _RemainingIndex(index, removed)
             with IndexStoresWriter(fresh, index.documents.schema, per_document=index.pieces is None) as stores:
-                remaining.copy(stores)
+                remaining.copy(stores, None)
             grown = remaining.faiss_index
             if has_lists_on_disk(grown):
                 grown = DiskListsBuilder(grown, fresh, None).merged()
             changed = replace(remaining.settings(fresh, added=0), tokens=remaining.copy_tokens(fresh, None))
-            settings = _finish_update(held, changed, grown, stores, 0, fresh)
-            return UpdateReport(settings, 0, int(removed.sum()), unknown)
+            settings = _finish_update(held, changed, grown, stores, remaining.tombstones, 0, fresh)
+            return UpdateReport(settings, 0, int(removed.sum()), kept, unknown)
+
+
+def _recorded_sets(index: VectorIndex) -> list[FeatureSet]:
+    """Open the feature sets that an index records."""
+    sets = []
+    for source in index.settings.sources:
+        try:
+            sets.append(FeatureSet(as_location(source.path)))
+        except FeatureSetError as error:
+            named = f"name the sets that are to be read: the documents of {source.path} then stay as they are"
+            raise FeatureSetError(error.problem, where=error.where, remedy=named) from error
+    return sets
+
+
+def _number_sets(
+    index: VectorIndex, sets: list[FeatureSet]
+) -> tuple[tuple[SourceSet, ...], list[FeatureSet], list[int]]:
+    """The sources that the index will have, and the given sets in their order, each once, with its number in them."""
+    sources, numbers = merge_sources(index.settings.sources, sets)
+    by_number = dict(zip(numbers, sets, strict=True))
+    return sources, [by_number[number] for number in sorted(by_number)], sorted(by_number)
+
+
+def _write_update(
+    held: HeldFolder,
+    index: VectorIndex,
+    source: FeatureSource,
+    change: IndexChange,
+    sources: tuple[SourceSet, ...],
+    fresh: Path,
+    tell: OnStep,
+) -> IndexSettings:
+    """Write the new version of an index into its folder, and publish it."""
+    remaining = _RemainingIndex(index, change.gone)
+    source.first_document = remaining.documents
+    schemas = [] if remaining.all_within(change.places >= 0) else [(index.folder, index.documents.schema)]
+    schema = document_schema([*schemas, *source.schemas])
+    with ExitStack() as files:
+        renewed = _read_again(source, change, schema, fresh)
+        stores = files.enter_context(IndexStoresWriter(fresh, schema, per_document=source.per_document))
+        remaining.copy(stores, renewed)
+        grown, zero = _extend_index(remaining.faiss_index, source, index.settings, stores, fresh, tell)
+    (fresh / RENEWED_NAME).unlink()
+    settings = replace(
+        remaining.settings(fresh, added=source.count),
+        sources=sources,
+        skipped=index.settings.skipped + source.skipped,
+        tokens=remaining.copy_tokens(fresh, source),
+    )
+    return _finish_update(held, settings, grown, stores, remaining.tombstones, zero, fresh)
+
+
+def _read_again(source: FeatureSource, change: IndexChange, schema: pa.Schema, folder: Path) -> RenewedDocuments:
+    """Read the rows, ids, texts and kept columns of the documents that stay; they are put down in a file first.
+
+    For in the index they have another order, and there may be more of them than memory holds.
+    """
+    path = folder / RENEWED_NAME
+    with ArrowStoreWriter(path, schema) as file:
+        for table in source.document_tables(change.stay):
+            file.write(table)
+    return RenewedDocuments(ArrowStore(path, schema, below={}, gaps=schema.names), change.places)
 
 
 def _finish_update(
-    held: HeldFolder, settings: IndexSettings, grown: FaissIndex, stores: IndexStoresWriter, zero: int, folder: Path
+    held: HeldFolder,
+    settings: IndexSettings,
+    grown: FaissIndex,
+    stores: IndexStoresWriter,
+    tombstones: NDArray[np.bool_],
+    zero: int,
+    folder: Path,
 ) -> IndexSettings:
-    """Write the FAISS index, and publish the version, of an update that added ``zero`` zero vectors."""
-    write_faiss_index(grown, folder / FAISS_NAME)
+    """Measure recall, write the FAISS index, and publish the version, of an update that added ``zero`` zero vectors."""
     settings = replace(
         settings,
         count=int(grown.ntotal),
@@ -144,6 +248,10 @@ def _finish_update(
         zero_vectors=settings.zero_vectors + zero,
         updates=settings.updates + 1,
     )
+    settings = judge_again(grown, settings, tombstones)
+    if settings.effort is not None:
+        set_search_parameter(grown, settings.effort.value)
+    write_faiss_index(grown, folder / FAISS_NAME)
     return held.publish(settings, folder)
 
 
@@ -170,9 +278,21 @@ class _RemainingIndex:
         """The number of documents that the stores keep, including tombstones."""
         return int(self._documents.sum())
 
-    def copy(self, stores: IndexStoresWriter) -> None:
-        """Copy the remaining rows of the old stores to new ones."""
-        stores.copy(self._index.documents, self._index.pieces, self._documents, self._vectors)
+    @property
+    def tombstones(self) -> NDArray[np.bool_]:
+        """The mask of the vectors that stay as tombstones, ``[n]``; empty where the type removes vectors."""
+        return np.zeros(0, bool) if self._removes else self._tombstones
+
+    def all_within(self, documents: NDArray[np.bool_]) -> bool:
+        """Whether every document that the stores keep is true in a mask ``[D]``."""
+        return bool(documents[self._documents].all())
+
+    def copy(self, stores: IndexStoresWriter, renewed: RenewedDocuments | None) -> None:
+        """Copy the remaining rows of the old stores to new ones, as they are now where they are renewed."""
+        index = self._index
+        stores.copy_documents(index.documents, index.text_digests, self._documents, renewed)
+        if index.pieces is not None:
+            stores.copy_pieces(index.pieces, self._vectors, self._documents)
 
     def copy_tokens(self, folder: Path, source: FeatureSource | None) -> StoredTokens | None:
         """Write the token vectors of the remaining documents, and of new ones after them, where the index keeps any."""
@@ -183,7 +303,7 @@ class _RemainingIndex:
         with KeptTokensWriter(folder, stored.column, stored.pooled, with_strings=store.ids is not None) as writer:
             writer.copy(store, self._documents, ~self._tombstones)
             if source is not None:
-                writer.add_sets(source.sets, source.replaced)
+                writer.add_sets(source.sets, source.rows)
         return writer.stored
 
     def settings(self, folder: Path, *, added: int) -> IndexSettings:
@@ -218,49 +338,15 @@ def _extend_index(
 
 
 def _check_comparable(index: VectorIndex, source: FeatureSource) -> None:
-    """Check that the new vectors can be compared with those of the index."""
-    settings, first = index.settings, source.sets[0]
+    """Check that the new vectors, and the tokens that are kept, can be compared with those of the index."""
+    settings, first, tokens = index.settings, source.sets[0], index.settings.tokens
     problem = find_incomparability(
         settings.model, settings.extraction, settings.column, first.header, source.column, source.spans
     )
     if problem:
-        raise IndexFolderError(f"{first.folder} cannot be appended to {index.folder}: {problem}")
-
-
-def _stored_ids(sets: Sequence[FeatureSet]) -> pa.Array:
-    batches = [batch.column("id") for features in sets for batch in features.stream(["id"], batch_rows=65_536)]
-    return pc.unique(pa.chunked_array(batches, pa.string()))
-
-
-def _refuse_numbers_as_ids(index: VectorIndex, features: FeatureSet) -> None:
-    """Refuse a set, new to the index, whose ids are the numbers of its records, if the index has some of these ids."""
-    if not numbers_records(features):
-        return
-    if number := int(_with_ids(index, _stored_ids([features])).sum()):
-        raise IndexFolderError(
-            f"its ids are the numbers of its records, and those of {number:,} other documents in the index",
-            where=features.folder,
-            remedy=f"extract it with ids of its own ({parameter('id_column')}), build one index over both sets, or "
-            "remove what it is to replace first",
-        )
-
-
-def _find_ids(index: VectorIndex, ids: Collection[str]) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
-    """A mask of the documents with some ids, and the ids that no document has."""
-    unique = list(dict.fromkeys(ids))
-    storable = [id_ for id_ in unique if id_.isascii() or id_ == id_.encode("utf-8", "replace").decode()]
-    having = _with_ids(index, pa.array(storable, pa.string()))
-    known = set(index.documents.take(np.flatnonzero(having), ["id"])["id"].to_pylist())
-    return having, tuple(id_ for id_ in unique if id_ not in known)
-
-
-def _with_ids(index: VectorIndex, ids: pa.Array) -> NDArray[np.bool_]:
-    """Return a mask of the documents that have one of the ids and are not tombstones yet."""
-    ids = ids.cast(pa.large_string())
-    matches = [pc.is_in(batch.column("id"), value_set=ids).to_numpy(False) for batch in index.documents.batches(["id"])]
-    having: NDArray[np.bool_] = np.concatenate(matches) if matches else np.zeros(0, bool)
-    removed = index.removed_documents
-    return having if removed is None else having & ~removed
+        raise IndexFolderError(f"{first.folder} cannot be in {index.folder}: {problem}")
+    if tokens is not None:
+        check_token_sets(source.sets, tokens.column, tokens.pooled, settings.model, settings.extraction)
 
 
 def _have_vectors(index: VectorIndex) -> NDArray[np.bool_]:

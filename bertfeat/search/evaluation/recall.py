@@ -13,7 +13,7 @@ Shapes: Q queries, K nearest, n vectors of a block, W values.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from bertfeat.arguments import checked
 from bertfeat.errors import UsageError
 from bertfeat.io import Address
 from bertfeat.search.options import BuildOptions
-from bertfeat.search.settings import QueryKind, RecallReport, SearchParameter, SearchParameterName
+from bertfeat.search.settings import IndexSettings, QueryKind, RecallReport, SearchParameter, SearchParameterName
 from bertfeat.search.vector_index import VectorIndex
 from bertfeat.search.vectors.faiss_import import FaissIndex, Scored, faiss
 from bertfeat.search.vectors.faiss_index import (
@@ -31,9 +31,16 @@ from bertfeat.search.vectors.faiss_index import (
     flat_storage,
     largest_search_parameter,
     search_parameter_name,
+    stores_whole_vectors,
 )
-from bertfeat.search.vectors.faiss_search import EMPTY, merge_neighbors, reconstruct_vectors, search_faiss
-from bertfeat.search.vectors.faiss_transforms import Transform
+from bertfeat.search.vectors.faiss_search import (
+    EMPTY,
+    merge_neighbors,
+    reconstruct_vectors,
+    scan_all_vectors,
+    search_faiss,
+)
+from bertfeat.search.vectors.faiss_transforms import Transform, transformed_index
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.vectors.vector_blocks import QUERIES, sample_numbers
 
@@ -49,6 +56,9 @@ _ALONG, _AROUND = 1.0, 4.0
 directions, in units of the usual distance of a vector from the mean of all. With a noise of 1.5 the nearest vectors are
 as far from a query as from a question. But noise keeps more of the order of the documents than a question does, so it
 is made larger, until recall is that of questions or lower."""
+
+_QUERIES_AGAIN = 200
+"""The number of queries with which recall is measured after an update: its standard error is 0.01 or less."""
 
 _SEED = 2971
 
@@ -200,22 +210,56 @@ def measure_recall(
     return _judge_search(truth, search, None, index.metric, target_recall=target_recall, vectors=len(index))
 
 
+def judge_again(index: FaissIndex, settings: IndexSettings, removed: NDArray[np.bool_]) -> IndexSettings:
+    """Settings of an index that has changed, with its recall as it is now, on a sample of its own vectors, disturbed.
+
+    After its vectors have doubled in number the search parameter is tuned again. What was measured at the build stays
+    where the index was never judged, keeps no whole vectors, or has fewer than two left; ``removed [n]`` are
+    tombstones.
+    """
+    living = np.flatnonzero(~removed) if len(removed) else np.arange(settings.count)
+    stored = index if settings.transform is None else transformed_index(index)
+    measured, former, metric = settings.evaluation, settings.effort, settings.metric
+    if measured is None or len(living) < 2 or not stores_whole_vectors(stored):
+        return settings
+    if former is None:  # every search is exact
+        return replace(settings, evaluation=replace(measured, vectors=len(living)), updates=0)
+    tunes = not former.tuned or len(living) > 2 * former.vectors
+    selected = ~removed if len(removed) else None
+    own = living[sample_numbers(len(living), QUERIES if tunes else _QUERIES_AGAIN)]
+    asked = disturbed_queries(reconstruct_vectors(stored, own), own, metric)
+    began = time.perf_counter()
+    found = scan_all_vectors(stored, asked.vectors, min(max(_DEPTHS), len(living) - 1) + 1, selected)
+    truth = ground_truth(asked, found, time.perf_counter() - began)
+    effort, judged = tune_and_judge(stored, truth, metric, measured.wanted, selected, None if tunes else former)
+    judged = replace(judged, transformed=measured.transformed, vectors=len(living))
+    return replace(settings, effort=effort, evaluation=judged, updates=0)
+
+
 def tune_and_judge(
-    index: FaissIndex, truth: GroundTruth, metric: Metric, target_recall: float
+    index: FaissIndex,
+    truth: GroundTruth,
+    metric: Metric,
+    target_recall: float,
+    selected: NDArray[np.bool_] | None = None,
+    tuned: SearchParameter | None = None,
 ) -> tuple[SearchParameter | None, RecallReport]:
-    """Find the search parameter that the target recall needs on half of the queries, and measure it on the others."""
+    """Find the search parameter that the target recall needs on half of the queries, and measure it on the others.
+
+    Of an index with tombstones the ``selected [n]`` vectors are searched. A parameter that is ``tuned`` already stays.
+    """
 
     def search(queries: NDArray[np.float32], k: int, value: int | None) -> NDArray[np.int64]:
-        return search_faiss(index, queries, k, value)[1]
+        return search_faiss(index, queries, k, value, selected)[1]
 
     queries = len(truth.asked)
     half = (queries + 1) // 2
     tuning, judging = truth.part(slice(0, half)), truth.part(slice(half if half < queries else 0, None))
-    name, parameter = search_parameter_name(index), None
-    if name is not None:
+    name, parameter = search_parameter_name(index), tuned
+    if name is not None and tuned is None:
         largest = largest_search_parameter(index)
         value = _tune(tuning, search, target_recall, min(_LEAST[name], largest), largest, metric)
-        parameter = SearchParameter(name, value, tuned=True)
+        parameter = SearchParameter(name, value, tuned=True, vectors=int(index.ntotal))
     value_used = parameter.value if parameter else None
     return parameter, _judge_search(
         judging, search, value_used, metric, target_recall=target_recall, vectors=int(index.ntotal)
@@ -229,7 +273,7 @@ def guess_search_parameter(index: FaissIndex) -> SearchParameter | None:
         return None
     largest = largest_search_parameter(index)
     guess = largest // 32 if name == "nprobe" else 64  # one list in 32
-    return SearchParameter(name, max(guess, min(_LEAST[name], largest)), tuned=False)
+    return SearchParameter(name, max(guess, min(_LEAST[name], largest)), tuned=False, vectors=int(index.ntotal))
 
 
 def stored_truth(index: FaissIndex, given: RecallQueries | None, metric: Metric) -> GroundTruth:

@@ -26,13 +26,12 @@ from bertfeat.core import (
 )
 from bertfeat.errors import BertfeatError, IndexFolderError, NotDerivableError, parameter
 from bertfeat.io import as_location
-from bertfeat.search.building.feature_source import describe_source_set, leave_out_rows
+from bertfeat.search.building.feature_source import describe_source_set, stream_chosen
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.reranking.kept_tokens import TokenCounts, distinct_tokens, no_strings_error
 from bertfeat.search.settings import REBUILD
 from bertfeat.search.vector_index import VectorIndex
-
-_READ_ROWS = 8192
+from bertfeat.search.verify import update_command
 
 
 class DocumentTokens(Protocol):
@@ -167,14 +166,13 @@ def stream_tokens(
     *,
     strings: bool,
     vectors: bool,
-    without: NDArray[np.int64] | None = None,
+    rows: NDArray[np.int64] | None = None,
 ) -> Iterator[StreamedTokens]:
-    """The tokens or words of the documents of a set in row order, but those of some rows; a row group at a time."""
+    """The tokens or words of the documents of a set in row order, all or in some rows; a row group at a time."""
     kind, read = column.pooling, column.derivation.columns if vectors else ()
     own = [*([f"{kind}s"] if strings else ()), *read, *PiecePositions.columns(kind, features.names)]
     stored = column.derivation.inputs(features.columns)
-    for whole in features.stream(["row", *own], batch_rows=_READ_ROWS):
-        batch = whole if without is None else leave_out_rows(whole, without)
+    for batch in stream_chosen(features, ["row", *own], rows):
         yield StreamedTokens(
             batch.column("row").to_numpy(),
             PiecePositions.read(batch, kind),
@@ -254,6 +252,6 @@ def _unchanged_source(index: VectorIndex, number: int) -> FeatureSet:
         raise IndexFolderError(
             f"its token vectors are read from {source.path}, which changed since the index was made from it",
             where=index.folder,
-            remedy=REBUILD,
+            remedy=f"bring it up to date: {update_command(index.settings, index.folder)}",
         )
     return features

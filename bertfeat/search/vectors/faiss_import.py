@@ -106,6 +106,10 @@ class InvertedIndex(FaissIndex, Protocol):
     own_invlists: bool
     direct_map: DirectMap
 
+    def set_direct_map_type(self, kind: int, /) -> None:
+        """Make a map of that type, or drop it."""
+        ...
+
     def make_direct_map(self) -> None:
         """Note in which list each vector is, so that vectors can be given back."""
         ...

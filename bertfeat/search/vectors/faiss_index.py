@@ -113,6 +113,7 @@ def reserve_vectors(index: FaissIndex, count: int) -> None:
 
 def write_faiss_index(index: FaissIndex, path: Path) -> None:
     """Write an index."""
+    _forget_places(index)
     with faiss_errors(StorageError, f"{path} cannot be written", "free some space, or choose another folder"):
         faiss.write_index(index, str(path))
 
@@ -173,6 +174,7 @@ def can_remove(index: FaissIndex) -> bool:
 
 def remove_vectors(index: FaissIndex, removed: NDArray[np.bool_]) -> None:
     """Remove the vectors for which ``removed [n]`` is true; the others are numbered anew from 0."""
+    _forget_places(index)
     with faiss_errors(IndexFolderError, "vectors cannot be removed", REBUILD):
         index.remove_ids(make_selector(removed))
     inverted = inverted_index(index)
@@ -184,6 +186,13 @@ def remove_vectors(index: FaissIndex, removed: NDArray[np.bool_]) -> None:
         if size := lists.list_size(number):
             ids = faiss.rev_swig_ptr(lists.get_ids(number), size)
             ids[:] = new_numbers[ids]
+
+
+def _forget_places(index: FaissIndex) -> None:
+    """Drop the map from vectors to inverted lists that giving vectors back has made: FAISS removes none beside it."""
+    inverted = inverted_index(index)
+    if inverted is not None and inverted.direct_map.type != faiss.DirectMap.NoMap:
+        inverted.set_direct_map_type(faiss.DirectMap.NoMap)
 
 
 def make_selector(selected: NDArray[np.bool_]) -> object:
@@ -256,6 +265,11 @@ def flat_storage(index: FaissIndex) -> FaissIndex | None:
     if isinstance(plain, faiss.IndexHNSW):
         plain = faiss.downcast_index(plain.storage)
     return plain if isinstance(plain, faiss.IndexFlat) else None
+
+
+def stores_whole_vectors(index: FaissIndex) -> bool:
+    """Whether an index gives back its vectors as they were added, and not what codes or a projection left of them."""
+    return flat_storage(index) is not None or isinstance(faiss.downcast_index(index), faiss.IndexIVFFlat)
 
 
 def has_lists_on_disk(index: FaissIndex) -> bool:

@@ -1,0 +1,117 @@
+"""The documents of feature sets and of an index by row, id and text: which of one id is taken, which are in both.
+
+Shapes: n documents of a list.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bertfeat.core import FeatureSet, SpanRule
+from bertfeat.search.document_store import DIGEST, DIGEST_BYTES, read_digests
+
+_READ_ROWS = 65_536
+_KEY = np.dtype(f"S{DIGEST_BYTES}")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentList:
+    """The documents of a feature set, or those of an index that are from it."""
+
+    rows: NDArray[np.int64]  # [n] in the corpus
+    ids: pa.Array  # [n] large_string
+
+    @classmethod
+    def of_set(cls, features: FeatureSet) -> "DocumentList":
+        """All documents of a feature set."""
+        return cls.of_batches(features.stream(["row", "id"], batch_rows=_READ_ROWS))
+
+    @classmethod
+    def of_batches(cls, batches: Iterable[pa.RecordBatch]) -> "DocumentList":
+        """The documents of batches with the columns ``row`` and ``id``."""
+        read = [(batch["row"].to_numpy(), batch["id"].cast(pa.large_string())) for batch in batches]
+        ids = pa.chunked_array([ids for _, ids in read], pa.large_string()).combine_chunks()
+        return cls(np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in read)]), ids)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, numbers: NDArray[np.integer]) -> "DocumentList":
+        """The documents of those numbers in the list."""
+        return DocumentList(self.rows[numbers], self.ids.take(pa.array(numbers)))
+
+    def with_ids(self, ids: pa.Array) -> NDArray[np.bool_]:
+        """A mask of the documents that have one of these ids."""
+        having: NDArray[np.bool_] = pc.is_in(self.ids, value_set=ids).to_numpy(False)
+        return having
+
+    @property
+    def numbers_records(self) -> bool:
+        """Whether the ids are merely the numbers of the records."""
+        return bool(pa.array(self.rows + 1).cast(self.ids.type) == self.ids)
+
+
+def find_replaced(lists: Sequence[DocumentList]) -> list[NDArray[np.bool_]]:
+    """Masks of the documents of each list that have the id of one in a later list.
+
+    Not in a later list whose ids are the numbers of its records: two corpora without ids both have a document 1.
+    """
+    found, later = [], pa.array([], pa.large_string())
+    for documents in reversed(lists):
+        found.append(documents.with_ids(later))
+        if not documents.numbers_records:
+            later = pc.unique(pa.concat_arrays([later, documents.ids]))
+    return found[::-1]
+
+
+def last_of_each_id(sets: Sequence[FeatureSet]) -> tuple[NDArray[np.int64] | None, ...]:
+    """The rows of each set without documents that a later one has anew; None where these are all its rows."""
+    if len(sets) == 1:
+        return (None,)
+    lists = [DocumentList.of_set(features) for features in sets]
+    masks = find_replaced(lists)
+    return tuple(each.rows[~mask] if mask.any() else None for each, mask in zip(lists, masks, strict=True))
+
+
+def text_keys(features: FeatureSet, spans: SpanRule | None) -> NDArray[np.bytes_]:
+    """Keys of 16 bytes for the documents of a set, ``[n]``; two are equal where the documents have equal vectors.
+
+    They are zero where the set stores no texts.
+    """
+    listed = [] if spans is None or spans.kind != "column" else [spans.column]
+    names = [name for name in (DIGEST, *listed) if name in features.names]
+    batches = features.stream(["row", *names], batch_rows=_READ_ROWS)
+    return join_keys(span_keys(read_digests(batch), [batch[name] for name in listed]) for batch in batches)
+
+
+def join_keys(keys: Iterable[NDArray[np.bytes_]]) -> NDArray[np.bytes_]:
+    """Keys, one array after the other."""
+    return np.concatenate([np.empty(0, _KEY), *keys])
+
+
+def span_keys(digests: NDArray[np.uint8], listed: Sequence[pa.Array]) -> NDArray[np.bytes_]:
+    """The keys of documents by the digests of their texts, ``[n, 16]``, and the spans that kept columns list."""
+    keys: NDArray[np.bytes_] = np.ascontiguousarray(digests).view(_KEY).reshape(len(digests))
+    for column in listed:
+        pairs = zip(keys.tolist(), column.to_pylist(), strict=True)
+        joined = [key and blake2b(key + str(value).encode(), digest_size=DIGEST_BYTES).digest() for key, value in pairs]
+        keys = np.array(joined, _KEY)
+    return keys
+
+
+def pair_equal(first: NDArray[np.bytes_], second: NDArray[np.bytes_]) -> NDArray[np.int64]:
+    """For each key of ``second`` the place of an equal one in ``first``, each used once, or -1; zero equals nothing."""
+    order, others = np.argsort(first, kind="stable"), np.argsort(second, kind="stable")
+    sought, known = second[others], first[order]
+    rank = np.arange(len(sought)) - np.searchsorted(sought, sought)  # among equal ones
+    at = np.searchsorted(known, sought) + rank
+    partner = np.full(len(second), -1)
+    inside = np.flatnonzero(at < len(known))
+    equal = inside[(known[at[inside]] == sought[inside]) & (sought[inside] != b"")]
+    partner[others[equal]] = order[at[equal]]
+    return partner
