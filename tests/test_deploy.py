@@ -6,14 +6,17 @@ import shlex
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml  # type: ignore[import-untyped]
 from click.testing import CliRunner
 
 from bertfeat.cli import main
+from bertfeat.search import VectorIndex
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -81,9 +84,10 @@ def test_the_image_is_built_from_what_is_there() -> None:
 
 def test_the_composition_names_what_is_there(served: dict[str, Any]) -> None:
     composition = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-    (service,) = composition["services"].values()
-    place = DEPLOY / service["build"]["context"]
-    assert (place / service["build"]["dockerfile"]).resolve() == DEPLOY / "Dockerfile"
+    for each in composition["services"].values():
+        place = DEPLOY / each["build"]["context"]
+        assert (place / each["build"]["dockerfile"]).resolve() == DEPLOY / "Dockerfile"
+    service = composition["services"]["bertfeat"]
     serve(service["command"])
     (port,) = service["ports"]
     assert int(port.partition(":")[2]) == served["settings"].port
@@ -103,12 +107,51 @@ def test_the_unit_runs_a_command_that_there_is(served: dict[str, Any]) -> None:
     assert unit["Service"]["SuccessExitStatus"] == "143"
 
 
-def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
+def compose_update() -> list[str]:
+    """The shell commands of the composition's job that brings a corpus up to date."""
+    composition = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    shell, option, line = composition["services"]["update"]["entrypoint"]
+    assert (shell, option) == ("sh", "-c")
+    return [*line.split(" && ")]
+
+
+def unit_update() -> list[str]:
+    """The commands of the systemd unit that brings a corpus up to date."""
+    lines = (DEPLOY / "bertfeat-update.service").read_text().splitlines()
+    return [line.partition("=")[2].rpartition("/")[2] for line in lines if line.startswith("ExecStart=")]
+
+
+def crontab_update() -> list[str]:
+    """The commands of the line for a crontab in the documentation."""
+    (line,) = re.findall(r"line of a crontab -->\n```console\n\$ (.*)\n", (ROOT / "docs" / "living.md").read_text())
+    return [*line.split(" && ")]
+
+
+@pytest.mark.parametrize("commands", [compose_update, unit_update, crontab_update])
+def test_what_runs_every_night_brings_all_up_to_date(
+    commands: Callable[[], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = ["A river.", "A mill.", "A bank."]
+    Path("corpus.jsonl").write_text("".join(f'{{"text": "{text}"}}\n' for text in texts))
+    run = CliRunner().invoke
+    for command in ("extract corpus.jsonl", "index corpus.features"):
+        assert run(main, shlex.split(command)).exit_code == 0
+    Path("corpus.jsonl").write_text("".join(f'{{"text": "{text}"}}\n' for text in ["A lake.", *texts[1:]]))
+    for command in commands():
+        program, *words = shlex.split(command)
+        assert program == "bertfeat"
+        assert run(main, words).exit_code == 0
+    index = VectorIndex("corpus.index")
+    assert sorted(index.documents.take(np.arange(3))["text"].to_pylist()) == ["A bank.", "A lake.", "A mill."]
+
+
+@pytest.mark.parametrize("name", ["bertfeat.service", "bertfeat-update.service", "bertfeat-update.timer"])
+def test_systemd_finds_nothing_wrong(name: str, tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
-    unit = (DEPLOY / "bertfeat.service").read_text().replace("/opt/bertfeat/bin/bertfeat", "/bin/true")
-    (tmp_path / "bertfeat.service").write_text(unit)
-    done = subprocess.run(
-        ["systemd-analyze", "verify", tmp_path / "bertfeat.service"], capture_output=True, text=True, check=False
-    )
+    for path in DEPLOY.glob("bertfeat*"):
+        unit = path.read_text().replace("/opt/bertfeat/bin/bertfeat", "/bin/true")
+        (tmp_path / path.name).write_text(unit)
+    done = subprocess.run(["systemd-analyze", "verify", tmp_path / name], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

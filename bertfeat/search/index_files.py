@@ -11,6 +11,7 @@ where inverted lists are in a file of their own, it does not check their places 
 such places is digested whatever its size. Arrow files are validated as they are read (:mod:`.document_store`).
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -168,7 +169,9 @@ def seal_version(settings: IndexSettings, version: Path) -> IndexSettings:
     sync(version)
     sync(version.parent)
     files = {path.name: digest_file(path) for path in paths}
-    settings = replace(settings, format_version=FORMAT_VERSION, version=version.name, files=files)
+    settings = replace(
+        settings, format_version=FORMAT_VERSION, version=version.name, made=int(time.time()), files=files
+    )
     try:
         open_contents(settings, version, mapped=True)
     except IndexFolderError as error:

@@ -168,6 +168,7 @@ class IndexSettings:
     versions: Mapping[str, str]
     seconds: Mapping[str, float]  # of the build's steps
     version: str = ""  # the subfolder of the files, once they are written
+    made: Count = 0  # when that version was written: seconds since 1970
     files: Mapping[str, FileDigest] = field(default_factory=dict)
     updates: Count = 0  # since recall was measured
     tokens: StoredTokens | None = None

@@ -12,6 +12,7 @@ from fastapi import Request, Response
 from numpy.typing import NDArray
 
 from bertfeat.core import DocumentPieces
+from bertfeat.search import IndexSettings
 from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
 
@@ -62,6 +63,11 @@ def arrow_response(table: pa.Table, headers: Mapping[str, str]) -> Response:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return Response(sink.getvalue().to_pybytes(), 200, dict(headers), Form.ARROW.value)
+
+
+def index_headers(settings: IndexSettings) -> dict[str, str]:
+    """The header that says which version of the index an answer is from."""
+    return {"X-Index-Version": f"{settings.version}.{settings.made}"}
 
 
 def origin_headers(wanted: Wanted) -> dict[str, str]:

@@ -5,6 +5,7 @@ than the encoder does for a short text. FastAPI has the same routes, describes t
 JSON, have wrong types or have a query string.
 """
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -55,7 +56,9 @@ def create_app(service: Service) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await service.warm_up()
+        following = asyncio.create_task(service.follow_folders())
         yield
+        following.cancel()
         await service.close()
 
     app = _Api(
@@ -92,7 +95,14 @@ def create_app(service: Service) -> ASGIApp:
             allow_origins=service.settings.cors_origins,
             allow_methods=["GET", "POST", "OPTIONS"],
             allow_headers=["Authorization", "Content-Type", "Accept", "X-API-Key", "X-Request-ID"],
-            expose_headers=["X-Request-ID", "X-Truncated-Inputs", "X-Truncated-Query", "X-Shape", "X-Bertfeat-Model"],
+            expose_headers=[
+                "X-Request-ID",
+                "X-Truncated-Inputs",
+                "X-Truncated-Query",
+                "X-Shape",
+                "X-Bertfeat-Model",
+                "X-Index-Version",
+            ],
             max_age=3600,
         )
     return guarded
@@ -121,7 +131,13 @@ def _add_health(app: FastAPI, service: Service, errors: Documented) -> None:
     @app.get("/health", tags=["operation"], summary="200 while the server runs, while it ends too", responses=errors)
     @app.get("/ping", tags=["operation"], summary="The same", responses=errors)
     async def health() -> Response:
-        return json_response({"status": "ok"})
+        stale = sorted(service.problems())  # names alone: no key is needed here
+        return json_response({"status": "ok", **({"stale": stale} if stale else {})})
+
+    @app.post("/reload", tags=["operation"], summary="Look for new versions of the folders now", responses=errors)
+    async def reload() -> Response:
+        changed = await asyncio.to_thread(lambda: service.look(at_once=True))
+        return json_response({"changed": changed, "folders": service.describe_folders()})
 
     @app.get("/ready", tags=["operation"], summary="200 when it takes requests, else 503", responses=errors)
     async def ready() -> Response:
@@ -135,7 +151,7 @@ def _add_health(app: FastAPI, service: Service, errors: Documented) -> None:
         "/metrics", tags=["operation"], summary="For Prometheus", responses=errors, response_class=PlainTextResponse
     )
     async def metrics() -> Response:
-        return Response(service.metrics.text(service.batcher), media_type="text/plain; version=0.0.4")
+        return Response(service.metrics.text(service), media_type="text/plain; version=0.0.4")
 
 
 async def _check_query(request: Request) -> None:

@@ -6,12 +6,15 @@ Everything that cannot be served together is refused here, before the server lis
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from bertfeat.arguments import checked
 from bertfeat.core import Extractor, FeatureSet, find_model
-from bertfeat.errors import UsageError, parameter
+from bertfeat.errors import UsageError, parameter, pluralize
 from bertfeat.io import Address, ResultKind, as_location, result_kind
 from bertfeat.learning import Tagger
-from bertfeat.search import Index, RecordedVectors
+from bertfeat.search import Index, RecordedVectors, read_index_settings
+from bertfeat.server.following import Followed
 from bertfeat.server.service import Service
 from bertfeat.server.settings import ServerSettings, check_served_name
 
@@ -68,13 +71,13 @@ def open_service(
     try:
         for each in features:
             service.serve_folder(each.header.model, each.folder)
-        service.features = tuple(features)
+        service.followed_features = tuple(_follow_features(service, each) for each in features)
         if index is not None and recorded is not None:
-            service.serve_folder(index.settings.model, index.vectors.folder)
+            service.serve_folder(index.settings.model, index.folder)
             index.encoder = service.share_encoder(recorded)
-            service.index = index
+            service.followed_index = _follow_index(service, index, model, device)
         if tagger is not None:
-            service.tagger = _open_tagger(service, Path(tagger), device)
+            service.followed_tagger = _follow_tagger(service, Path(tagger), device)
     except BaseException:
         service.batcher.close(0.0)
         raise
@@ -88,12 +91,64 @@ def _recorded_by(features: FeatureSet, model: str | Path | None, device: str | N
     )
 
 
-def _open_tagger(service: Service, folder: Path, device: str | None) -> Tagger:
-    record = Tagger(folder, device=device).record
-    if record.network is None:
-        raise UsageError("is a fine-tuned model, and /tag reads features of a model of the server", where=folder)
-    served = service.serve_folder(record.reads().model, folder)
-    return Tagger(folder, model=served.extractor.location, device=device)
+def _follow_index(service: Service, index: Index, model: str | Path | None, device: str | None) -> Followed[Index]:
+    folder = index.folder
+
+    def reopen() -> Index:
+        opened = Index(folder, model=model, device=device)
+        service.check_folder(opened.settings.model, folder)
+        recorded = RecordedVectors.of_index(folder, opened.settings).open_encoder(model, device)
+        assert isinstance(recorded, Extractor)
+        opened.encoder = service.share_encoder(recorded)
+        opened.search_vectors(np.ones((1, opened.settings.width)), 1)  # reads what a search reads
+        return opened
+
+    return Followed(
+        folder,
+        index,
+        version=lambda opened: opened.settings,
+        newest=lambda: read_index_settings(folder),
+        reopen=reopen,
+        describe=lambda opened: f"{opened.settings.version}, {pluralize(opened.count().documents, 'document')}",
+    )
+
+
+def _follow_features(service: Service, features: FeatureSet) -> Followed[FeatureSet]:
+    folder = features.folder
+
+    def reopen() -> FeatureSet:
+        opened = FeatureSet(folder)
+        service.check_folder(opened.header.model, folder)
+        return opened
+
+    return Followed(
+        folder,
+        features,
+        version=lambda opened: opened.entries,
+        newest=lambda: FeatureSet(folder).entries,
+        reopen=reopen,
+        describe=lambda opened: pluralize(len(opened), "document"),
+    )
+
+
+def _follow_tagger(service: Service, folder: Path, device: str | None) -> Followed[Tagger]:
+    def reopen() -> Tagger:
+        record = Tagger(folder, device=device).record
+        if record.network is None:
+            raise UsageError("is a fine-tuned model, and /tag reads features of a model of the server", where=folder)
+        served = service.check_folder(record.reads().model, folder)
+        return Tagger(folder, model=served.extractor.location, device=device)
+
+    tagger = reopen()
+    service.serve_folder(tagger.record.reads().model, folder)
+    return Followed(
+        folder,
+        tagger,
+        version=lambda opened: opened.record,
+        newest=lambda: Tagger(folder, device=device).record,
+        reopen=reopen,
+        describe=lambda opened: pluralize(len(opened.labels.names), "label"),
+    )
 
 
 def _own_extractor(

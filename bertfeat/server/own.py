@@ -12,7 +12,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from bertfeat.core import Document, DocumentFeatures, FeatureColumn, FeatureSet, Pooling, unit_vectors
 from bertfeat.errors import DamagedError, parameter
-from bertfeat.search import Index, MaxSim, unmark_words
+from bertfeat.search import MaxSim, unmark_words
 from bertfeat.server.answers import (
     Documented,
     Form,
@@ -21,6 +21,7 @@ from bertfeat.server.answers import (
     documented_forms,
     features_table,
     float32_response,
+    index_headers,
     json_response,
     origin_headers,
     pieces_object,
@@ -170,27 +171,26 @@ def own_routes(service: Service, errors: Documented) -> APIRouter:
     @router.post("/search", summary="The nearest documents, tokens, words or spans of the index")
     async def search(body: SearchBody, request: Request) -> Response:
         with service.metrics.request("search"):
-            index = service.index
-            if index is None:
+            if service.index is None:
                 raise Problem(Kind.NOT_FOUND, "this server was started without an index")
             if (body.query is None) == (body.vector is None):
                 raise Problem(Kind.WRONG_VALUE, "a search has a query or a vector", "query")
             rerank = body.maxsim()
             await _check_text(service, body.query, "query")
-            return json_response(await service.run(lambda: _search(service, index, body, rerank), request=request))
+            found, headers = await service.run(lambda: _search(service, body, rerank), request=request)
+            return json_response(found, headers)
 
     @router.post("/usages", summary="A word in its contexts, or grouped by sense")
     async def usages(body: UsagesBody, request: Request) -> Response:
         with service.metrics.request("usages"):
-            words = word_features(service, body.features)
+            word_features(service, body.features)
             await _check_text(service, body.like, "like")
-            return json_response(await service.run(lambda: _usages(service, words, body), request=request))
+            return json_response(await service.run(lambda: _usages(service, body), request=request))
 
     @router.post("/collocates", summary="The words that stand near a word more often than by chance")
     async def collocates(body: CollocatesBody, request: Request) -> Response:
         with service.metrics.request("collocates"):
-            words = word_features(service, body.features)
-            return json_response(await service.run(lambda: _collocates(words, body), request=request))
+            return json_response(await service.run(lambda: _collocates(service, body), request=request))
 
     @router.post("/tag", summary="The tags of the words of texts")
     async def tag(body: TagBody, request: Request) -> Response:
@@ -201,7 +201,7 @@ def own_routes(service: Service, errors: Documented) -> APIRouter:
             texts = [body.texts] if isinstance(body.texts, str) else body.texts
             _texts_as_documents(texts)
             await service.check_size(texts)
-            return json_response({"texts": await service.run(lambda: service.tag(texts), request=request)})
+            return json_response({"texts": await service.run(lambda: service.tag(tagger, texts), request=request)})
 
     return router
 
@@ -250,7 +250,9 @@ def _features_response(
     return json_response(body, headers)
 
 
-def _search(service: Service, index: Index, body: SearchBody, rerank: MaxSim | None) -> dict[str, Any]:
+def _search(service: Service, body: SearchBody, rerank: MaxSim | None) -> tuple[dict[str, Any], dict[str, str]]:
+    index = service.index
+    assert index is not None
     more: dict[str, Any] = {"where": body.where, "exact": body.exact, "score_threshold": body.score_threshold}
     if body.query is not None:
         answer = index.search(body.query, body.k, rerank=rerank, **more)
@@ -261,7 +263,7 @@ def _search(service: Service, index: Index, body: SearchBody, rerank: MaxSim | N
     if body.highlight and body.query is not None and service.features:
         rows, texts = [hit.row for hit in answer.hits], [hit.text for hit in answer.hits]
         found["highlights"] = highlight_texts(service, body.query, rows, texts)
-    return found
+    return found, index_headers(index.settings)
 
 
 def word_features(service: Service, name: str | None) -> FeatureSet:
@@ -274,7 +276,8 @@ def word_features(service: Service, name: str | None) -> FeatureSet:
     return named[name] if name is not None else next(iter(named.values()))
 
 
-def _usages(service: Service, features: FeatureSet, body: UsagesBody) -> dict[str, Any]:
+def _usages(service: Service, body: UsagesBody) -> dict[str, Any]:
+    features = word_features(service, body.features)
     named = {field.name for field in fields(ListSettings)}
     asked = {name: value for name, value in body if name in named and value is not None} | {"column": body.layers}
     if body.context is None and body.spans is not None:
@@ -297,7 +300,8 @@ def _usages(service: Service, features: FeatureSet, body: UsagesBody) -> dict[st
     return _plain_fields(usages)
 
 
-def _collocates(features: FeatureSet, body: CollocatesBody) -> dict[str, Any]:
+def _collocates(service: Service, body: CollocatesBody) -> dict[str, Any]:
+    features = word_features(service, body.features)
     asked = {name: value for name, value in body if name not in ("word", "features")}
     return _plain_fields(find_collocates(features, body.word, **asked))
 

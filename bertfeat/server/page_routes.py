@@ -14,7 +14,7 @@ from bertfeat.core import FeatureSet, Pooling
 from bertfeat.errors import NotDerivableError
 from bertfeat.plots import METHOD_NAMES
 from bertfeat.search import Index, IndexSettings
-from bertfeat.server.answers import Form, json_response
+from bertfeat.server.answers import Form, index_headers, json_response
 from bertfeat.server.background import Background
 from bertfeat.server.own import Highlight, highlight_texts, word_features
 from bertfeat.server.page_assets import HOME, page_assets
@@ -44,6 +44,7 @@ def page_routes(service: Service) -> APIRouter:
     """The router of the page. Facets and map are computed only once the page is opened, not for the API alone."""
     router = APIRouter(include_in_schema=False)
     data = _PageData(service)
+    service.on_change.append(data.forget)
 
     @router.get("/")
     async def home(request: Request) -> Response:
@@ -58,44 +59,51 @@ def page_routes(service: Service) -> APIRouter:
 
     @router.get("/page/map")
     async def places(layout: str = "pca") -> Response:
-        found = data.map.layout(layout).value()
+        of_index = data.of_index()
+        found = of_index.map.layout(layout).value()
         if found is None:
             return _computing()
         shares = ",".join(f"{share:.6f}" for share in found.shares or ())
-        headers = {"X-Points": str(len(found.flat)), "X-Of": str(len(data.index)), "X-Shares": shares}
+        headers = {"X-Points": str(len(found.flat)), "X-Of": str(len(of_index.index)), "X-Shares": shares}
+        headers |= index_headers(of_index.index.settings)
         return Response(found.to_bytes(), 200, headers, Form.FLOAT32.value)
 
     @router.get("/page/clusters")
     async def clusters(layout: str = "pca") -> Response:
-        found = data.map.clusters(layout).value()
-        return _computing() if found is None else json_response(found.to_json())
+        of_index = data.of_index()
+        found = of_index.map.clusters(layout).value()
+        return _computing() if found is None else _of_index(of_index, found.to_json())
 
     @router.get("/page/colors")
     async def colors(column: str) -> Response:
-        found = await service.run(lambda: data.colors(column))
-        return _computing() if found is None else json_response(found.to_json())
+        of_index = data.of_index()
+        found = await service.run(lambda: _colors(of_index, column))
+        return _computing() if found is None else _of_index(of_index, found.to_json())
 
     @router.get("/page/documents")
     async def documents(numbers: str | None = None, rows: str | None = None, layout: str = "pca") -> Response:
         if (numbers is None) == (rows is None):
             raise Problem(Kind.WRONG_VALUE, "documents are asked for by numbers or by rows")
         given = _whole_numbers(numbers if rows is None else rows)
-        found = await service.run(lambda: data.documents(given, layout, by_row=rows is not None))
-        return json_response({"documents": found})
+        of_index = data.of_index()
+        found = await service.run(lambda: _documents(of_index, given, layout, by_row=rows is not None))
+        return _of_index(of_index, {"documents": found})
 
     @router.get("/page/reading")
     async def reading(features: str, start: int, stop: int) -> Response:
-        found = word_features(service, features)
         if not 0 <= start < stop <= start + _MOST_READ:
             raise Problem(Kind.WRONG_VALUE, f"texts are read from a start to a stop, at most {_MOST_READ} of them")
-        return json_response({"documents": await service.run(lambda: _read_texts(found, start, stop))})
+        return json_response(
+            {"documents": await service.run(lambda: _read_texts(word_features(service, features), start, stop))}
+        )
 
     @router.post("/page/highlights")
     async def highlights(body: HighlightsBody, request: Request) -> Response:
         documents_of([body.query], param="query")
         await service.check_size([body.query])
-        found = await service.run(lambda: data.highlights(body), request=request)
-        return json_response({"highlights": found})
+        of_index = data.of_index()
+        found = await service.run(lambda: _highlights(service, of_index.index, body), request=request)
+        return _of_index(of_index, {"highlights": found})
 
     @router.get("/page/{name}")
     async def asset(name: str, request: Request) -> Response:
@@ -106,8 +114,27 @@ def page_routes(service: Service) -> APIRouter:
     return router
 
 
+def _of_index(data: "_IndexData", found: object) -> Response:
+    """An answer about an index, with its version: numbers of vectors are of that one."""
+    return json_response(found, index_headers(data.index.settings))
+
+
 def _computing() -> Response:
     return json_response({"state": "computing"}, {"Retry-After": "1"}, status=202)
+
+
+class _IndexData:
+    """What the page shows of one version of an index."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.facets = Background(lambda: read_facets(index), "bertfeat-facets")
+        self.map = IndexMap(index)
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of each document in its corpus."""
+        return self.index.vectors.documents.numbers("row")
 
 
 class _PageData:
@@ -115,90 +142,86 @@ class _PageData:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._of_index: _IndexData | None = None
 
-    @property
-    def index(self) -> Index:
-        if self._service.index is None:
+    def of_index(self) -> _IndexData:
+        """The data of the index that is open now."""
+        index, data = self._service.index, self._of_index
+        if index is None:
             raise Problem(Kind.NOT_FOUND, "this server was started without an index")
-        return self._service.index
-
-    @cached_property
-    def _facets(self) -> Background[tuple[Facet, ...]]:
-        return Background(lambda: read_facets(self.index), "bertfeat-facets")
-
-    @cached_property
-    def map(self) -> IndexMap:
-        """The map of the index."""
-        return IndexMap(self.index)
-
-    @cached_property
-    def _rows(self) -> NDArray[np.int64]:
-        """The row of each document in its corpus."""
-        return self.index.vectors.documents.numbers("row")
+        if data is None or data.index is not index:
+            self._of_index = data = _IndexData(index)
+        return data
 
     def state(self) -> dict[str, object]:
         """Return the state that the page starts with."""
-        facets = None
-        if self._service.index is not None:
-            facets = self._facets.value()
-            if facets is not None:
-                self.map.points.start()
-        return _describe_service(self._service, facets)
+        data = None if self._service.index is None else self.of_index()
+        if data is not None and data.facets.value() is not None:
+            data.map.points.start()
+        return _describe_service(self._service, data)
 
-    def colors(self, column: str) -> PointColors | None:
-        """The colors of the map by a kept column, or None while map or facets are computed."""
-        index = self.index
-        facets, points = self._facets.value(), self.map.points.value()
-        if facets is None or points is None:
-            return None
-        found = next((facet for facet in facets if facet.name == column), None)
-        if found is None:
-            kept = ", ".join(facet.name for facet in facets) or "none"
-            raise Problem(Kind.WRONG_VALUE, f"the index keeps no column {column!r}; its kept columns: {kept}", "column")
-        if not can_color(found):
-            raise Problem(Kind.WRONG_VALUE, f"{column!r} has too many different values, or none", "column")
-        return color_points(index, points.numbers, found)
+    def forget(self) -> None:
+        """Let go of what was computed of an index that is not open any more."""
+        self._of_index = None
 
-    def documents(self, given: list[int], method: str, *, by_row: bool) -> list[dict[str, object]]:
-        """Documents by the numbers of their vectors, or by their rows, with their place on the map once it is there."""
-        index = self.index
-        numbers = self._numbers_of_rows(given) if by_row else np.array(given, np.int64)
-        self._check_numbers(numbers)
-        if not len(numbers):
-            return []
-        layout = self.map.layout(method).value()
-        places = () if layout is None else [*map(layout.place, numbers.tolist(), index.reconstruct(numbers))]
-        table = index.vectors.documents.take(index.vectors.document_numbers(numbers))
-        store = index.vectors.pieces
-        pieces = None if store is None else store.take(numbers).to_pylist()
-        found = []
-        for at, (number, document) in enumerate(zip(numbers.tolist(), table.to_pylist(), strict=True)):
-            texts = {name: document[name] for name in ("text", "pair") if document.get(name) is not None}
-            shown = {"id": document["id"], "row": document["row"]}
-            shown |= _shown_texts(texts, None if pieces is None else pieces[at])
-            place = dict(zip("xy", places[at], strict=True)) if places else {}
-            found.append({"number": number, **shown, "values": {key: document[key] for key in index.kept}, **place})
-        return found
 
-    def highlights(self, asked: HighlightsBody) -> list[list[Highlight]]:
-        """For each hit the words of its text that match the query best; none without a set that has them."""
-        index, numbers = self.index, np.array(asked.numbers, np.int64)
-        self._check_numbers(numbers)
-        stored = index.vectors.documents.take(index.vectors.document_numbers(numbers)).to_pylist()
-        rows, texts = [each["row"] for each in stored], [each.get("text") for each in stored]
-        return highlight_texts(self._service, asked.query, rows, texts)
+def _colors(data: _IndexData, column: str) -> PointColors | None:
+    """The colors of the map by a kept column, or None while map or facets are computed."""
+    facets, points = data.facets.value(), data.map.points.value()
+    if facets is None or points is None:
+        return None
+    found = next((facet for facet in facets if facet.name == column), None)
+    if found is None:
+        kept = ", ".join(facet.name for facet in facets) or "none"
+        raise Problem(Kind.WRONG_VALUE, f"the index keeps no column {column!r}; its kept columns: {kept}", "column")
+    if not can_color(found):
+        raise Problem(Kind.WRONG_VALUE, f"{column!r} has too many different values, or none", "column")
+    return color_points(data.index, points.numbers, found)
 
-    def _check_numbers(self, numbers: NDArray[np.int64]) -> None:
-        wrong = numbers[(numbers < 0) | (numbers >= self.index.settings.count)]
-        if len(wrong):
-            raise Problem(Kind.WRONG_VALUE, f"there is no vector {wrong[0]}", "numbers")
 
-    def _numbers_of_rows(self, rows: list[int]) -> NDArray[np.int64]:
-        """The numbers of the documents of corpus rows, at most 200; with several sets, a row may have several."""
-        settings = self.index.settings
-        if not settings.per_document:
-            raise Problem(Kind.WRONG_VALUE, f"this index has {settings.unit}s, which have no rows of their own", "rows")
-        return np.flatnonzero(np.isin(self._rows, rows))[:_MOST_DOCUMENTS]
+def _documents(data: _IndexData, given: list[int], method: str, *, by_row: bool) -> list[dict[str, object]]:
+    """Documents by the numbers of their vectors, or by their rows, with their place on the map once it is there."""
+    index = data.index
+    numbers = _numbers_of_rows(data, given) if by_row else np.array(given, np.int64)
+    _check_numbers(index, numbers)
+    if not len(numbers):
+        return []
+    layout = data.map.layout(method).value()
+    places = () if layout is None else [*map(layout.place, numbers.tolist(), index.reconstruct(numbers))]
+    table = index.vectors.documents.take(index.vectors.document_numbers(numbers))
+    store = index.vectors.pieces
+    pieces = None if store is None else store.take(numbers).to_pylist()
+    found = []
+    for at, (number, document) in enumerate(zip(numbers.tolist(), table.to_pylist(), strict=True)):
+        texts = {name: document[name] for name in ("text", "pair") if document.get(name) is not None}
+        shown = {"id": document["id"], "row": document["row"]}
+        shown |= _shown_texts(texts, None if pieces is None else pieces[at])
+        place = dict(zip("xy", places[at], strict=True)) if places else {}
+        found.append({"number": number, **shown, "values": {key: document[key] for key in index.kept}, **place})
+    return found
+
+
+def _highlights(service: Service, index: Index, asked: HighlightsBody) -> list[list[Highlight]]:
+    """For each hit the words of its text that match the query best; none without a set that has them."""
+    numbers = np.array(asked.numbers, np.int64)
+    _check_numbers(index, numbers)
+    stored = index.vectors.documents.take(index.vectors.document_numbers(numbers)).to_pylist()
+    rows, texts = [each["row"] for each in stored], [each.get("text") for each in stored]
+    return highlight_texts(service, asked.query, rows, texts)
+
+
+def _check_numbers(index: Index, numbers: NDArray[np.int64]) -> None:
+    wrong = numbers[(numbers < 0) | (numbers >= index.settings.count)]
+    if len(wrong):
+        raise Problem(Kind.WRONG_VALUE, f"there is no vector {wrong[0]}", "numbers")
+
+
+def _numbers_of_rows(data: _IndexData, rows: list[int]) -> NDArray[np.int64]:
+    """The numbers of the documents of corpus rows, at most 200; with several sets, a row may have several."""
+    settings = data.index.settings
+    if not settings.per_document:
+        raise Problem(Kind.WRONG_VALUE, f"this index has {settings.unit}s, which have no rows of their own", "rows")
+    return np.flatnonzero(np.isin(data.rows, rows))[:_MOST_DOCUMENTS]
 
 
 def _read_texts(features: FeatureSet, start: int, stop: int) -> list[dict[str, object]]:
@@ -239,8 +262,8 @@ def _cut(value: object, most: int = _MOST_TEXT) -> object:
     return f"{value[: most - 1]}…" if isinstance(value, str) and len(value) > most else value
 
 
-def _describe_service(service: Service, facets: Sequence[Facet] | None) -> dict[str, object]:
-    """Describe a service as JSON values; ``facets`` are None while they are read."""
+def _describe_service(service: Service, data: _IndexData | None) -> dict[str, object]:
+    """Describe a service as JSON values; ``data`` are those of its index, if it has one."""
     extractor = service.models[0].extractor
     sets = (_describe_words(features) for features in service.features)
     return {
@@ -252,7 +275,7 @@ def _describe_service(service: Service, facets: Sequence[Facet] | None) -> dict[
             "hidden_size": extractor.model.hidden_size,
         },
         "precision": extractor.precision.value,
-        "index": None if service.index is None else _index_state(service.index, facets),
+        "index": None if data is None else _index_state(data.index, data.facets.value()),
         "features": [each for each in sets if each is not None],
         "tagger": service.tagger is not None,
     }
@@ -263,6 +286,8 @@ def _index_state(index: Index, facets: Sequence[Facet] | None) -> dict[str, obje
     settings = index.settings
     return {
         "name": index.vectors.folder.name,
+        "version": settings.version,
+        "made": settings.made,
         "documents": settings.documents,
         "vectors": len(index),
         "unit": settings.unit,

@@ -1,10 +1,12 @@
 """The server process: uvicorn on one socket, until a signal ends it, and its log as lines of JSON on standard error."""
 
+import asyncio
 import contextlib
 import gc
 import json
 import logging
 import math
+import signal
 import socket
 import sys
 import time
@@ -61,11 +63,19 @@ def run_server(service: Service, *, on_start: Callable[[str], None] = lambda _: 
         backlog=max(1, min(_OTHER_FILES, most_connections) // 8),
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
-    _Server(config).run(sockets=[listening])
+    _Server(config, service).run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which accepts few connections at a time, so that excess ones are closed in between."""
+    """uvicorn's server, which accepts few connections at a time, so that excess ones are closed in between.
+
+    On SIGHUP it looks for new versions of the service's folders.
+    """
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+        self._looks: set[asyncio.Task[bool]] = set()  # that are under way; the loop itself would let them go
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and let more connections wait than are accepted at a time."""
@@ -74,6 +84,14 @@ class _Server(uvicorn.Server):
         gc.freeze()  # full collections need not go through the libraries' objects again
         for each in sockets or ():
             each.listen(_BACKLOG)
+        with contextlib.suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):  # no such signal here
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._look)
+
+    def _look(self) -> None:
+        """Look for new versions of the folders, as a reload asks for."""
+        task = asyncio.create_task(asyncio.to_thread(lambda: self._service.look(at_once=True)))
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Shut down; on a second Ctrl-C at once, without a log line for each request that is cut off."""

@@ -5,27 +5,32 @@ It is opened from folders and names, answers requests within their limits, and c
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from fastapi import Request
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
 from bertfeat.arguments import checked
 from bertfeat.core import MAX_TEXT, Document, Extractor, FeatureSet, ModelIdentity, Tokenizer, split_words
-from bertfeat.errors import UsageError, parameter
+from bertfeat.errors import BertfeatError, UsageError, parameter
 from bertfeat.io import Address, ContextPool
 from bertfeat.learning import Tagger
 from bertfeat.search import Index
 from bertfeat.server.batching import Batcher, QueueFullError, RequestFeatures, SharedEncoder, Wanted
+from bertfeat.server.following import LOOK_SECONDS, Followed
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.settings import ServerSettings
 from bertfeat.server.wanted import ServedModel
 
 _T = TypeVar("_T")
+_log = logging.getLogger("bertfeat.server")
 _SLICE = 2**18  # characters that are counted at a time
 _CHARACTERS_A_TOKEN = 8  # at most, when texts are measured: a word that is one [UNK] takes time by its length
 _MOST_SEARCHES = 256  # searches and other work on their threads, waiting or running
@@ -54,16 +59,94 @@ class Service:
             ServedModel(each, names, accept_token_ids=settings.accept_token_ids) for each, names in named
         )
         self._model_of_name = _models_by_name(self.models)
-        self.index: Index | None = None
-        self.features: tuple[FeatureSet, ...] = ()
-        self.tagger: Tagger | None = None
-        self._encoders: dict[object, SharedEncoder] = {}
+        self.followed_index: Followed[Index] | None = None
+        self.followed_features: tuple[Followed[FeatureSet], ...] = ()
+        self.followed_tagger: Followed[Tagger] | None = None
+        self._encoders: WeakKeyDictionary[FeatureSet | Tagger, SharedEncoder] = WeakKeyDictionary()
         self._records: list[tuple[ServedModel, ModelIdentity, Address | Path]] = []  # what models made, with its folder
+        self.on_change: list[Callable[[], None]] = []
+        """What is called after a new version took the place of what was open."""
+        self._looking = Lock()
+        self._stale_sources: str | None = None
         self.metrics = _Metrics()
         self.batcher = Batcher([each for each, _ in named], most_tokens=settings.most_waiting_tokens)
         self.is_ready = False
         self._searches = 0  # that wait, or are at work
         self._searching = ContextPool(2, "bertfeat-search")
+
+    @property
+    def index(self) -> Index | None:
+        """The index as it is now; a request asks for it once."""
+        return None if self.followed_index is None else self.followed_index.value
+
+    @property
+    def features(self) -> tuple[FeatureSet, ...]:
+        """The feature sets as they are now; a request asks for them once."""
+        return tuple(each.value for each in self.followed_features)
+
+    @property
+    def tagger(self) -> Tagger | None:
+        """The tagger as it is now; a request asks for it once."""
+        return None if self.followed_tagger is None else self.followed_tagger.value
+
+    @property
+    def followed(self) -> tuple[Followed[Index] | Followed[FeatureSet] | Followed[Tagger], ...]:
+        """The folders that the server keeps up with."""
+        alone = [each for each in (self.followed_index, self.followed_tagger) if each is not None]
+        return (*alone, *self.followed_features)
+
+    def problems(self) -> dict[str, str]:
+        """What is wrong with the folders, by their names: why what is open is not what is there, or is out of step."""
+        found = {each.name: each.problem for each in self.followed if each.problem is not None}
+        if self.followed_index is not None and self._stale_sources is not None:
+            found.setdefault(self.followed_index.name, self._stale_sources)
+        return found
+
+    def describe_folders(self) -> list[dict[str, object]]:
+        """The folders that are open, as JSON values: for each its name, version, documents, age, and what is wrong."""
+        problems = self.problems()
+        found = []
+        for each in self.followed:
+            value: dict[str, object] = {"name": each.name}
+            if isinstance(each.value, Index):
+                settings = each.value.settings
+                value |= {"kind": "index", "version": settings.version, "documents": each.value.count().documents}
+                value |= {"vectors": len(each.value), "age_seconds": round(max(0.0, time.time() - settings.made))}
+            elif isinstance(each.value, FeatureSet):
+                value |= {"kind": "features", "documents": len(each.value)}
+            else:
+                value |= {"kind": "tagger"}
+            value |= {"reloads": each.opened_again}
+            found.append(value | ({"problem": problems[each.name]} if each.name in problems else {}))
+        return found
+
+    def look(self, *, at_once: bool = False) -> bool:
+        """Look for new versions of the folders; returns whether one took the place of what was open."""
+        with self._looking:
+            before = self._times_opened()
+            for each in self.followed:
+                each.look(at_once=at_once)
+            self._look_at_sources()
+            if changed := self._times_opened() != before:
+                for tell in self.on_change:
+                    tell()
+            return changed
+
+    def _times_opened(self) -> int:
+        return sum(each.opened_again for each in self.followed)
+
+    def _look_at_sources(self) -> None:
+        """Tell, once, of a feature set that has changed since the index was made from it."""
+        index, former = self.index, self._stale_sources
+        if index is None:
+            return
+        try:
+            index.check_sources()
+            self._stale_sources = None
+        except BertfeatError as error:
+            self._stale_sources = str(error)
+            if former != self._stale_sources:
+                _log.warning("%s", self._stale_sources)
 
     def model(self, name: str | None) -> ServedModel:
         """The model of a name that clients may use; the first one where a request names none.
@@ -103,6 +186,18 @@ class Service:
         self._records.append((served, identity, folder))
         return served
 
+    def check_folder(self, identity: ModelIdentity, folder: Address | Path) -> ServedModel:
+        """The model that made a folder; once it is loaded, it must give the vectors that the folder records.
+
+        Raises:
+            UsageError: the server does not have it.
+            ModelError: it gives others.
+        """
+        served = self.model_that_made(identity, folder)
+        if self.is_ready:
+            served.extractor.check_against(identity, folder)
+        return served
+
     def load(self) -> None:
         """Load the models.
 
@@ -110,7 +205,7 @@ class Service:
             ModelError: one cannot be loaded, or gives other vectors than those that a folder records.
         """
         for served in self.models:
-            _ = served.extractor.encoder
+            _ = served.extractor.encoder, served.extractor.canary  # now: later the encoder computes for requests
         for served, identity, folder in self._records:
             served.extractor.check_against(identity, folder)
 
@@ -124,17 +219,24 @@ class Service:
         if self.index is not None:
             index, vector = self.index, await asyncio.to_thread(self.index.encode, [_WARM_UP_QUERY])
             await self.run(lambda: index.search_vectors(vector, 1))
+        await asyncio.to_thread(self._look_at_sources)
         self.is_ready = True
+
+    async def follow_folders(self) -> None:
+        """Look for new versions of the folders every few seconds, until the task is canceled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.to_thread(self.look)
 
     def encoder_of(self, features: FeatureSet) -> SharedEncoder:
         """The encoder for sentences that are compared with the words of a set."""
-        if features.folder not in self._encoders:
+        if features not in self._encoders:
             header, folder = features.header, features.folder
             location = self.model_that_made(header.model, folder).extractor.location
             columns = [column for column in features.columns if not column.pooling.per_document]
             recorded = Extractor.from_record(header.model, header.settings, columns, name=location, where=folder)
-            self._encoders[folder] = self.share_encoder(recorded)
-        return self._encoders[features.folder]
+            self._encoders[features] = self.share_encoder(recorded)
+        return self._encoders[features]
 
     def share_encoder(self, recorded: Extractor) -> SharedEncoder:
         """An encoder with the columns and settings of a record, whose model is one of the server's."""
@@ -142,15 +244,14 @@ class Service:
         wanted = Wanted(served.extractor, recorded.columns, recorded.token_settings).without_units()
         return SharedEncoder(recorded.identity, wanted, self.batcher, self.settings.request_seconds)
 
-    def tag(self, texts: Sequence[str]) -> list[dict[str, Any]]:
+    def tag(self, tagger: Tagger, texts: Sequence[str]) -> list[dict[str, Any]]:
         """The words of texts with their tags."""
-        assert self.tagger is not None
-        if self.tagger not in self._encoders:
-            self._encoders[self.tagger] = self.share_encoder(self.tagger.extractor)
-        documents = self._encoders[self.tagger].features(texts)
+        if tagger not in self._encoders:
+            self._encoders[tagger] = self.share_encoder(tagger.extractor)
+        documents = self._encoders[tagger].features(texts)
         return [
             {"text": each.text, "words": each.words, "start": each.start, "end": each.end, "tags": each.tags}
-            for each in self.tagger.tag_documents(documents)
+            for each in tagger.tag_documents(documents)
         ]
 
     async def close(self) -> None:
@@ -179,18 +280,32 @@ class Service:
     async def run(self, work: Callable[[], _T], *, request: Request | None = None) -> _T:
         """Run work that takes a while on a thread, unless the client of the request goes away before it begins.
 
+        Work that fails because a folder was replaced under it is done again, with what is there now.
+
         Raises:
             QueueFullError: too much waits already.
         """
         if self._searches >= _MOST_SEARCHES:
             raise QueueFullError(1.0)
         self._searches += 1
-        result = asyncio.wrap_future(self._searching.submit(work))
+        result = asyncio.wrap_future(self._searching.submit(lambda: self._work_again(work)))
         try:
             return await (result if request is None else _unless_gone(request, result))
         finally:
             self._searches -= 1
             result.cancel()
+
+    def _work_again(self, work: Callable[[], _T]) -> _T:
+        """Do some work; if it fails where a folder was replaced meanwhile, do it with what is there now."""
+        before = self._times_opened()
+        try:
+            return work()
+        except UsageError:
+            raise
+        except BertfeatError:
+            if not self.look(at_once=True) and self._times_opened() == before:
+                raise
+            return work()
 
     async def _measure(self, texts: Sequence[str], most: int, tokenizer: Tokenizer) -> int:
         """The size of texts in tokens, without special tokens; counting stops at a number above ``most``.
@@ -338,6 +453,10 @@ class _Metrics:
         self._queue = self._histogram("te_request_queue_duration", "Seconds of waiting.")
         self._inference = self._histogram("te_request_inference_duration", "Seconds of computing.")
         self._length = Histogram("te_request_input_length", "Tokens of inputs.", registry=registry, buckets=_TOKENS)
+        self._reloads = self._counter("bertfeat_reloads", "New versions that were opened.", "folder")
+        self._stale = Gauge("bertfeat_stale", "1: what is open is not what is there.", ["folder"], registry=registry)
+        self._documents = Gauge("bertfeat_index_documents", "Documents of the index.", registry=registry)
+        self._age = Gauge("bertfeat_index_age_seconds", "Seconds since the index was written.", registry=registry)
         self._queue_size = Gauge("te_queue_size", "Requests that wait or are computed.", registry=registry)
         self._waiting = Gauge("bertfeat_waiting_tokens", "Tokens that wait.", registry=registry)
         self._batch_size = Gauge("te_batch_next_size", "Texts of the last round.", registry=registry)
@@ -371,8 +490,15 @@ class _Metrics:
         for tokens in features.n_tokens.tolist():
             self._length.observe(tokens)
 
-    def text(self, batcher: Batcher) -> bytes:
+    def text(self, service: Service) -> bytes:
         """All metrics, in the form that Prometheus reads."""
+        batcher, problems = service.batcher, service.problems()
+        for each in service.followed:
+            self._reloads.labels(each.name).set(each.opened_again)
+            self._stale.labels(each.name).set(each.name in problems)
+        if (index := service.index) is not None:
+            self._documents.set(index.count().documents)
+            self._age.set(max(0.0, time.time() - index.settings.made))
         self._queue_size.set(batcher.requests)
         self._waiting.set(batcher.waiting_tokens)
         texts, tokens = batcher.last_round

@@ -268,4 +268,5 @@ def _info(service: Service) -> dict[str, Any]:
         "layers": extractor.model.num_layers,
         "columns": [column.name for column in extractor.columns],
         "fingerprint": extractor.model.fingerprint,
+        "folders": service.describe_folders(),
     }

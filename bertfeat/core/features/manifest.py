@@ -47,6 +47,7 @@ from bertfeat.io import (
     write_json,
 )
 
+_LOOKS = 5
 _MANIFEST, _FAILURES = "manifest.json", "failures.jsonl"  # in a state folder
 _MANIFEST_NAME = f"{STATE_FOLDER}/{_MANIFEST}"
 FAILURES_NAME = f"{STATE_FOLDER}/{_FAILURES}"
@@ -130,7 +131,29 @@ def read_manifest(folder: Location) -> Manifest | None:
     if isinstance(folder, Path) and folder.is_file():
         problem, remedy = "this is a file, and a feature set is a folder", "bertfeat extract makes one of a corpus"
         raise FeatureSetError(problem, where=folder, remedy=remedy)
-    return _MANIFEST_FORMAT.read(folder / _MANIFEST_NAME) or _MANIFEST_FORMAT.read(folder / SUCCESSOR / _MANIFEST)
+    own, successor = folder / _MANIFEST_NAME, folder / SUCCESSOR / _MANIFEST
+    read = _MANIFEST_FORMAT.read
+    return read(own) or read(successor) or read(own)  # it may be moved from the one to the other meanwhile
+
+
+def read_finished(folder: Location) -> tuple[Manifest | None, tuple[PartEntry, ...]]:
+    """The manifest of a set, and the parts that it lists; None and none where it is not finished.
+
+    What does not fit is looked at a few times, since a successor may take the set's place meanwhile.
+
+    Raises:
+        FeatureSetError, DamagedError: see :func:`read_manifest` and :func:`finished_parts`.
+    """
+    for tries_left in reversed(range(_LOOKS)):
+        manifest = read_manifest(folder)
+        if manifest is None:
+            break
+        try:
+            return manifest, finished_parts(folder, manifest)
+        except DamagedError:
+            if not tries_left:
+                raise
+    return None, ()
 
 
 def settle_successor(folder: Location) -> None:

@@ -17,9 +17,8 @@ from bertfeat.core.features.document import DocumentFeatures, batch_documents
 from bertfeat.core.features.manifest import (
     Manifest,
     check_derived,
-    finished_parts,
     kept_columns,
-    read_manifest,
+    read_finished,
     unfinished_parts,
 )
 from bertfeat.core.features.open_parts import OpenParts
@@ -63,13 +62,10 @@ class FeatureSet:
 
     def __init__(self, folder: str | Path | Address, *, allow_unfinished: bool = False):
         self.folder: Location = as_location(folder)
-        self.manifest: Manifest | None = read_manifest(self.folder)
+        manifest, entries = read_finished(self.folder)
+        self.manifest: Manifest | None = manifest
         """The manifest; None for an unfinished set."""
-        self.entries: tuple[PartEntry, ...] = (
-            finished_parts(self.folder, self.manifest)
-            if self.manifest
-            else unfinished_parts(self.folder, allowed=allow_unfinished)
-        )
+        self.entries: tuple[PartEntry, ...] = entries or unfinished_parts(self.folder, allowed=allow_unfinished)
         """The parts, by number, with their rows and counts."""
         self._allow_unfinished = allow_unfinished
         self._parts = OpenParts(self.folder, self.entries)

@@ -34,8 +34,8 @@ function describe({ model, precision, version, index, features, tagger }) {
   return tables;
 }
 
-function indexRows({ documents, vectors, column, metric, type, factory, recall, facets }) {
-  const rows = [["Documents", count(documents)], ["Vectors", count(vectors)], ["Column", column], ["Score", metric],
+function indexRows({ version, made, documents, vectors, column, metric, type, factory, recall, facets }) {
+  const rows = [["Version", version], ["Written", new Date(1000 * made).toLocaleString()], ["Documents", count(documents)], ["Vectors", count(vectors)], ["Column", column], ["Score", metric],
     ["Type", `${type} (${factory})`], ["Kept columns", facets?.map(({ name }) => name).join(", ") || "none"]];
   if (!recall) return [...rows, ["Recall", "not measured: every vector is compared, or the index is small"]];
   for (const [at, share] of Object.entries(recall.at)) rows.push([`Recall at ${at}`, `${(100 * share).toFixed(1)} %`]);

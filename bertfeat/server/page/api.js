@@ -3,12 +3,16 @@
 import { byId } from "./dom.js";
 
 const KEY = "bertfeat-key";
+let version = null; // of the index that the page was opened with
 
 export const base = new URL(".", document.baseURI).href.split("#")[0];
 
 export class ServerError extends Error {
   constructor(message, status) { super(message); this.status = status; }
 }
+
+/** Remember which version of the index the page shows: numbers of vectors are of that one. */
+export const keepVersion = (index) => { version = index && `${index.version}.${index.made}`; };
 
 export const hasKey = () => sessionStorage.getItem(KEY) !== null;
 
@@ -28,6 +32,11 @@ export async function ask(path, { body, signal, binary = false, wait: waiting = 
     if (again) {
       await wait(1000 * Math.min(10, Number(answer.headers.get("Retry-After")) || 1), signal);
       continue;
+    }
+    const answering = answer.headers.get("X-Index-Version");
+    if (version && answering && answering !== version) {
+      location.reload(); // the address says what is shown
+      await new Promise(() => {});
     }
     if (!answer.ok) throw new ServerError(await problem(answer), answer.status);
     return binary ? { data: await answer.arrayBuffer(), headers: answer.headers } : answer.json();

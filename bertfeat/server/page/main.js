@@ -1,7 +1,7 @@
 // The page: it asks what the server has, and shows the view that the address names.
 
 import { AboutView } from "./about.js";
-import { ask } from "./api.js";
+import { ask, keepVersion } from "./api.js";
 import { byId, Message } from "./dom.js";
 import { MapView } from "./map.js";
 import { SearchView } from "./search.js";
@@ -15,6 +15,7 @@ let shownView = null;
 
 function learn(state) {
   session.state = state;
+  keepVersion(state.index);
   for (const view of views.values()) view.learn(state);
   byId("model").textContent = `${state.model.name}, ${state.model.layers} layers, ${state.precision}`;
   byId("foot").textContent = `bertfeat ${state.version}. This page asks no other server.`;
