@@ -222,6 +222,18 @@ def living(way: str) -> list[float]:
     return [median(result("living")["seconds"][way])]
 
 
+def living_index(way: str) -> list[float]:
+    """The median of the seconds in which an index follows a day's changes."""
+    return [median(result("living_index")["seconds"][way])]
+
+
+def served_while_changing() -> list[float]:
+    """Requests, failed and stale ones, the longest wait for the new version, and 99th percentiles of seconds."""
+    found = result("living_index")["server"]
+    numbers = [found[name] for name in ("requests", "failures", "stale")]
+    return [*numbers, max(found["seconds_to_the_new_version"]), found["p99_before"], found["p99_meanwhile"]]
+
+
 def growth_of_update(at: int) -> list[float]:
     """Of a set of short texts: seconds and MiB of the extraction, and of its update."""
     found = result("living")["growth"][at]
@@ -575,6 +587,17 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
             "all of it anew": living("anew"),
             "100,000 texts": growth_of_update(0),
             "1,000,000 texts": growth_of_update(1),
+        },
+    ),
+    (
+        "living_index",
+        {
+            "`index --update`": living_index("update"),
+            "`index` anew": living_index("build"),
+            "Lance, given the difference with its vectors": living_index("lance"),
+            "Lance, given all rows with their vectors": living_index("lance_whole"),
+            "LangChain's indexing API, given all texts; in memory": living_index("langchain"),
+            "32 clients, 5 days": served_while_changing(),
         },
     ),
     ("canary", canaries()),
