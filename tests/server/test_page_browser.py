@@ -31,6 +31,7 @@ from bertfeat import (
     find_senses,
     find_usages,
     find_usages_by,
+    remove_documents,
 )
 from bertfeat.server import ServerSettings, open_service
 from tests.support.live_server import serving
@@ -198,6 +199,25 @@ def test_search_shows_what_the_index_finds(visit: Visit, address: str, place: Pa
     assert saved(page, "#search-tools >> text=Save as CSV").count("\r\n") == 11
     assert "Query: money from a bank" in saved(page, "#search-tools >> text=Save citation")
     check_by_axe(page)
+
+
+def test_a_new_version_of_the_index_is_shown(visit: Visit, place: Path, tmp_path: Path) -> None:
+    """The page loads itself again, and asks anew what its address has: the question that was asked last."""
+    index = Path(shutil.copytree(place / "c.index", tmp_path / "c.index"))
+    with serving(open_service([index], ServerSettings())) as live:
+        page = visit.open(f"http://127.0.0.1:{live.port}/")
+        search(page, "money from a bank")
+        (gone,) = {hit.id for hit in Index(index).search("money from a bank", 1).hits}
+        remove_documents(index, [gone])
+        live.service.look(at_once=True)
+        search(page, "the old mill")
+        expect(page.locator("#query")).to_have_value("the old mill")
+        found = [hit.text for hit in Index(index).search("the old mill", 10).hits]
+        expect(page.locator("#hits li > p")).to_have_text(found)
+        page.click("nav a[href^='#about']")
+        expect(page.locator("#about-content")).to_contain_text("version-2")
+        page.screenshot(path=os.environ.get("BERTFEAT_SHOT", str(tmp_path / "about.png")), full_page=True)
+        visit.close()
 
 
 def test_filters_and_addresses(visit: Visit, address: str, place: Path) -> None:
