@@ -79,13 +79,13 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and let more connections wait than are accepted at a time."""
+        with contextlib.suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):  # no such signal here
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._look)
         await super().startup(sockets)
         gc.collect()
         gc.freeze()  # full collections need not go through the libraries' objects again
         for each in sockets or ():
             each.listen(_BACKLOG)
-        with contextlib.suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):  # no such signal here
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._look)
 
     def _look(self) -> None:
         """Look for new versions of the folders, as a reload asks for."""

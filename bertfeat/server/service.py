@@ -226,7 +226,10 @@ class Service:
         """Look for new versions of the folders every few seconds, until the task is canceled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            await asyncio.to_thread(self.look)
+            try:
+                await asyncio.to_thread(self.look)
+            except Exception:  # of a library, over files that nobody foresaw; the next look may fare better
+                _log.exception("a look for new versions failed")
 
     def encoder_of(self, features: FeatureSet) -> SharedEncoder:
         """The encoder for sentences that are compared with the words of a set."""

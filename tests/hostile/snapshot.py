@@ -59,7 +59,7 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 TIMES = {
-    *("seconds", "times", "queries_per_second", "exact_queries_per_second", "tokens_per_second", "since"),
+    *("seconds", "times", "queries_per_second", "exact_queries_per_second", "tokens_per_second", "since", "made"),
     *("waited_for_tokens", "waited_for_disk", "computed_tokens", "padded_tokens"),
     *("resumed", "cached", "kept_parts", "nothing_to_do", "told"),  # what was there already
     *("digest", "bytes", "xxh3", "run", "stamps"),  # over times; when a file was written

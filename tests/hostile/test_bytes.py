@@ -64,6 +64,7 @@ TARGETS = (
     Target("flat.index/.bertfeat/index.json", "over.index/.bertfeat/index.json", FLAT),
     Target("flat.index/version-1/index.faiss", "over.index/version-1/index.faiss", FLAT),
     Target("flat.index/version-1/documents.arrow", "over.index/version-1/documents.arrow", FLAT),
+    Target("flat.index/version-1/text_digests.npy", "vectors.npy", FLAT),
     Target("flat.index/.bertfeat/kind", "plain.tagger/.bertfeat/kind", FLAT, hint=True),
     Target("ivf.index/.bertfeat/index.json", "flat.index/.bertfeat/index.json", IVF),
     Target("ivf.index/version-1/index.faiss", "flat.index/version-1/index.faiss", IVF),
