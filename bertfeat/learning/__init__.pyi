@@ -1,7 +1,12 @@
 from .datasets import DatasetReport as DatasetReport
 from .example_store import ExampleBatch as ExampleBatch, PackedExamples as PackedExamples, gather_batch as gather_batch
 from .head import Head as Head, HeadPredictions as HeadPredictions, Tagger as Tagger
-from .head_files import HeadReport as HeadReport, HeadVerifyReport as HeadVerifyReport, verify_head as verify_head
+from .head_files import (
+    HeadReport as HeadReport,
+    HeadVerifyReport as HeadVerifyReport,
+    read_head_record as read_head_record,
+    verify_head as verify_head,
+)
 from .inputs import parse_input as parse_input
 from .kinds import HeadKind as HeadKind, PairForm as PairForm
 from .prediction import (

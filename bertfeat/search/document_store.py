@@ -89,7 +89,7 @@ class RenewedDocuments:
     places: NDArray[np.int64]  # [D] the row in the store of each document of the index; -1: it stays as it is
 
     def renew(self, table: pa.Table, start: int, kept: NDArray[np.bool_]) -> pa.Table:
-        """Those of some documents of the index that are ``kept``; ``start`` is the number of the first of them."""
+        """The rows of those documents of the index that are ``kept``; ``start`` is the number of the first of all."""
         places = self.places[start : start + len(kept)][kept]
         renewed = places >= 0
         if not renewed.any():
@@ -125,8 +125,7 @@ class IndexStoresWriter:
     def write(self, block: VectorBlock) -> None:
         """Append a block's documents, and its tokens, words or spans."""
         for table in block.documents:
-            own = [name for name in table.column_names if name != DIGEST]
-            self._write_documents(table.select(own), read_digests(table))
+            self._write_documents(table, read_digests(table))
         if self._pieces is not None and block.pieces is not None:
             columns = {name: getattr(block.pieces, name) for name in PIECES_SCHEMA.names}
             self._pieces.write(pa.table(columns, schema=PIECES_SCHEMA))
@@ -282,7 +281,7 @@ def document_schema(schemas: Iterable[tuple[Location, pa.Schema]]) -> pa.Schema:
 
 
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the columns and types of a schema; columns that it lacks become null."""
+    """The table with the columns and types of a schema, and no others; columns that it lacks become null."""
     if table.schema.equals(schema):
         return table
     present = dict(zip(table.column_names, table.columns, strict=True))

@@ -40,7 +40,7 @@ class Followed(Generic[T]):
         self.problem: str | None = None
         """Why the version that is there is not the one that is open; None if it is."""
         self.opened_again = 0
-        """How many times a new version took the place of the one before."""
+        """The number of times that a new version took the place of the one before."""
         self._version, self._newest, self._reopen, self._describe = version, newest, reopen, describe
         self._between = _FAR_SECONDS if isinstance(folder, Address) else LOOK_SECONDS
         self._looked = time.monotonic()

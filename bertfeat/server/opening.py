@@ -12,7 +12,7 @@ from bertfeat.arguments import checked
 from bertfeat.core import Extractor, FeatureSet, find_model
 from bertfeat.errors import UsageError, parameter, pluralize
 from bertfeat.io import Address, ResultKind, as_location, result_kind
-from bertfeat.learning import Tagger
+from bertfeat.learning import Tagger, read_head_record
 from bertfeat.search import Index, RecordedVectors, read_index_settings
 from bertfeat.server.following import Followed
 from bertfeat.server.service import Service
@@ -54,9 +54,7 @@ def open_service(
     recorded: Extractor | None = None
     if indexes:
         index = Index(indexes[0], model=model, device=device)
-        opened = RecordedVectors.of_index(index.folder, index.settings).open_encoder(model, device)
-        assert isinstance(opened, Extractor)
-        recorded = opened
+        recorded = _recorded_by_index(index, model, device)
     elif features:
         recorded = _recorded_by(features[0], model, device)
     extractor = _own_extractor(recorded, model, layers, pooling, precision, device)
@@ -91,15 +89,19 @@ def _recorded_by(features: FeatureSet, model: str | Path | None, device: str | N
     )
 
 
+def _recorded_by_index(index: Index, model: str | Path | None, device: str | None) -> Extractor:
+    opened = RecordedVectors.of_index(index.folder, index.settings).open_encoder(model, device)
+    assert isinstance(opened, Extractor)
+    return opened
+
+
 def _follow_index(service: Service, index: Index, model: str | Path | None, device: str | None) -> Followed[Index]:
     folder = index.folder
 
     def reopen() -> Index:
         opened = Index(folder, model=model, device=device)
         service.check_folder(opened.settings.model, folder)
-        recorded = RecordedVectors.of_index(folder, opened.settings).open_encoder(model, device)
-        assert isinstance(recorded, Extractor)
-        opened.encoder = service.share_encoder(recorded)
+        opened.encoder = service.share_encoder(_recorded_by_index(opened, model, device))
         opened.search_vectors(np.ones((1, opened.settings.width)), 1)  # reads what a search reads
         return opened
 
@@ -145,7 +147,7 @@ def _follow_tagger(service: Service, folder: Path, device: str | None) -> Follow
         folder,
         tagger,
         version=lambda opened: opened.record,
-        newest=lambda: Tagger(folder, device=device).record,
+        newest=lambda: read_head_record(folder),
         reopen=reopen,
         describe=lambda opened: pluralize(len(opened.labels.names), "label"),
     )

@@ -124,7 +124,7 @@ def _computing() -> Response:
 
 
 class _IndexData:
-    """What the page shows of one version of an index."""
+    """The data that the page shows of one version of an index."""
 
     def __init__(self, index: Index) -> None:
         self.index = index

@@ -65,7 +65,7 @@ class Service:
         self._encoders: WeakKeyDictionary[FeatureSet | Tagger, SharedEncoder] = WeakKeyDictionary()
         self._records: list[tuple[ServedModel, ModelIdentity, Address | Path]] = []  # what models made, with its folder
         self.on_change: list[Callable[[], None]] = []
-        """What is called after a new version took the place of what was open."""
+        """The functions that are called after a new version took the place of what was open."""
         self._looking = Lock()
         self._stale_sources: str | None = None
         self.metrics = _Metrics()
@@ -96,14 +96,14 @@ class Service:
         return (*alone, *self.followed_features)
 
     def problems(self) -> dict[str, str]:
-        """What is wrong with the folders, by their names: why what is open is not what is there, or is out of step."""
+        """The problems of folders, by their names: a new version that cannot be opened, or an index out of step."""
         found = {each.name: each.problem for each in self.followed if each.problem is not None}
         if self.followed_index is not None and self._stale_sources is not None:
             found.setdefault(self.followed_index.name, self._stale_sources)
         return found
 
     def describe_folders(self) -> list[dict[str, object]]:
-        """The folders that are open, as JSON values: for each its name, version, documents, age, and what is wrong."""
+        """The folders that are open, as JSON values: name, documents, reloads, problem; of an index version and age."""
         problems = self.problems()
         found = []
         for each in self.followed:
@@ -306,7 +306,8 @@ class Service:
         except UsageError:
             raise
         except BertfeatError:
-            if not self.look(at_once=True) and self._times_opened() == before:
+            self.look(at_once=True)
+            if self._times_opened() == before:
                 raise
             return work()
 

@@ -18,9 +18,11 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bertfeat import CorpusSettings, Extractor, build_index, update_index
+from bertfeat import CorpusSettings, Extractor, Tagger, build_index, update_index
+from bertfeat.io import Address as BucketAddress
 from bertfeat.server import ServerSettings, following, open_service
 from tests.support.live_server import Address, Live, Reply, serving
+from tests.support.tagging_toy import feature_set, train
 from tests.support.tiny_models import Tiny
 from tests.support.waiting import wait_for
 
@@ -257,6 +259,48 @@ def test_the_page_is_told_which_version_it_shows(corpus: Corpus, server: Live) -
     reply = server.get("/page/documents?numbers=9")
     assert reply.headers["X-Index-Version"] == f"{state['version']}.{state['made']}"
     assert reply.json()["documents"][0]["text"].endswith("day1.")
+
+
+def test_a_tagger_that_was_trained_anew_is_served(bert: Tiny, tmp_path: Path) -> None:
+    train_set, dev_set = (feature_set(bert.folder, tmp_path / f"{n}.features", n, n) for n in (20, 5))
+    for name, layers in (("served", "last"), ("next", "concat4")):
+        train(train_set, dev_set, tmp_path / name, layers=layers)
+    service = open_service([], ServerSettings(), model=bert.folder, tagger=tmp_path / "served")
+    try:
+        before = service.tagger
+        assert not service.look(at_once=True)
+        assert service.tagger is before
+        shutil.rmtree(tmp_path / "served")
+        assert not service.look(at_once=True)
+        assert "served" in service.problems()
+        shutil.move(tmp_path / "next", tmp_path / "served")
+        assert service.look(at_once=True)
+        assert service.tagger is not None
+        assert service.tagger.record.input.recipe.name == "concat4"
+        assert service.describe_folders() == [{"name": "served", "kind": "tagger", "reloads": 1}]
+        texts = ["the bank of owners", "river ran"]
+        tags = [list(each.tags) for each in Tagger(tmp_path / "served").tag(texts)]
+        assert [list(each["tags"]) for each in service.tag(service.tagger, texts)] == tags
+    finally:
+        service.batcher.close(0.0)
+
+
+def test_an_index_at_an_address_is_followed(corpus: Corpus, bucket: BucketAddress) -> None:
+    build_index(corpus.features, bucket / "c.index", column="last_mean")
+    service = open_service([bucket / "c.index"], ServerSettings())
+    try:
+        corpus.write(1)
+        corpus.extract()
+        update_index(bucket / "c.index")
+        assert not service.look()  # there it looks less often
+        assert service.look(at_once=True)
+        assert service.index is not None
+        assert {hit.id for hit in service.index.search_vectors([[1.0] * 32], 50)[0].hits} == {
+            "1.same",
+            *(f"1.{at}" for at in range(10)),
+        }
+    finally:
+        service.batcher.close(0.0)
 
 
 @pytest.mark.slow

@@ -137,10 +137,9 @@ class FeatureSource:
             yield builder.take()
 
     def document_tables(self, rows: Sequence[NDArray[np.int64]]) -> Iterator[pa.Table]:
-        """What the document store keeps of the documents in some rows of each set."""
+        """The columns that the document store keeps, of the documents in some rows of each set."""
         for number, (features, chosen) in enumerate(zip(self.sets, rows, strict=True)):
-            names = [name for name in self._kept_names(features) if name != DIGEST]
-            for batch in stream_chosen(features, names, chosen):
+            for batch in stream_chosen(features, self._kept_names(features), chosen):
                 yield self._document_table(batch, number)
 
     def sample_pieces(self) -> NDArray[np.float32]:
@@ -218,8 +217,7 @@ class FeatureSource:
 
     def _document_table(self, batch: pa.RecordBatch, number: int) -> pa.Table:
         """The columns of a batch that the document store keeps."""
-        names = self._kept_names(self.sets[number])
-        table = pa.Table.from_batches([batch.select([name for name in batch.schema.names if name in names])])
+        table = pa.Table.from_batches([batch.select(self._kept_names(self.sets[number]))])
         return table.append_column(SOURCE, pa.array(np.full(len(table), self._numbers[number], np.int32)))
 
     def _kept_names(self, features: FeatureSet) -> list[str]:

@@ -4,7 +4,6 @@ Shapes: D documents of the index, n vectors.
 """
 
 from collections.abc import Collection
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -70,7 +69,7 @@ class UpdateReport:
 
     @property
     def advice(self) -> str:
-        """What is better for an index that was built for other numbers of vectors; empty if nothing is."""
+        """Advice to build the index again, where it has tombstones or has outgrown its type; else empty."""
         settings, living = self.settings, self.settings.count - self.settings.tombstones
         if settings.tombstones:
             return (
@@ -204,9 +203,8 @@ def _write_update(
     source.first_document = remaining.documents
     schemas = [] if remaining.all_within(change.places >= 0) else [(index.folder, index.documents.schema)]
     schema = document_schema([*schemas, *source.schemas])
-    with ExitStack() as files:
-        renewed = _read_again(source, change, schema, fresh)
-        stores = files.enter_context(IndexStoresWriter(fresh, schema, per_document=source.per_document))
+    renewed = _read_again(source, change, schema, fresh)
+    with IndexStoresWriter(fresh, schema, per_document=source.per_document) as stores:
         remaining.copy(stores, renewed)
         grown, zero = _extend_index(remaining.faiss_index, source, index.settings, stores, fresh, tell)
     (fresh / RENEWED_NAME).unlink()
