@@ -6,7 +6,8 @@
 The corpus and its changes are those of living.py, and the feature set of each day is at hand. In turn: `update`
 (`index --update`), `build` (the index anew, its recall measured), `lance` (a dataset is given the rows of the edited
 and new texts with their vectors, merge_insert, and the ids of those that are gone, delete), `lance_whole` (it is given
-all rows of today, and finds the difference), and, with a Python that has langchain-core, `langchain` (its indexing API
+all rows of today, and finds the difference), `export` (`export --to lance --update`, which reads the set and finds the
+difference), `export_whole` (`export --to lance`, anew), and, with a Python that has langchain-core, `langchain` (its indexing API
 over all documents of today, cleanup="full", into its store in memory; vectors are looked up). What Lance and LangChain
 are given of features, they do not read from a feature set.
 
@@ -46,7 +47,7 @@ from living import READING, Record, a_day, timed, write
 from numpy.typing import NDArray
 
 from bertfeat import Extractor, FeatureSet, build_index, update_index
-from bertfeat.search import read_index_settings
+from bertfeat.search import export_to_lance, read_index_settings
 
 RESULT = Path(__file__).parent / "results" / "living_index.json"
 LANGCHAIN = """
@@ -137,6 +138,7 @@ def measure(texts: list[str], work: Path, rows: int, rounds: int, peer_python: P
     gone = [each["id"] for each in yesterday if each["id"] not in {one["id"] for one in today}]
     place, dataset = work / "set.features", str(work / "set.lance")
     seconds: dict[str, list[float]] = {"update": [], "build": [], "lance": [], "lance_whole": []}
+    seconds |= {"export": [], "export_whole": []}
     for _ in range(rounds):
         restore(work / "yesterday.features", place)
         build_index(place, work / "set.index")
@@ -150,6 +152,10 @@ def measure(texts: list[str], work: Path, rows: int, rounds: int, peer_python: P
             lance.write_dataset(before.table(), dataset, mode="overwrite")
             seconds[way].append(timed(fill))
             assert lance.dataset(dataset).count_rows() == len(today)
+        export_to_lance(work / "yesterday.features", dataset, evaluate=False, overwrite=True)
+        seconds["export"].append(timed(lambda: export_to_lance(place, dataset, evaluate=False, update=True)))
+        assert lance.dataset(dataset).count_rows() == len(today)
+        seconds["export_whole"].append(timed(lambda: export_to_lance(place, dataset, evaluate=False, overwrite=True)))
     settings = read_index_settings(work / "set.index")
     assert settings.documents == len(today)
     peer = langchain(peer_python, before, now, work, rounds) if peer_python else {}

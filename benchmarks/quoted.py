@@ -594,6 +594,8 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         {
             "`index --update`": living_index("update"),
             "`index` anew": living_index("build"),
+            "`export --to lance --update`": living_index("export"),
+            "`export --to lance` anew": living_index("export_whole"),
             "Lance, given the difference with its vectors": living_index("lance"),
             "Lance, given all rows with their vectors": living_index("lance_whole"),
             "LangChain's indexing API, given all texts; in memory": living_index("langchain"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bertfeat.search import DatabaseReport
 
 FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv": ".csv"}
-DATABASES = {"lance": ("index", "evaluate"), "qdrant": ("url", "collection", "evaluate")}
+DATABASES = {"lance": ("update", "evaluate"), "qdrant": ("url", "collection", "update", "evaluate")}
 """The databases, and for each the options that apply to it but not to every format."""
 
 
@@ -53,14 +53,8 @@ DATABASES = {"lance": ("index", "evaluate"), "qdrant": ("url", "collection", "ev
 )
 @option("--url", metavar="URL", help="Qdrant's server, such as http://localhost:6333; its key in QDRANT_API_KEY.")
 @option("--collection", metavar="NAME", help="The collection in Qdrant.", show_default="corpus for corpus.features")
+@option("--update", is_flag=True, help="Bring a dataset or collection up to date: write and delete what changed.")
 @option("--overwrite", is_flag=True, help="Replace a file, dataset or collection that is there already.")
-@option(
-    "--index/--no-index",
-    default=None,
-    further=True,
-    help="Whether Lance gets an index (IVF_PQ).",
-    show_default="from 100,000 vectors on",
-)
 @option(
     "--evaluate/--no-evaluate",
     default=True,
@@ -77,8 +71,8 @@ def command(
     spans: str | None,
     url: str | None,
     collection: str | None,
+    update: bool,
     overwrite: bool,
-    index: bool | None,
     evaluate: bool,
     console: Console,
 ) -> None:
@@ -87,6 +81,7 @@ def command(
     npy: the vectors as float32, and beside them FILE.ids.jsonl with a line a vector; jsonl: an object a document;
     bert-jsonl: tokens and layers as google's extract_features.py writes them; csv: a line a vector.
     lance, qdrant: vectors of length 1 with ids, texts and kept columns; what is there is counted, and recall measured.
+    With --update a dataset or collection becomes what the column is now, and only rows that changed are written.
     The features themselves are Parquet, which most tools read as it is.
 
     \b
@@ -114,8 +109,8 @@ def command(
                 dataset,
                 column,
                 spans=spans,
-                index=index,
                 evaluate=evaluate,
+                update=update,
                 overwrite=overwrite,
                 progress=progress,
             )
@@ -133,6 +128,7 @@ def command(
                 collection=collection,
                 api_key=os.environ.get("QDRANT_API_KEY"),
                 evaluate=evaluate,
+                update=update,
                 overwrite=overwrite,
                 progress=progress,
             )
@@ -150,12 +146,11 @@ def _refuse_foreign_options(to: str, output: "Location | None") -> None:
 
 def _print_database(report: "DatabaseReport", console: Console) -> None:
     """Print what was loaded, with a warning where its recall is low."""
-    if report.resumed:
-        console.say(f"an interrupted export had loaded {pluralize(report.resumed, 'vector')}; the others were added")
     if report.zero_vectors:
         console.warn(f"{pluralize(report.zero_vectors, 'zero vector')} without direction, which no search will find")
     if report.advice:
         console.warn(report.advice)
+    is_changed = report.removed > 0 or report.added < report.vectors  # it was updated, or an interrupted export resumed
     measured = report.recall
     recall = (
         f"{measured.default:.3f} at {measured.nearest}, for {measured.of.noun} ({measured.queries:,})"
@@ -165,6 +160,8 @@ def _print_database(report: "DatabaseReport", console: Console) -> None:
     rows = [
         ("database", report.place),
         ("collection", report.collection),
+        ("added", pluralize(report.added, "vector") if is_changed else None),
+        ("removed", pluralize(report.removed, "vector") if is_changed else None),
         ("vectors", f"{report.vectors:,} of {report.column}, cosine"),
         ("documents", f"{report.documents:,}"),
         ("skipped", f"{report.skipped:,} {NO_VECTOR}" if report.skipped else None),

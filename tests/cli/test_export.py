@@ -63,17 +63,19 @@ def test_lance(folder: Path) -> None:
     again = export(folder, "--to", "lance", "--column", "concat4_mean")
     assert again.exit_code == 1
     assert again.stderr == (
-        "error: toy.lance: a Lance dataset is there already; choose another name or replace it (--overwrite)\n"
+        "error: toy.lance: a Lance dataset is there already; bring it up to date (--update), "
+        "replace it (--overwrite), or choose another name\n"
     )
     replaced = export(folder, "--to", "lance", "--column", "last_word", "--overwrite", "--no-evaluate", "--json")
     told = json.loads(replaced.stdout)
     assert (told["place"], told["vectors"], told["skipped"], told["recall"]) == ("toy.lance", 38, 2, None)
 
 
-def test_low_recall_is_warned_about(tmp_path: Path) -> None:
+def test_low_recall_is_warned_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bertfeat.search.databases.lance_dataset.INDEXED_FROM", 3000)
     vectors = clustered(3000)
     vectors[5] = 0
-    result = export(vector_set(tmp_path / "f", vectors), "--to", "lance", "-o", tmp_path / "f.lance", "--index")
+    result = export(vector_set(tmp_path / "f", vectors), "--to", "lance", "-o", tmp_path / "f.lance")
     assert result.exit_code == 0
     zero, recall = result.stderr.splitlines()
     assert zero == "warning: 1 zero vector without direction, which no search will find"
@@ -100,7 +102,7 @@ def test_qdrant_without_a_server(folder: Path) -> None:
     result = export(folder, "--to", "qdrant", "-o", "q", "--collection", "mine", "--column", "concat4_mean", "--json")
     assert result.exit_code == 0
     told = json.loads(result.stdout)
-    assert (told["place"], told["collection"], told["vectors"], told["resumed"]) == ("q", "mine", 15, 0)
+    assert (told["place"], told["collection"], told["vectors"], told["added"]) == ("q", "mine", 15, 15)
     whole = {"default": 1.0, "best": 1.0, "parameters": {}}
     assert told["recall"] == {"nearest": 10, "queries": 15, "of": "disturbed", **whole}
 
@@ -119,7 +121,7 @@ def test_qdrant_without_a_server(folder: Path) -> None:
         (["toy.features", "--to", "lance", "--url", "http://here"], 2, "--url does nothing for --to lance"),
         (["toy.features", "--to", "qdrant", "--column", "concat4_mean"], 2, "--url or a folder with -o"),
         (["toy.features", "--to", "qdrant", "--column", "concat4_mean", "--url", "http://127.0.0.1:9"], 1, "refused"),
-        (["toy.features", "--to", "qdrant", "--no-index", "-o", "q"], 2, "--no-index does nothing"),
+        (["toy.features", "--to", "npy", "--update"], 2, "--update does nothing for --to npy"),
     ],
 )
 def test_wrong_uses(folder: Path, arguments: list[str], exit_code: int, word: str) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bertfeat.core.features import FeatureSet
 from bertfeat.errors import BertfeatError, NotDerivableError, UsageError
 from bertfeat.search import export_to_lance, export_to_qdrant
-from bertfeat.search.databases.database_rows import DatabaseRows
+from bertfeat.search.databases.database_rows import DatabaseRows, number_keys
 from bertfeat.search.databases.export import ExactRows, judge_database, sample_queries
 from bertfeat.search.vectors.faiss_search import EMPTY
 from tests.support.features_toy import toy_part, toy_set
@@ -31,14 +31,13 @@ def test_a_block_is_a_batch_of_the_set(tmp_path: Path, monkeypatch: pytest.Monke
     rows = rows_of(vector_set(tmp_path / "f", vectors, parts=2))
     blocks = [(block.start, len(block.vectors), block.columns) for block in rows.blocks(columns=True)]
     assert [(start, size) for start, size, _ in blocks] == [(start, 100) for start in range(0, 1000, 100)]
-    assert [row for *_, table in blocks if table is not None for row in table["row"].to_pylist()] == list(range(1000))
+    assert [row for *_, table in blocks for row in table["id"].to_pylist()] == [str(row + 1) for row in range(1000)]
 
 
 def test_words_without_characters_or_vectors_are_skipped(tmp_path: Path) -> None:
     toy = toy_part(rows=12)
     rows = rows_of(toy_set(tmp_path / "f", toy), "concat4_word")
     (block,) = rows.blocks(columns=True)
-    assert block.columns is not None
     expected = [word for doc in toy.documents for word in doc.words if word != "🙂"]  # which the toy does not align
     assert block.columns["string"].to_pylist() == expected
     assert rows.count == len(block.vectors) == len(expected)
@@ -51,10 +50,9 @@ def test_words_of_pairs_are_of_their_own_text(tmp_path: Path) -> None:
     assert toy.content.words.segment is not None
     toy.content.words.segment[:] = np.arange(len(toy.content.words.segment)) % 2
     (block,) = rows_of(toy_set(tmp_path / "f", toy), "concat4_word").blocks(columns=True)
-    assert block.columns is not None
-    texts = {doc.row: (doc.text, doc.text[::-1]) for doc in toy.documents}
+    texts = {doc.id: (doc.text, doc.text[::-1]) for doc in toy.documents}
     for line in block.columns.to_pylist():
-        assert line["string"] == texts[line["row"]][line["segment"]][line["start"] : line["end"]]
+        assert line["string"] == texts[line["id"]][line["segment"]][line["start"] : line["end"]]
     assert set(block.columns["segment"].to_pylist()) == {0, 1}
 
 
@@ -74,43 +72,43 @@ def exact_of(rows: DatabaseRows) -> ExactRows:
     exact = sample_queries(rows, lambda _: None)
     assert exact is not None
     for block in rows.blocks(columns=True):
-        assert block.columns is not None
-        exact.add(block, block.columns[rows.key].to_numpy())
+        exact.add(block)
     return exact
+
+
+def numbers_of(rows: DatabaseRows) -> list[int]:
+    """The number of each row's key, in order."""
+    return [number for block in rows.blocks(columns=True) for number in number_keys(block.keys.to_pylist()).tolist()]
 
 
 def test_exact_search_is_brute_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertfeat.search.databases.export._SCORED_ROWS", 70)
     monkeypatch.setattr("bertfeat.search.building.feature_source._READ_ROWS", 150)
     vectors = clustered(500)
-    truth = exact_of(rows_of(vector_set(tmp_path / "f", vectors))).truth()
+    rows = rows_of(vector_set(tmp_path / "f", vectors))
+    truth, number_of = exact_of(rows).truth(), {key: number for number, key in enumerate(numbers_of(rows))}
     assert len(truth.asked.own) == 100
-    for query, own, numbers, scores in zip(
+    for query, own_key, keys, scores in zip(
         truth.asked.vectors, truth.asked.own, truth.numbers, truth.scores, strict=True
     ):
+        own, numbers = number_of[own_key], [number_of[key] for key in keys]
         expected, order = neighbors(vectors, query[None], "cosine")
         others = order[0][order[0] != own][:100]
         assert np.array_equal(numbers, others)
         np.testing.assert_allclose(scores, expected[0][order[0] != own][:100], atol=1e-6)
 
 
-def test_rows_are_told_apart_by_their_row_where_some_failed(tmp_path: Path) -> None:
-    folder = toy_set(tmp_path / "f", toy_part(rows=9, failures=[0, 4], poolings=["mean"]))
-    truth = exact_of(rows_of(folder)).truth()
-    assert truth.asked.own.tolist() == [1, 2, 3, 5, 6, 7, 8]
-    assert set(truth.numbers.ravel().tolist()) <= {1, 2, 3, 5, 6, 7, 8}
-
-
 def test_recall_counts_what_is_found(tmp_path: Path) -> None:
     vectors = clustered(300)
-    truth = exact_of(rows_of(vector_set(tmp_path / "f", vectors))).truth()
+    rows = rows_of(vector_set(tmp_path / "f", vectors))
+    truth, keys = exact_of(rows).truth(), np.array(numbers_of(rows))
     asked: list[Mapping[str, int]] = []
 
     def search(queries: NDArray[np.float32], k: int, parameters: Mapping[str, int]) -> NDArray[np.int64]:
         """Find the vector that a query was made of, and the true nearest, but for as many places as are left empty."""
         asked.append(parameters)
         own = truth.asked.own
-        nearest = neighbors(vectors, queries, "cosine")[1]
+        nearest = keys[neighbors(vectors, queries, "cosine")[1]]
         others = [row[row != number][: k - 1] for row, number in zip(nearest, own, strict=True)]
         found = np.column_stack([own, np.array(others)]).astype(np.int64)
         found[:, k - parameters.get("missing", 4) :] = EMPTY
@@ -127,9 +125,10 @@ def test_any_of_equal_vectors_will_do(tmp_path: Path) -> None:
 
     def search(queries: NDArray[np.float32], k: int, parameters: Mapping[str, int]) -> NDArray[np.int64]:
         scores = queries @ (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).T
-        return np.argsort(-scores.round(4) - np.arange(300) * 1e-9, axis=1)[:, :k].astype(np.int64)  # the last first
+        return keys[np.argsort(-scores.round(4) - np.arange(300) * 1e-9, axis=1)[:, :k]]  # the last first
 
-    exact = exact_of(rows_of(vector_set(tmp_path / "f", vectors)))
+    rows = rows_of(vector_set(tmp_path / "f", vectors))
+    exact, keys = exact_of(rows), np.array(numbers_of(rows))
     assert judge_database(exact.truth(), search, []).default == 1.0
 
 
@@ -137,7 +136,7 @@ def test_zero_vectors_are_no_queries(tmp_path: Path) -> None:
     vectors = clustered(50)
     vectors[::2] = 0
     rows = rows_of(vector_set(tmp_path / "f", vectors))
-    assert exact_of(rows).truth().asked.own.tolist() == list(range(1, 50, 2))
+    assert exact_of(rows).truth().asked.own.tolist() == numbers_of(rows)[1::2]
     assert rows.zero_vectors == 25
     none = rows_of(vector_set(tmp_path / "g", np.zeros((3, 8), np.float32)))
     assert sample_queries(none, lambda _: None) is None

@@ -23,6 +23,8 @@ from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
 from tests.support.features_toy import KEPT, toy_parts, toy_set
 from tests.support.index_toy import clustered, files_of, neighbors, vector_set
 
+INDEXED_FROM = "bertfeat.search.databases.lance_dataset.INDEXED_FROM"
+
 
 def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True), np.float32)
@@ -62,8 +64,7 @@ def test_documents(tmp_path: Path) -> None:
     assert dataset.describe_indices() == []
     table = dataset.to_table()
     names = [kept.name.replace(".", "_") for kept in KEPT]
-    assert table.column_names == ["row", "id", "text", *names, "vector"]
-    assert table["row"].to_pylist() == [doc.row for doc in documents]
+    assert table.column_names == ["id", "text", *names, "vector", "row_key"]
     assert table["id"].to_pylist() == [doc.id for doc in documents]
     assert table["text"].to_pylist() == [doc.text for doc in documents]
     kept = [tuple(line[name] for name in names) for line in table.select(names).to_pylist()]
@@ -76,7 +77,7 @@ def test_words(tmp_path: Path) -> None:
     parts = toy_parts(layers="concat4")
     report = export_to_lance(toy_set(tmp_path / "f", *parts), tmp_path / "f.lance", "last_word")
     expected = [
-        (doc.row, doc.id, at, word, *span, doc.kept[0], vector)
+        (doc.id, at, word, *span, doc.kept[0], vector)
         for part in parts
         for doc in part.documents
         for at, (word, span, vector) in enumerate(
@@ -85,8 +86,7 @@ def test_words(tmp_path: Path) -> None:
         if word != "🙂"
     ]
     table = lance.dataset(tmp_path / "f.lance").to_table()
-    assert table["number"].to_pylist() == list(range(len(expected)))
-    fields = ["row", "id", "position", "string", "start", "end", "year"]
+    fields = ["id", "position", "string", "start", "end", "year"]
     assert [tuple(line.values()) for line in table.select(fields).to_pylist()] == [line[:-1] for line in expected]
     np.testing.assert_allclose(matrix(table), [line[-1] for line in expected], atol=1e-6)
     assert "text" not in table.column_names
@@ -101,15 +101,16 @@ def test_without_texts(tmp_path: Path) -> None:
     export_to_lance(folder, tmp_path / "d.lance", "last_mean")
     export_to_lance(folder, tmp_path / "w.lance", "last_word")
     names = [lance.dataset(tmp_path / name).schema.names for name in ("d.lance", "w.lance")]
-    assert names[0][:3] == ["row", "id", "year"]
-    assert names[1][:6] == ["number", "row", "id", "position", "start", "end"]
+    assert names[0][:2] == ["id", "year"]
+    assert names[1][:4] == ["id", "position", "start", "end"]
 
 
-def test_an_index_and_what_its_recall_needs(tmp_path: Path) -> None:
+def test_an_index_and_what_its_recall_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(INDEXED_FROM, 3000)
     vectors = clustered(3000)
     steps: list[StepProgress] = []
     folder = vector_set(tmp_path / "f", vectors)
-    report = export_to_lance(folder, tmp_path / "f.lance", index=True, progress=steps.append)
+    report = export_to_lance(folder, tmp_path / "f.lance", progress=steps.append)
     dataset = lance.dataset(tmp_path / "f.lance")
     (index,) = dataset.describe_indices()
     assert (index.index_type, index.field_names) == ("IVF_PQ", ["vector"])
@@ -126,31 +127,35 @@ def test_an_index_and_what_its_recall_needs(tmp_path: Path) -> None:
         shares = []
         for number in range(0, 3000, 30):
             query = {"column": "vector", "q": vectors[number], "k": 11, "metric": "cosine", **parameters}
-            found = dataset.to_table(columns=["row", "_distance"], nearest=query)["row"].to_pylist()
+            found = dataset.to_table(columns=["id", "_distance"], nearest=query)["id"].to_pylist()
             true = neighbors(vectors, vectors[number : number + 1], "cosine")[1][0][:11]
-            shares.append(len(set(found) & set(true.tolist()) - {number}) / 10)
+            shares.append(len({int(name) - 1 for name in found} & set(true.tolist()) - {number}) / 10)
         assert abs(np.mean(shares) - expected) < 0.12  # of other queries, in cells that Lance draws at random
 
 
 def test_large_sets_get_an_index_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertfeat.search.databases.lance_dataset.INDEXED_FROM", 300)
+    monkeypatch.setattr(INDEXED_FROM, 300)
     monkeypatch.setattr("bertfeat.search.databases.lance_dataset._TRAINING_BYTES", 1000)  # so that training is streamed
     folder = vector_set(tmp_path / "f", clustered(300, 10))
     assert export_to_lance(folder, tmp_path / "a.lance").index == "IVF_PQ, cosine, 1 partitions, 5 codes a vector"
-    none = export_to_lance(folder, tmp_path / "b.lance", index=False, evaluate=False)
-    assert (none.index, none.recall) == ("no index: not wanted, search is exact", None)
+    fewer = vector_set(tmp_path / "g", clustered(299, 10))
+    none = export_to_lance(fewer, tmp_path / "b.lance", evaluate=False)
+    assert (none.index, none.recall) == ("no index: so few are scanned, search is exact", None)
     assert lance.dataset(tmp_path / "b.lance").describe_indices() == []
 
 
 # ── what is there already ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_dataset_is_replaced_only_if_asked(tmp_path: Path) -> None:
+def test_a_dataset_is_replaced_only_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(INDEXED_FROM, 40)
     older, newer = clustered(40), clustered(30, seed=1)
     place = tmp_path / "x.lance"
-    export_to_lance(vector_set(tmp_path / "a", older), place, index=True)
+    export_to_lance(vector_set(tmp_path / "a", older), place)
     before = files_of(place)
-    with pytest.raises(DatabaseError, match=r"x\.lance: a Lance dataset is there already.*overwrite=True"):
+    with pytest.raises(
+        DatabaseError, match=r"x\.lance: a Lance dataset is there already; .*update=True.*overwrite=True"
+    ):
         export_to_lance(vector_set(tmp_path / "b", newer), place)
     assert files_of(place) == before
     export_to_lance(tmp_path / "b", place, overwrite=True)
@@ -233,17 +238,18 @@ def test_an_index_that_cannot_be_built_leaves_the_vectors(tmp_path: Path, monkey
     def broken(*_: Any, **__: Any) -> None:
         raise OSError("LanceError(IO): no room, /x/rust/lance/src/a.rs:1:2")
 
+    monkeypatch.setattr(INDEXED_FROM, 50)
     monkeypatch.setattr(lance.LanceDataset, "create_index", broken)
     problem = r"x\.lance: all 50 vectors are in it and found exactly, but its index cannot be built: .*no room; build"
     with pytest.raises(DatabaseError, match=problem):
-        export_to_lance(vector_set(tmp_path / "f", clustered(50)), tmp_path / "x.lance", index=True)
+        export_to_lance(vector_set(tmp_path / "f", clustered(50)), tmp_path / "x.lance")
     assert lance.dataset(tmp_path / "x.lance").count_rows() == 50
 
 
 # ── what does not fit ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", ["vector", "query_index", "_rowid"])
+@pytest.mark.parametrize("name", ["vector", "row_key", "query_index", "_rowid"])
 def test_kept_columns_with_names_that_are_taken(tmp_path: Path, name: str) -> None:
     folder = vector_set(tmp_path / "f", clustered(3), parts=1, kept={KeptColumn(name, "int64"): [1, 2, 3]})
     with pytest.raises(UsageError, match=f"the kept column '{name}' has the name of a column that is written"):
@@ -282,16 +288,21 @@ def test_a_name_that_is_no_utf8(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_at_an_address(bucket: Address, tmp_path: Path) -> None:
+def test_at_an_address(bucket: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(INDEXED_FROM, 300)
     place = bucket / "sets" / "x.lance"
     vectors = clustered(300)
     folder = vector_set(tmp_path / "f", vectors)
-    assert export_to_lance(folder, place, index=True).place == str(place)
+    assert export_to_lance(folder, place).place == str(place)
     with pytest.raises(DatabaseError, match="a Lance dataset is there already"):
         export_to_lance(folder, str(place))
     export_to_lance(folder, place, overwrite=True)
     dataset = lance.dataset(str(place), storage_options={"allow_http": "true"})
     np.testing.assert_allclose(matrix(dataset.to_table()), unit(vectors), atol=1e-6)
+    fewer = vector_set(tmp_path / "g", vectors[:290])
+    report = export_to_lance(fewer, place, update=True)
+    assert (report.added, report.removed, report.index) == (0, 10, "IVF_PQ")
+    assert lance.dataset(str(place), storage_options={"allow_http": "true"}).count_rows() == 290
 
 
 @pytest.mark.slow

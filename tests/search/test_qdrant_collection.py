@@ -5,7 +5,7 @@ The server is a stand-in (tests/support/qdrant_server.py): no test meets Qdrant'
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from bertfeat.search.databases.qdrant_collection import _batches
 from tests.support.features_toy import KEPT, toy_parts, toy_set
 from tests.support.index_toy import clustered, files_of, vector_set
 from tests.support.qdrant_server import QdrantServer
+
+NAMES = [str(row + 1) for row in range(100)]  # the ids of the documents of ``folder``
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +68,13 @@ def stored(place: Path, name: str) -> list[models.Record]:
         client.close()
 
 
+def in_order(found: list[models.Record], names: Sequence[str]) -> list[models.Record]:
+    """The points of those documents, one of each."""
+    of_name: dict[Any, models.Record] = {record.payload["id"]: record for record in found if record.payload}
+    assert len(of_name) == len(found) == len(names)
+    return [of_name[name] for name in names]
+
+
 def vectors_of(found: list[models.Record]) -> NDArray[np.float32]:
     return np.array([record.vector for record in found], np.float32)
 
@@ -96,16 +105,13 @@ def test_documents(tmp_path: Path) -> None:
     documents = [doc for part in parts for doc in part.documents]
     report = export_to_qdrant(toy_set(tmp_path / "f.features", *parts), "sum4_mean", folder=tmp_path / "q")
     assert (report.place, report.collection, report.column) == (str(tmp_path / "q"), "f", "sum4_mean")
-    assert (report.documents, report.vectors, report.resumed) == (15, 15, 0)
+    assert (report.documents, report.vectors, report.added, report.removed) == (15, 15, 15, 0)
     assert report.recall is not None
     assert report.recall.default == 1.0
-    found = stored(tmp_path / "q", "f")
-    assert [record.id for record in found] == [doc.row for doc in documents]
-    assert [record.payload for record in found] == [
-        {"row": doc.row, "id": doc.id, "text": doc.text}
-        | {kept.name: value for kept, value in zip(KEPT, doc.kept, strict=True)}
-        for doc in documents
-    ]
+    found = in_order(stored(tmp_path / "q", "f"), [doc.id for doc in documents])
+    names = ["id", "text", *(kept.name for kept in KEPT)]
+    expected_payloads = [dict(zip(names, (doc.id, doc.text, *doc.kept), strict=True)) for doc in documents]
+    assert [record.payload for record in found] == expected_payloads
     expected = unit(np.stack([doc.feature("sum", [1, 2, 3, 4], "mean") for doc in documents]))
     np.testing.assert_allclose(vectors_of(found), expected, atol=1e-6)
 
@@ -114,15 +120,17 @@ def test_words(tmp_path: Path) -> None:
     parts = toy_parts(layers="last")
     report = export_to_qdrant(toy_set(tmp_path / "f", *parts), "last_word", folder=tmp_path / "q", collection="w")
     expected = [
-        {"row": doc.row, "id": doc.id, "position": at, "string": word, "start": start, "end": end}
+        {"id": doc.id, "position": at, "string": word, "start": start, "end": end}
         for part in parts
         for doc in part.documents
         for at, (word, (start, end)) in enumerate(zip(doc.words, doc.spans(), strict=True))
         if word != "🙂"
     ]
-    found = stored(tmp_path / "q", "w")
-    assert [record.id for record in found] == list(range(len(expected)))
-    assert report.vectors == len(expected)
+    of_word = {
+        (each.payload["id"], each.payload["position"]): each for each in stored(tmp_path / "q", "w") if each.payload
+    }
+    assert report.vectors == len(expected) == len(of_word)
+    found = [of_word[word["id"], word["position"]] for word in expected]
     for record, word in zip(found, expected, strict=True):
         assert record.payload is not None
         assert {name: record.payload[name] for name in word} == word
@@ -132,7 +140,7 @@ def test_numbers_that_json_lacks(tmp_path: Path) -> None:
     scores: list[Any] = [float("nan"), float("inf"), 0.5]
     folder = vector_set(tmp_path / "f", clustered(3), parts=1, kept={KeptColumn("score", "float64"): scores})
     export_to_qdrant(folder, folder=tmp_path / "q")
-    payloads = [record.payload for record in stored(tmp_path / "q", "f")]
+    payloads = [record.payload for record in in_order(stored(tmp_path / "q", "f"), ["1", "2", "3"])]
     assert [payload["score"] for payload in payloads if payload] == [None, None, 0.5]
 
 
@@ -151,11 +159,9 @@ def test_what_it_says_of_itself(folder: Path, tmp_path: Path) -> None:
 
 def test_requests_are_small() -> None:
     texts = ["x" * (3 << 20), "", "x" * (3 << 20), "x" * (20 << 20), "y", *[""] * 40]
-    columns = pa.table({"row": range(45), "text": pa.array(texts, pa.large_string())})
-    cuts = list(_batches(RowBlock(0, np.zeros((45, 4), np.float32), columns), 0))
-    assert cuts == [(0, 3), (3, 4), (4, 20), (20, 36), (36, 45)]
-    assert list(_batches(RowBlock(0, np.zeros((45, 4), np.float32), columns), 40)) == [(40, 45)]
-    assert list(_batches(RowBlock(0, np.zeros((45, 4), np.float32), columns), 99)) == []
+    columns = pa.table({"text": pa.array(texts, pa.large_string())})
+    block = RowBlock(0, np.zeros((45, 4), np.float32), pa.array(map(str, range(45))), columns)
+    assert list(_batches(block)) == [(0, 3), (3, 4), (4, 20), (20, 36), (36, 45)]
 
 
 # ── what is there already ───────────────────────────────────────────────────────────────────────────────────
@@ -171,11 +177,10 @@ def test_an_interrupted_export_goes_on(folder: Path, tmp_path: Path, monkeypatch
     assert (client.count("books").count, state_of(client, "books")) == (64, "loading")
     client.close()
     report = export_to_qdrant(folder, folder=tmp_path / "q")
-    assert report.resumed == 48  # the last request's may be the first of those that are missing
+    assert (report.added, report.removed) == (36, 0)
     assert report.recall is not None
     assert report.recall.default == 1.0
-    found = stored(tmp_path / "q", "books")
-    assert [record.id for record in found] == list(range(100))
+    found = in_order(stored(tmp_path / "q", "books"), NAMES)
     np.testing.assert_allclose(vectors_of(found), unit(clustered(100)), atol=1e-6)
 
 
@@ -191,7 +196,9 @@ def test_other_features_do_not_go_on_there(folder: Path, tmp_path: Path, monkeyp
     with pytest.raises(DatabaseError, match=problem):
         export_to_qdrant(other, folder=tmp_path / "q", collection="books")
     export_to_qdrant(other, folder=tmp_path / "q", collection="books", overwrite=True)
-    np.testing.assert_allclose(vectors_of(stored(tmp_path / "q", "books")), unit(clustered(100, seed=1)), atol=1e-6)
+    np.testing.assert_allclose(
+        vectors_of(in_order(stored(tmp_path / "q", "books"), NAMES)), unit(clustered(100, seed=1)), atol=1e-6
+    )
 
 
 def test_a_complete_collection_is_replaced_only_if_asked(folder: Path, tmp_path: Path) -> None:
@@ -257,8 +264,7 @@ def test_a_server_with_faults(folder: Path, server: QdrantServer) -> None:
     steps: list[StepProgress] = []
     report = export_to_qdrant(folder, url=server.url, progress=steps.append)
     assert report.index == "HNSW, cosine, m 16, ef_construct 100, 0 vectors indexed"
-    found = records(server.local, "books")
-    assert [record.id for record in found] == list(range(100))
+    found = in_order(records(server.local, "books"), NAMES)
     np.testing.assert_allclose(vectors_of(found), unit(clustered(100)), atol=1e-6)
     assert server.requests.count("PUT /collections/books/points") == 7 + 6
     assert not server.states  # it waited until it was green twice

@@ -1,8 +1,9 @@
 """Export of a feature column into a vector database, Lance or Qdrant: streamed, counted, and its recall measured there.
 
-There are two passes over the features. The first reads the vectors from which queries are made. The second loads the
-rows; meanwhile exact search in NumPy finds the nearest vectors of each query, among the very vectors that go into the
-database. Without the evaluation there is only the second pass.
+There are up to three passes over the features. The first compares the rows with those that the database has already,
+if it has any. The second reads the vectors from which queries are made. The third loads the rows that are missing;
+meanwhile exact search in NumPy finds the nearest vectors of each query, among all the vectors of the column. Without
+the evaluation there is no second pass.
 
 Shapes: Q queries, K nearest, n vectors of a block, W values.
 """
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.arguments import SECRET, checked
@@ -21,7 +23,7 @@ from bertfeat.display import displayed
 from bertfeat.errors import DatabaseError, UsageError, needed_library, parameter
 from bertfeat.io import Address, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
-from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
+from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock, RowChange, number_keys
 from bertfeat.search.evaluation.recall import (
     GroundTruth,
     RecallQueries,
@@ -67,7 +69,8 @@ class DatabaseReport:
     vectors: int
     zero_vectors: int
     skipped: int  # tokens, words and spans without a vector of their own
-    resumed: int  # vectors that an interrupted export had loaded
+    added: int  # vectors; the others were there already
+    removed: int  # vectors that were there, and are no longer in the feature set
     index: str  # a description of the index that searches them
     recall: DatabaseRecall | None  # None: not measured
     advice: str  # what to do about a low recall; empty where it is not low
@@ -80,16 +83,16 @@ class VectorDatabase(Protocol):
     trials: Sequence[Mapping[str, int]]  # sets of search parameters, each more thorough than the one before
     rebuild: str  # advice for the user where none of them is enough
 
-    def begin(self, rows: DatabaseRows, *, overwrite: bool) -> int:
-        """Make room for the rows, and return how many of the first ones are there already.
+    def begin(self, rows: DatabaseRows, *, update: bool, overwrite: bool) -> pa.Array:
+        """Make room for the rows, and return the keys of those that are there already.
 
         Raises:
             DatabaseError: the database cannot be reached; or something else is at its place.
         """
         ...
 
-    def load(self, blocks: Iterator[RowBlock]) -> None:
-        """Store the blocks, which are all the rows in order."""
+    def load(self, blocks: Iterator[RowBlock], change: RowChange) -> None:
+        """Store the missing rows, which come in blocks, and remove those that are gone; reads all blocks."""
         ...
 
     def count(self) -> int:
@@ -103,7 +106,7 @@ class VectorDatabase(Protocol):
     def search(self, queries: NDArray[np.float32], k: int, parameters: Mapping[str, int]) -> NDArray[np.int64]:
         """Search for queries ``[Q, W]`` with the database's index, as its users do.
 
-        Returns the keys of the nearest rows, ``[Q, k]``, padded with EMPTY.
+        Returns the numbers of the nearest rows' keys (:func:`number_keys`), ``[Q, k]``, padded with EMPTY.
         """
         ...
 
@@ -115,32 +118,37 @@ def export_to_lance(
     column: str | None = None,
     *,
     spans: str | None = None,
-    index: bool | None = None,
     evaluate: bool = True,
+    update: bool = False,
     overwrite: bool = False,
     progress: ProgressOption[StepProgress] = None,
 ) -> DatabaseReport:
     """Write one column of a feature set as a Lance dataset, on this machine or at an address, and measure its recall.
 
     The vectors have length 1, in a column ``vector``; with ``spans`` they are of spans, pooled from a column of tokens
-    or words as :meth:`bertfeat.FeatureSet.spans` does. ``index`` says whether an index is built; with None it is built
-    from 100,000 vectors on. All rows become visible in one step; if the export is killed before that, there is no
-    dataset, or still the former one.
+    or words as :meth:`bertfeat.FeatureSet.spans` does. From 100,000 vectors on they get an index. All rows become
+    visible in one step; if the export is killed before that, there is no dataset, or still the former one.
+
+    With ``update``, a dataset that is there becomes what the column is now: only rows that are new or changed are
+    written, in one version of the dataset, and its index takes them in.
 
     Raises:
         MissingLibraryError: Lance is not installed.
         UsageError: no vectors, or unknown spans; or a kept column has a name that Lance needs.
         NotDerivableError: there is no such column.
         IndexFolderError: a vector that is not finite.
-        DatabaseError: a dataset (without ``overwrite``) or something else is there; or the dataset cannot be written.
+        DatabaseError: a dataset (without ``update`` or ``overwrite``) or something else is there; or the dataset cannot
+            be written; or one that is to be updated has vectors of another column or model, or rows of others.
     """
     with needed_library("the export needs Lance", "bertfeat[lance]"):
         from bertfeat.search.databases.lance_dataset import LanceTable
+    _refuse_both(update=update, overwrite=overwrite)
     place = as_location(dataset)
     (opened,) = open_feature_sets(features)
-    rows = DatabaseRows(opened, column, SpanRule.of(spans))
+    rows, table = DatabaseRows(opened, column, SpanRule.of(spans)), LanceTable(place)
     with telling(progress) as tell:
-        return _fill_database(rows, LanceTable(place, index=index), str(place), None, evaluate, overwrite, tell)
+        present = table.begin(rows, update=update, overwrite=overwrite)
+        return _fill_database(rows, table, present, str(place), None, evaluate, tell)
 
 
 @checked
@@ -154,14 +162,16 @@ def export_to_qdrant(
     collection: str | None = None,
     api_key: Annotated[str | None, SECRET] = None,
     evaluate: bool = True,
+    update: bool = False,
     overwrite: bool = False,
     progress: ProgressOption[StepProgress] = None,
 ) -> DatabaseReport:
     """Load one column of a feature set into a collection of a Qdrant server, or of a local folder; measure its recall.
 
-    A point's id is the row of its document, or the number of its token, word or span (``spans``: see
-    :func:`export_to_lance`). ``collection`` is by default named after the feature set. The same call resumes an
-    interrupted export; until the end, the collection's metadata say that it is loading.
+    A point is of a document, token, word or span (``spans``: see :func:`export_to_lance`), and its id is made of its
+    content. ``collection`` is by default named after the feature set. With ``update``, a collection that is there
+    becomes what the column is now: only points that are new or changed are sent, and those that are gone are deleted.
+    The same call resumes an interrupted export; until the end, the collection's metadata say that it is loading.
 
     Raises:
         MissingLibraryError: qdrant-client is not installed.
@@ -169,8 +179,10 @@ def export_to_qdrant(
             name that is needed.
         NotDerivableError: there is no such column.
         IndexFolderError: a vector that is not finite.
-        DatabaseError: no answer, or a refusal; or the collection has other points (and not ``overwrite``) or settings.
+        DatabaseError: no answer, or a refusal; or the collection has other points (and not ``update`` or ``overwrite``)
+            or settings; or one that is to be updated has points of another column or model, or of others.
     """
+    _refuse_both(update=update, overwrite=overwrite)
     if (url is None) == (folder is None):
         raise UsageError(
             f"name the server with {parameter('url')} or a folder with {parameter('folder')}, one of the two"
@@ -186,24 +198,33 @@ def export_to_qdrant(
     with open_qdrant(url, local, api_key) as client, telling(progress) as tell:
         database = QdrantCollection(client, place, name, remote=url is not None)
         rows = DatabaseRows(opened, column, SpanRule.of(spans))
-        return _fill_database(rows, database, place, name, evaluate, overwrite, tell)
+        present = database.begin(rows, update=update, overwrite=overwrite)
+        return _fill_database(rows, database, present, place, name, evaluate, tell)
+
+
+def _refuse_both(*, update: bool, overwrite: bool) -> None:
+    if update and overwrite:
+        raise UsageError(f"{parameter('update', True)} and {parameter('overwrite', True)}: choose one of the two")
 
 
 def _fill_database(
     rows: DatabaseRows,
     database: VectorDatabase,
+    present: pa.Array,
     place: str,
     collection: str | None,
     evaluate: bool,
-    overwrite: bool,
     tell: OnStep,
 ) -> DatabaseReport:
+    """Load the rows that a database lacks, beside those with the keys ``present``, and remove what is gone."""
+
     def step(name: str) -> Callable[[int], None]:
         return lambda done: tell(StepProgress(name, done, rows.count, "vectors"))
 
-    resumed = database.begin(rows, overwrite=overwrite)
+    everything = RowChange(np.ones(rows.count, bool), present)
+    change = rows.compare(_told(rows, step("compare")), present) if len(present) else everything
     exact = sample_queries(rows, step("sample")) if evaluate else None
-    database.load(_checked_blocks(rows, exact, step("load")))
+    database.load(_missing_blocks(_told(rows, step("load")), change, exact), change)
     if (found := database.count()) != rows.count:
         raise DatabaseError(
             f"{rows.count:,} vectors were loaded, and it has {found:,}",
@@ -222,32 +243,31 @@ def _fill_database(
         vectors=rows.count,
         zero_vectors=rows.zero_vectors,
         skipped=rows.skipped,
-        resumed=resumed,
+        added=int(change.missing.sum()),
+        removed=len(change.gone),
         index=index,
         recall=recall,
         advice=_advice(recall, database) if recall else "",
     )
 
 
-def _checked_blocks(rows: DatabaseRows, exact: "ExactRows | None", done: Callable[[int], None]) -> Iterator[RowBlock]:
-    """All blocks, compared with the queries; a wrong number of vectors is an error before the database commits them.
-
-    ``exact`` is None where recall is not measured.
-    """
-    count = 0
+def _told(rows: DatabaseRows, done: Callable[[int], None]) -> Iterator[RowBlock]:
+    """All blocks with their columns; ``done`` is told how many rows came."""
     for block in rows.blocks(columns=True):
-        if exact is not None:
-            assert block.columns is not None
-            exact.add(block, block.columns[rows.key].to_numpy())
         yield block
-        count += len(block.vectors)
-        done(count)
-    if count != rows.count:
-        raise DatabaseError(
-            f"{rows.count:,} vectors were announced, but {count:,} came: the features are being changed",
-            where=rows.folder,
-            remedy="export them when that is over",
-        )
+        done(block.start + len(block))
+
+
+def _missing_blocks(blocks: Iterator[RowBlock], change: RowChange, exact: "ExactRows | None") -> Iterator[RowBlock]:
+    """The rows of all blocks that the database does not have; the queries, if any, are compared with all rows."""
+    for block in blocks:
+        if exact is not None:
+            exact.add(block)
+        chosen = change.missing[block.start : block.start + len(block)]
+        if chosen.all():
+            yield block
+        elif chosen.any():
+            yield block.rows(chosen)
 
 
 def _advice(recall: DatabaseRecall, database: VectorDatabase) -> str:
@@ -289,8 +309,9 @@ class ExactRows:
         shape = (len(asked), self._depth)
         self._best: Scored = (np.full(shape, -np.inf, np.float32), np.full(shape, EMPTY, np.int64))
 
-    def add(self, block: RowBlock, keys: NDArray[np.int64]) -> None:
-        """Compare with the next rows, which have those keys ``[n]``."""
+    def add(self, block: RowBlock) -> None:
+        """Compare with the next rows."""
+        keys = number_keys(block.keys.to_pylist())
         inside = (self._asked.own >= block.start) & (self._asked.own < block.start + len(keys))
         self._own[inside] = keys[self._asked.own[inside] - block.start]
         for start in range(0, len(keys), _SCORED_ROWS):

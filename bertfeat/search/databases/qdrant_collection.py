@@ -1,8 +1,7 @@
 """A collection of Qdrant, on a server or in a folder: filled, resumed, searched. Only this module imports Qdrant.
 
-A collection's metadata say which feature column is being loaded, and at the end that it is complete. Points are stored
-in order, and each request is answered before the next one is sent. So the points that Qdrant counts are certain to be
-the first ones in order, except those of the last request.
+A collection's metadata say which feature column is being loaded, and at the end that it is complete. The ids of points
+are made of their contents, so the ids that are there say which points are missing.
 """
 
 import json
@@ -24,13 +23,20 @@ from qdrant_client.common.client_exceptions import QdrantException, ResourceExha
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
 from bertfeat.errors import DatabaseError, UsageError, parameter, shorten
-from bertfeat.search.databases.database_rows import DatabaseRows, RowBlock
+from bertfeat.search.databases.database_rows import (
+    DatabaseRows,
+    RowBlock,
+    RowChange,
+    number_keys,
+    refuse_foreign_keys,
+)
 from bertfeat.search.vectors.faiss_search import EMPTY
 
 PATIENCE = 120.0  # seconds during which a request is repeated after temporary faults
 _MOST_PAUSE = 15.0  # seconds between two tries
 _POLL_SECONDS = 1.0
 _ANSWER_SECONDS = 60  # to wait for one answer
+_IDS_AT_ONCE = 10_000
 _BATCH_POINTS = 256  # the most that Qdrant's documentation recommends
 _BATCH_BYTES = 8 << 20  # of JSON; a server takes 32 MiB
 _VALUE_BYTES = 20  # of a number in JSON
@@ -53,16 +59,16 @@ class QdrantCollection:
             raise UsageError("no collection can have this name", where=self.where, remedy="name another one")
         self._client, self._name, self._remote = client, name, remote
         self._rows: DatabaseRows
-        self._loaded = 0  # rows that are there already
 
-    def begin(self, rows: DatabaseRows, *, overwrite: bool) -> int:
+    def begin(self, rows: DatabaseRows, *, update: bool, overwrite: bool) -> pa.Array:
         """See :class:`VectorDatabase`."""
         self._rows = rows
         exists = self._ask(lambda: self._client.collection_exists(self._name), patience=0)
         if exists and overwrite:
             self._ask(lambda: self._client.delete_collection(self._name), patience=0)
+        present = pa.array([], pa.string())
         if exists and not overwrite:
-            self._loaded = self._resume()
+            present = self._present_keys(update=update)
         else:
             size = models.VectorParams(size=rows.width, distance=models.Distance.COSINE)
             self._ask(lambda: self._client.create_collection(self._name, vectors_config=size), patience=0)
@@ -73,15 +79,16 @@ class QdrantCollection:
                 where=self.where,
                 remedy="update it to version 1.16 or later",
             )
-        return self._loaded
+        return present
 
-    def load(self, blocks: Iterator[RowBlock]) -> None:
-        """Store the points that are not there yet."""
+    def load(self, blocks: Iterator[RowBlock], change: RowChange) -> None:
+        """Store the points of all blocks, and then delete those that are gone."""
         for block in blocks:
-            first = max(0, self._loaded - block.start)
-            for start, stop in _batches(block, first):
-                batch = _points(block, start, stop, self._rows.key)
-                self._ask(partial(self._client.upsert, self._name, batch, wait=True))
+            for start, stop in _batches(block):
+                self._ask(partial(self._client.upsert, self._name, _points(block, start, stop), wait=True))
+        for start in range(0, len(change.gone), _IDS_AT_ONCE):
+            listed = models.PointIdsList(points=change.gone[start : start + _IDS_AT_ONCE].to_pylist())
+            self._ask(partial(self._client.delete, self._name, listed, wait=True))
 
     def count(self) -> int:
         """Count the points in the collection."""
@@ -115,11 +122,11 @@ class QdrantCollection:
             ]
             answers = self._ask(partial(self._client.query_batch_points, self._name, asked))
             for at, answer in enumerate(answers, start):
-                found[at, : len(answer.points)] = [int(point.id) for point in answer.points]
+                found[at, : len(answer.points)] = number_keys(str(point.id) for point in answer.points)
         return found
 
-    def _resume(self) -> int:
-        """Count the points that an interrupted export of these rows is certain to have left; refuse other contents."""
+    def _present_keys(self, *, update: bool) -> pa.Array:
+        """The ids of the points of a collection that is to be filled, updated or resumed; refuses other contents."""
         theirs = _described(self._info().config.params.vectors)
         ours = _described(models.VectorParams(size=self._rows.width, distance=models.Distance.COSINE))
         if theirs != ours:
@@ -128,14 +135,28 @@ class QdrantCollection:
                 where=self.where,
                 remedy=f"name another collection or replace it ({parameter('overwrite', True)})",
             )
-        present = self.count()
-        if present and self._recorded() != {**self._rows.origin, "state": "loading"}:
+        present, recorded = self.count(), self._recorded()
+        if present and update:
+            self._rows.refuse_others(recorded, self.where)
+        elif present and recorded != {**self._rows.origin, "state": "loading"}:
             raise DatabaseError(
                 f"it has {present:,} points, which no interrupted export of these features left",
                 where=self.where,
-                remedy=f"name another collection or replace it ({parameter('overwrite', True)})",
+                remedy=f"bring it up to date ({parameter('update', True)}), replace it "
+                f"({parameter('overwrite', True)}), or name another collection",
             )
-        return max(0, present - _BATCH_POINTS)
+        keys = [str(point.id) for point in self._scrolled()] if present else []
+        refuse_foreign_keys(keys, self.where)
+        return pa.array(keys, pa.string())
+
+    def _scrolled(self) -> Iterator[models.Record]:
+        """All points of the collection, without their payloads and vectors."""
+        scroll = partial(self._client.scroll, self._name, limit=_IDS_AT_ONCE, with_payload=False, with_vectors=False)
+        points, rest = self._ask(scroll)
+        yield from points
+        while rest is not None:
+            points, rest = self._ask(partial(scroll, offset=rest))
+            yield from points
 
     def _info(self) -> models.CollectionInfo:
         return self._ask(lambda: self._client.get_collection(self._name))
@@ -233,14 +254,13 @@ def _described(vectors: object) -> str:
     return "named or none"
 
 
-def _batches(block: RowBlock, first: int) -> Iterator[tuple[int, int]]:
-    """Divide the rows of a block, from its row ``first`` on, into requests; yields the start and end of each."""
-    assert block.columns is not None
+def _batches(block: RowBlock) -> Iterator[tuple[int, int]]:
+    """Divide the rows of a block into requests; yields the start and end of each."""
     sizes = np.full(len(block.vectors), block.vectors.shape[1] * _VALUE_BYTES, np.int64)
     for column in block.columns.columns:
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy()
-    ends, start = np.cumsum(sizes), first
+    ends, start = np.cumsum(sizes), 0
     while start < len(sizes):
         before = ends[start - 1] if start else 0
         stop = int(np.searchsorted(ends, before + _BATCH_BYTES, side="right"))
@@ -249,11 +269,11 @@ def _batches(block: RowBlock, first: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _points(block: RowBlock, start: int, stop: int, key: str) -> models.Batch:
-    assert block.columns is not None
+def _points(block: RowBlock, start: int, stop: int) -> models.Batch:
     rows = block.columns.slice(start, stop - start)
     payloads = [{name: _json_form(value) for name, value in row.items()} for row in rows.to_pylist()]
-    return models.Batch(ids=rows[key].to_pylist(), vectors=block.vectors[start:stop].tolist(), payloads=payloads)
+    keys = block.keys[start:stop].to_pylist()
+    return models.Batch(ids=keys, vectors=block.vectors[start:stop].tolist(), payloads=payloads)
 
 
 def _json_form(value: object) -> object:
