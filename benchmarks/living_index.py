@@ -7,9 +7,9 @@ The corpus and its changes are those of living.py, and the feature set of each d
 (`index --update`), `build` (the index anew, its recall measured), `lance` (a dataset is given the rows of the edited
 and new texts with their vectors, merge_insert, and the ids of those that are gone, delete), `lance_whole` (it is given
 all rows of today, and finds the difference), `export` (`export --to lance --update`, which reads the set and finds the
-difference), `export_whole` (`export --to lance`, anew), and, with a Python that has langchain-core, `langchain` (its indexing API
-over all documents of today, cleanup="full", into its store in memory; vectors are looked up). What Lance and LangChain
-are given of features, they do not read from a feature set.
+difference), `export_whole` (`export --to lance`, anew), and, with a Python that has langchain-core, `langchain` (its
+indexing API over all documents of today, cleanup="full", into its store in memory; vectors are looked up). What Lance
+and LangChain are given of features, they do not read from a feature set.
 
 Then a server over feature set and index, and clients that search by vectors without a pause, while on each of some days
 `extract --update` and `index --update` run. Told are: seconds from the end of `index --update` to the first answer from

@@ -222,9 +222,9 @@ def _fill_database(
         return lambda done: tell(StepProgress(name, done, rows.count, "vectors"))
 
     everything = RowChange(np.ones(rows.count, bool), present)
-    change = rows.compare(_told(rows, step("compare")), present) if len(present) else everything
+    change = rows.compare(_all_blocks(rows, step("compare")), present) if len(present) else everything
     exact = sample_queries(rows, step("sample")) if evaluate else None
-    database.load(_missing_blocks(_told(rows, step("load")), change, exact), change)
+    database.load(_missing_blocks(_all_blocks(rows, step("load")), change, exact), change)
     if (found := database.count()) != rows.count:
         raise DatabaseError(
             f"{rows.count:,} vectors were loaded, and it has {found:,}",
@@ -251,7 +251,7 @@ def _fill_database(
     )
 
 
-def _told(rows: DatabaseRows, done: Callable[[int], None]) -> Iterator[RowBlock]:
+def _all_blocks(rows: DatabaseRows, done: Callable[[int], None]) -> Iterator[RowBlock]:
     """All blocks with their columns; ``done`` is told how many rows came."""
     for block in rows.blocks(columns=True):
         yield block
