@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +38,10 @@ _PIECE_FIELDS = {
 """The fields that are stored for a token, word or span, besides the id and kept columns of its document."""
 
 
-_CONTENT_VERSION = 8  # of a UUID whose bits are its maker's own (RFC 9562, section 5.8)
+_CONTENT_KEY = "^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
+"""A UUID of version 8, whose bits are its maker's own (RFC 9562, section 5.8)."""
+
+_as_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,20 @@ class RowChange:
     missing: NDArray[np.bool_]  # a mask of the rows of the column that the database does not have
     gone: pa.Array  # keys of the database's rows that the column does not have
 
+    @classmethod
+    def between(cls, blocks: Iterable[RowBlock], present: pa.Array) -> "RowChange":
+        """The difference between all blocks, read with their columns, and the keys of the rows that a database has."""
+        keys = pa.chunked_array([block.keys for block in blocks], pa.string())
+        missing = pc.invert(pc.is_in(keys, value_set=present)).to_numpy()
+        return cls(missing, present.filter(pc.invert(pc.is_in(present, value_set=keys))))
+
     @property
     def is_empty(self) -> bool:
         """Whether the database has the rows of the column, and no others."""
         return not self.missing.any() and not len(self.gone)
+
+
+_NOTHING = (pa.array([], pa.string()), pa.table({}))  # the keys and columns of a block of vectors alone
 
 
 class DatabaseRows:
@@ -113,14 +125,10 @@ class DatabaseRows:
                 with errors_within(self.folder):
                     # a check only, hence IP: for cosine it would scale the vectors too, and load FAISS for that
                     zero += int(prepare_vectors(Metric.IP, block.vectors, start).sum())
-                documents = pa.concat_tables(block.documents) if columns else pa.table({})
-                owners = None if block.pieces is None else block.pieces.document - document
-                table = self._columns(block, documents, owners) if columns else documents
-                nth = self._occurrences(documents, owners, repeated) if columns else np.empty(0, np.int64)
-                keys = pa.array(map(_content_key, nth.tolist(), table.to_pylist(), block.vectors), pa.string())
+                keys, table = self._keyed(block, document, repeated) if columns else _NOTHING
                 yield RowBlock(start, unit_vectors(block.vectors), keys, table)
                 start += len(block.vectors)
-                document += len(documents)
+                document += sum(map(len, block.documents))
         if start != self.count:
             raise DatabaseError(
                 f"{self.count:,} vectors were announced, but {start:,} came: the features are being changed",
@@ -129,12 +137,6 @@ class DatabaseRows:
             )
         if columns:
             self.zero_vectors, self.skipped = zero, self._source.skipped
-
-    def compare(self, blocks: Iterable[RowBlock], present: pa.Array) -> RowChange:
-        """Compare all blocks, read with their columns, with the keys of the rows that a database has."""
-        keys = pa.chunked_array([block.keys for block in blocks], pa.string())
-        missing = pc.invert(pc.is_in(keys, value_set=present)).to_numpy()
-        return RowChange(missing, present.filter(pc.invert(pc.is_in(present, value_set=keys))))
 
     def refuse_others(self, recorded: object, where: str) -> None:
         """Refuse to update a database whose record ``recorded`` tells of other vectors than these."""
@@ -147,6 +149,14 @@ class DatabaseRows:
             where=where,
             remedy=f"name another one or replace it ({parameter('overwrite', True)})",
         )
+
+    def _keyed(self, block: VectorBlock, first_document: int, seen: Counter[str]) -> tuple[pa.Array, pa.Table]:
+        """The keys and columns of the rows of a block, whose documents are counted from that number on."""
+        documents = pa.concat_tables(block.documents)
+        owners = None if block.pieces is None else block.pieces.document - first_document
+        table = self._columns(block, documents, owners)
+        keys = _content_keys(table, self._occurrences(documents, owners, seen), block.vectors)
+        return pa.array(keys, pa.string()), table
 
     def _occurrences(
         self, documents: pa.Table, owners: NDArray[np.integer] | None, seen: Counter[str]
@@ -187,14 +197,17 @@ def _find_repeated(ids: pa.Array) -> frozenset[str]:
     return frozenset(counted.field("values").filter(pc.greater(counted.field("counts"), 1)).to_pylist())
 
 
-def _content_key(occurrence: int, row: dict[str, object], vector: NDArray[np.float32]) -> str:
-    """The key of a row: a UUID made of its content, as it is stored in the feature set."""
-    content = json.dumps([occurrence, row], ensure_ascii=False, default=str).encode()
-    digest = blake2b(content, digest_size=16)
-    digest.update(vector.tobytes())
-    number = int.from_bytes(digest.digest(), "big")
-    number = number & ~(0xF << 76) | _CONTENT_VERSION << 76
-    return str(UUID(int=number & ~(3 << 62) | 2 << 62))  # the variant
+def _content_keys(rows: pa.Table, occurrences: NDArray[np.int64], vectors: NDArray[np.float32]) -> Iterator[str]:
+    """The keys of some rows: UUIDs made of their contents, the vectors as they are stored in the feature set."""
+    named = blake2b(_as_json(rows.column_names).encode(), digest_size=16)
+    contents = zip(occurrences.tolist(), *(column.to_pylist() for column in rows.columns), strict=True)
+    for content, vector in zip(contents, vectors, strict=True):
+        digest = named.copy()
+        digest.update(_as_json(content).encode())
+        digest.update(vector.tobytes())
+        found = digest.hexdigest()
+        variant = "89ab"[int(found[16], 16) % 4]
+        yield f"{found[:8]}-{found[8:12]}-8{found[13:16]}-{variant}{found[17:20]}-{found[20:]}"
 
 
 def number_keys(keys: Iterable[str]) -> NDArray[np.int64]:
@@ -202,23 +215,17 @@ def number_keys(keys: Iterable[str]) -> NDArray[np.int64]:
     return np.array([int(key[-12:], 16) for key in keys], np.int64)
 
 
-def refuse_foreign_keys(keys: Iterable[str | None], where: str) -> None:
+def refuse_foreign_keys(keys: pa.Array, where: str) -> None:
     """Refuse to update a database that has rows with other keys than an export writes."""
-    foreign = [key for key in keys if not _is_content_key(key)]
-    if foreign:
-        first = "without a key" if foreign[0] is None else f"such as {shorten(foreign[0])!r}"
+    own = pc.fill_null(pc.match_substring_regex(keys, _CONTENT_KEY), fill_value=False)
+    foreign = keys.filter(pc.invert(own))
+    if len(foreign):
+        first = "without a key" if foreign[0].as_py() is None else f"such as {shorten(foreign[0].as_py())!r}"
         raise DatabaseError(
             f"it has {pluralize(len(foreign), 'row')} that no export wrote ({first}), which an update would remove",
             where=where,
             remedy=f"take them out of it, name another one or replace it ({parameter('overwrite', True)})",
         )
-
-
-def _is_content_key(key: str | None) -> bool:
-    try:
-        return key is not None and UUID(key).version == _CONTENT_VERSION
-    except ValueError:
-        return False
 
 
 def _piece_schema(stored: pa.Schema, *, has_pairs: bool) -> pa.Schema:

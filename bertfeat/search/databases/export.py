@@ -8,6 +8,7 @@ the evaluation there is no second pass.
 Shapes: Q queries, K nearest, n vectors of a block, W values.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -222,9 +223,13 @@ def _fill_database(
         return lambda done: tell(StepProgress(name, done, rows.count, "vectors"))
 
     everything = RowChange(np.ones(rows.count, bool), present)
-    change = rows.compare(_all_blocks(rows, step("compare")), present) if len(present) else everything
+    change = RowChange.between(_all_blocks(rows, step("compare")), present) if len(present) else everything
     exact = sample_queries(rows, step("sample")) if evaluate else None
-    database.load(_missing_blocks(_all_blocks(rows, step("load")), change, exact), change)
+    blocks = _missing_blocks(_all_blocks(rows, step("load")), change, exact)
+    if not change.is_empty:
+        database.load(blocks, change)
+    elif exact is not None:
+        deque(blocks, maxlen=0)  # which compares the queries with them
     if (found := database.count()) != rows.count:
         raise DatabaseError(
             f"{rows.count:,} vectors were loaded, and it has {found:,}",

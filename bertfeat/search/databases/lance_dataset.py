@@ -117,9 +117,6 @@ class LanceTable:
             mode = "overwrite" if self._replaced else "create"
             self._dataset = lance.write_dataset(rows, self.where, mode=mode, storage_options=_storage_options())
             return
-        if change.is_empty:  # then a commit would only make a version
-            rows.read_all()
-            return
         merge = self._dataset.merge_insert(_KEY).when_not_matched_insert_all()
         if len(change.gone):
             listed = ", ".join(f"'{key}'" for key in change.gone.to_pylist())
@@ -191,7 +188,7 @@ class LanceTable:
             )
         with self._errors("cannot be read"):
             keys = self._dataset.to_table(columns=[_KEY], io_buffer_size=_READ_BYTES)[_KEY].combine_chunks()
-        refuse_foreign_keys(keys.to_pylist(), self.where)
+        refuse_foreign_keys(keys, self.where)
         self._updated = True
         return keys
 

@@ -145,9 +145,9 @@ class QdrantCollection:
                 remedy=f"bring it up to date ({parameter('update', True)}), replace it "
                 f"({parameter('overwrite', True)}), or name another collection",
             )
-        keys = [str(point.id) for point in self._scrolled()] if present else []
+        keys = pa.array((str(point.id) for point in self._scrolled()) if present else [], pa.string())
         refuse_foreign_keys(keys, self.where)
-        return pa.array(keys, pa.string())
+        return keys
 
     def _scrolled(self) -> Iterator[models.Record]:
         """All points of the collection, without their payloads and vectors."""
