@@ -370,7 +370,8 @@ def test_databases_hold_what_the_index_holds(bert: Tiny, make: Make, tmp_path: P
     client = qdrant.QdrantClient(path=str(tmp_path / "qdrant"))
     points, _ = client.scroll("texts", limit=1000, with_vectors=True)
     client.close()
-    found = sorted(points, key=lambda point: point.id)
+    place = {(name, position): at for at, (name, position, *_) in enumerate(expected)}
+    found = sorted(points, key=lambda point: place[point.payload["id"], point.payload["position"]])
     payloads = [point.payload for point in found]
     assert [(each["id"], each["position"], each["string"], each["start"]) for each in payloads] == expected
     np.testing.assert_allclose(np.stack([point.vector for point in found]), vectors, atol=1e-5)
