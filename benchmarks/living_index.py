@@ -2,6 +2,7 @@
 
     python benchmarks/living_index.py --data NOVELS [--work DIR] [--rows 30000] [--rounds 7] [--clients 32] [--days 5]
                                       [--langchain-python .venv-peers/bin/python]
+                                      [--model build/models/all-mpnet-base-v2 [--model-rows 3000]]
 
 The corpus and its changes are those of living.py, and the feature set of each day is at hand. In turn: `update`
 (`index --update`), `build` (the index anew, its recall measured), `lance` (a dataset is given the rows of the edited
@@ -16,6 +17,9 @@ Then a server over feature set and index, and clients that search by vectors wit
 the new version; requests that failed; stale answers, which came from the old version to requests that began after an
 answer from the new one; the 99th percentile of seconds before, and while it goes on; and versions that the server still
 has mapped at the end, besides the current one.
+
+With --model, at last a server over a link to an index, and clients that search by texts, while the corpus is extracted
+by that model and indexed, and the link is set to the new index.
 """
 
 import argparse
@@ -49,6 +53,7 @@ from numpy.typing import NDArray
 from bertfeat import Extractor, FeatureSet, build_index, update_index
 from bertfeat.search import export_to_lance, read_index_settings
 
+QUIET_SECONDS = 5
 RESULT = Path(__file__).parent / "results" / "living_index.json"
 LANGCHAIN = """
 import json, sys, time
@@ -89,6 +94,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--days", type=int, default=5)
+    parser.add_argument("--model", help="the model of a new index, which takes the place of the old one")
+    parser.add_argument("--model-rows", type=int, default=3000)
     parser.add_argument("--langchain-python", type=Path, help="a Python with langchain-core")
     given = parser.parse_args()
     texts = distinct_lines(given.data / "sentences.txt")
@@ -99,6 +106,8 @@ def main() -> None:
             "lance_version": lance.__version__,
         }
         result["server"] = serve(texts, work, given.rows, given.clients, given.days)
+        if given.model:
+            result["new_model"] = change_model(texts, work, given.model, given.model_rows, given.clients)
     RESULT.write_text(json.dumps({"machine": machine(), **result}, indent=1) + "\n")
     print(json.dumps(result, indent=1))
 
@@ -211,7 +220,7 @@ class Clients:
     """Clients that search all the time, and an account of all answers."""
 
     address: str
-    vectors: NDArray[np.float32]
+    queries: list[dict[str, Any]]
     answers: list[tuple[float, float, str]] = field(default_factory=list)  # began, ended, version
     failed: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
@@ -232,7 +241,7 @@ class Clients:
         at = number
         while not self.over.is_set():
             at += 1
-            body = json.dumps({"vector": self.vectors[at % len(self.vectors)].tolist(), "k": 10}).encode()
+            body = json.dumps({**self.queries[at % len(self.queries)], "k": 10}).encode()
             request = urllib.request.Request(f"{self.address}search", body, {"Content-Type": "application/json"})
             began = time.perf_counter()
             try:
@@ -249,6 +258,11 @@ class Clients:
             if ends:
                 return min(ends)
             time.sleep(0.01)
+
+    def seconds_to(self, index: Path) -> float:
+        """The seconds from now to the first answer of the version of an index that is there now."""
+        began, settings = time.perf_counter(), read_index_settings(index)
+        return self.first_of(f"{settings.version}.{settings.made}") - began
 
     def stale(self) -> int:
         """Count the answers of an old version to requests that began after an answer of a newer one."""
@@ -274,33 +288,74 @@ def serve(texts: list[str], work: Path, rows: int, clients: int, days: int) -> d
     restore(work / "yesterday.features", features)
     bertfeat("index", str(features), "-o", str(index))
     vectors = FeatureSet(features).matrix("last_mean")[:: max(1, rows // 500)]
+    switched, mapped = [], 0
+    with served(str(index), str(features)) as (address, pid):
+        asking = Clients(address, [{"vector": each.tolist()} for each in vectors])
+        with asking.asking(clients):
+            quiet = ask_for_a_while(asking)
+            for day in range(days):
+                change(records, texts[-(day + 1) * (rows // 75 + 1) :], day)
+                write(corpus, records)
+                extract()
+                bertfeat("index", "-o", str(index), "--update")
+                switched.append(asking.seconds_to(index))
+        mapped = mapped_versions(pid, index)
+    return {"clients": clients, "days": days, **told(asking, quiet, switched), "old_versions_mapped": mapped}
+
+
+def change_model(texts: list[str], work: Path, model: str, rows: int, clients: int) -> dict[str, Any]:
+    """Serve an index through a link, make one of another model beside it, and set the link to that."""
+    corpus = work / "model.jsonl"
+    write(corpus, [{"id": str(number), "text": text} for number, text in enumerate(texts[:rows])])
+
+    def make(name: str, *options: str) -> Path:
+        features, index = work / f"{name}.features", work / f"{name}.index"
+        bertfeat("extract", str(corpus), "-o", str(features), "--id-column", "id", "--update", *options)
+        bertfeat("index", str(features), "-o", str(index))
+        return index
+
+    link = work / "live.index"
+    link.symlink_to(make("old"))
+    with served(str(link), "--also-model", model) as (address, _):
+        asking = Clients(address, [{"query": text} for text in texts[-200:]])
+        with asking.asking(clients):
+            quiet = ask_for_a_while(asking)
+            began = time.perf_counter()
+            new = make("new", "--model", model)
+            made = time.perf_counter() - began
+            (work / "next.index").symlink_to(new)
+            (work / "next.index").replace(link)
+            seconds = asking.seconds_to(new)
+    return {"rows": rows, "clients": clients, "made": round(made, 1), **told(asking, quiet, [seconds])}
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[tuple[str, int]]:
+    """A server's address and process, once it takes requests."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{free.getsockname()[1]}/"
-    command = [BERTFEAT, "serve", str(index), str(features), "--port", address.split(":")[-1][:-1], "--quiet"]
-    with subprocess.Popen(command) as process:
+        port = free.getsockname()[1]
+    with subprocess.Popen([BERTFEAT, "serve", *arguments, "--port", str(port), "--quiet"]) as process:
         try:
+            address = f"http://127.0.0.1:{port}/"
             wait_until_ready(address)
-            asking = Clients(address, vectors)
-            with asking.asking(clients):
-                time.sleep(5 if rows > 1000 else 0.5)
-                quiet = len(asking.answers)
-                switched = []
-                for day in range(days):
-                    change(records, texts[-(day + 1) * (rows // 75 + 1) :], day)
-                    write(corpus, records)
-                    extract()
-                    bertfeat("index", "-o", str(index), "--update")
-                    ended = time.perf_counter()
-                    settings = read_index_settings(index)
-                    switched.append(asking.first_of(f"{settings.version}.{settings.made}") - ended)
-            mapped = mapped_versions(process.pid, index)
+            yield address, process.pid
         finally:
             process.terminate()
+
+
+def ask_for_a_while(asking: Clients) -> int:
+    """Wait until there are answers enough to tell their 99th percentile; returns their number."""
+    time.sleep(QUIET_SECONDS)
+    while len(asking.answers) < 100:
+        time.sleep(0.1)
+    return len(asking.answers)
+
+
+def told(asking: Clients, quiet: int, switched: list[float]) -> dict[str, Any]:
+    """What clients saw of some switches; ``quiet`` answers came before anything changed."""
     waits = [ended - began for began, ended, _ in asking.answers]
     return {
-        "clients": clients,
-        "days": days,
         "requests": len(waits),
         "failed": asking.failed[:5],
         "failures": len(asking.failed),
@@ -309,7 +364,6 @@ def serve(texts: list[str], work: Path, rows: int, clients: int, days: int) -> d
         "p99_before": round(statistics.quantiles(waits[:quiet], n=100)[98], 4),
         "p99_meanwhile": round(statistics.quantiles(waits[quiet:], n=100)[98], 4),
         "longest": round(max(waits), 3),
-        "old_versions_mapped": mapped,
     }
 
 

@@ -1,4 +1,4 @@
-"""``bertfeat serve``: serve a model, an index, feature sets and a tagger over HTTP."""
+"""``bertfeat serve``: serve models, indexes, feature sets and a tagger over HTTP."""
 
 import logging
 from pathlib import Path
@@ -66,9 +66,10 @@ def command(
 ) -> None:
     """Serve vectors of any layer, and a page to search and read on, to clients of OpenAI's API and others.
 
-    Texts of all requests that wait go through the encoder together. With an INDEX /search and the page search it, with
-    FEATURES of words /usages and the page show a word in its contexts. Long texts are read in overlapping windows
-    unless a request asks for a cut, and then the answer says which were cut. /openapi.json tells all routes.
+    Texts of all requests that wait go through the encoder together. With an INDEX /search and the page search it, and
+    a request names another by "index"; with FEATURES of words /usages and the page show a word in its contexts. Long
+    texts are read in overlapping windows unless a request asks for a cut, and then the answer says which were cut.
+    /openapi.json tells all routes.
 
     \b
     bertfeat serve corpus.index words.features

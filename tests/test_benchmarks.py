@@ -78,7 +78,9 @@ TOYS: dict[str, Toy | str] = {
     ),
     "korean_words": Toy("--word 은행 --work {work} --repeats 1"),
     "living": Toy("--data {data} --work {work} --rows 150 --rounds 1 --sizes 200"),
-    "living_index": Toy("--data {data} --work {work} --rows 150 --rounds 1 --days 1 --clients 2"),
+    "living_index": Toy(
+        "--data {data} --work {work} --rows 150 --rounds 1 --days 1 --clients 2", {"QUIET_SECONDS": 0.2}
+    ),
     "lookups": Toy("--data {data} --work {work} --paragraphs 120 --repeats 1"),
     "lstm": Toy("--data {data} --work {work} --rounds 1 --seeds 1 --epochs 1 --hidden 8"),
     "many_vectors": Toy("--data {data} --work {work}", {"WIDTHS": (512,), "TIMED": 2}),

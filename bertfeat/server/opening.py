@@ -3,7 +3,8 @@
 Everything that cannot be served together is refused here, before the server listens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from bertfeat.arguments import checked
 from bertfeat.core import Extractor, FeatureSet, find_model
 from bertfeat.errors import UsageError, parameter, pluralize
-from bertfeat.io import Address, ResultKind, as_location, result_kind
+from bertfeat.io import Address, Location, ResultKind, as_location, result_kind
 from bertfeat.learning import Tagger, read_head_record
 from bertfeat.search import Index, RecordedVectors, read_index_settings
 from bertfeat.server.following import Followed
@@ -32,48 +33,39 @@ def open_service(
     precision: str | None = None,
     device: str | None = None,
 ) -> Service:
-    """Open an index, feature sets of words and a tagger with the model that made them, or a model alone.
+    """Open indexes, feature sets of words and a tagger with the models that made them, or a model alone.
 
-    ``also_models`` are more models, by the names that requests find them by.
+    ``also_models`` are more models, by the names that requests find them by. The first index is the one that requests
+    search if they name none; its model, or else that of the first feature set, is the first one.
 
     Raises:
-        UsageError: folders of other kinds, several indexes, a folder of a model that the server does not have, a
+        UsageError: folders of other kinds, two with one name, a folder of a model that the server does not have, a
             model that is there twice, or a name of two models.
         IndexFolderError, FeatureSetError, HeadError: a folder is not sound.
     """
     kinds = {folder: result_kind(folder) for folder in map(as_location, folders)}
+    _refuse_namesakes(kinds)
     indexes = [folder for folder, kind in kinds.items() if kind is ResultKind.INDEX]
     sets = [folder for folder, kind in kinds.items() if kind is ResultKind.FEATURES]
     for folder, kind in kinds.items():
         if kind not in (ResultKind.INDEX, ResultKind.FEATURES):
             raise UsageError("is neither an index nor a feature set", where=folder)
-    if len(indexes) > 1:
-        raise UsageError("a server has one index", where=indexes[1], remedy="start another server for it")
-    features = [FeatureSet(folder) for folder in sets]
-    index: Index | None = None
-    recorded: Extractor | None = None
-    if indexes:
-        index = Index(indexes[0], model=model, device=device)
-        recorded = _recorded_by_index(index, model, device)
-    elif features:
-        recorded = _recorded_by(features[0], model, device)
+    features = [FeatureSet(_target(folder)) for folder in sets]
+    opened = [Index(_target(folder), device=device) for folder in indexes]
+    recorded = _recorded_extractor(opened, features, None, model, device)
     extractor = _own_extractor(recorded, model, layers, pooling, precision, device)
     also = {}
     for name, other in (also_models or {}).items():
         check_served_name(name, "also_models")
         fingerprint = find_model(other).fingerprint
-        made = [each for each in features if each.header.model.fingerprint == fingerprint]
-        of_set = _recorded_by(made[0], other, device) if made else None
-        also[name] = _own_extractor(of_set, other, layers, pooling, precision, device)
+        made = _recorded_extractor(opened, features, fingerprint, other, device)
+        also[name] = _own_extractor(made, other, layers, pooling, precision, device)
     service = Service(extractor, settings, also=also)
     try:
-        for each in features:
-            service.serve_folder(each.header.model, each.folder)
-        service.followed_features = tuple(_follow_features(service, each) for each in features)
-        if index is not None and recorded is not None:
-            service.serve_folder(index.settings.model, index.folder)
-            index.encoder = service.share_encoder(recorded)
-            service.followed_index = _follow_index(service, index, model, device)
+        service.followed_features = tuple(map(partial(_follow_features, service), sets, features))
+        service.followed_indexes = tuple(
+            _follow_index(service, folder, index, device) for folder, index in zip(indexes, opened, strict=True)
+        )
         if tagger is not None:
             service.followed_tagger = _follow_tagger(service, Path(tagger), device)
     except BaseException:
@@ -82,11 +74,27 @@ def open_service(
     return service
 
 
-def _recorded_by(features: FeatureSet, model: str | Path | None, device: str | None) -> Extractor:
-    header = features.header
-    return Extractor.from_record(
-        header.model, header.settings, header.columns, name=model, device=device, where=features.folder
-    )
+def _recorded_extractor(
+    indexes: Sequence[Index],
+    sets: Sequence[FeatureSet],
+    fingerprint: str | None,
+    model: str | Path | None,
+    device: str | None,
+) -> Extractor | None:
+    """The extractor that the first index, or else the first feature set, of a model was made by; None if none was.
+
+    Without a ``fingerprint`` it is the first of all. The model is read from ``model``, or else from where it was then.
+    """
+    for index in indexes:
+        if fingerprint in (None, index.settings.model.fingerprint):
+            return _recorded_by_index(index, model, device)
+    for features in sets:
+        header, folder = features.header, features.folder
+        if fingerprint in (None, header.model.fingerprint):
+            return Extractor.from_record(
+                header.model, header.settings, header.columns, name=model, device=device, where=folder
+            )
+    return None
 
 
 def _recorded_by_index(index: Index, model: str | Path | None, device: str | None) -> Extractor:
@@ -95,16 +103,36 @@ def _recorded_by_index(index: Index, model: str | Path | None, device: str | Non
     return opened
 
 
-def _follow_index(service: Service, index: Index, model: str | Path | None, device: str | None) -> Followed[Index]:
-    folder = index.folder
+def _refuse_namesakes(folders: Iterable[Location]) -> None:
+    """Refuse two folders with one name, by which requests choose among them."""
+    names = dict[str, Location]()
+    for folder in folders:
+        if (other := names.setdefault(folder.name, folder)) is not folder:
+            remedy = "rename one, or name it by a link of another name"
+            raise UsageError(
+                f"has the name of {other}, and requests choose folders by name", where=folder, remedy=remedy
+            )
+
+
+def _target(folder: Location) -> Location:
+    """The folder that a symbolic link points to now; what is opened of it stays in it when the link is set anew."""
+    return folder.resolve() if isinstance(folder, Path) else folder
+
+
+def _follow_index(service: Service, folder: Location, index: Index, device: str | None) -> Followed[Index]:
+    def share_encoder(opened: Index) -> None:
+        location = service.model_that_made(opened.settings.model, opened.folder).extractor.location
+        opened.encoder = service.share_encoder(_recorded_by_index(opened, location, device))
 
     def reopen() -> Index:
-        opened = Index(folder, model=model, device=device)
+        opened = Index(_target(folder), device=device)
         service.check_folder(opened.settings.model, folder)
-        opened.encoder = service.share_encoder(_recorded_by_index(opened, model, device))
+        share_encoder(opened)
         opened.search_vectors(np.ones((1, opened.settings.width)), 1)  # reads what a search reads
         return opened
 
+    service.serve_folder(index.settings.model, index.folder)
+    share_encoder(index)
     return Followed(
         folder,
         index,
@@ -115,14 +143,13 @@ def _follow_index(service: Service, index: Index, model: str | Path | None, devi
     )
 
 
-def _follow_features(service: Service, features: FeatureSet) -> Followed[FeatureSet]:
-    folder = features.folder
-
+def _follow_features(service: Service, folder: Location, features: FeatureSet) -> Followed[FeatureSet]:
     def reopen() -> FeatureSet:
-        opened = FeatureSet(folder)
+        opened = FeatureSet(_target(folder))
         service.check_folder(opened.header.model, folder)
         return opened
 
+    service.serve_folder(features.header.model, features.folder)
     return Followed(
         folder,
         features,

@@ -3,14 +3,14 @@
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
 from numpy.typing import NDArray
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
-from bertfeat.core import Document, DocumentFeatures, FeatureColumn, FeatureSet, Pooling, unit_vectors
+from bertfeat.core import Document, DocumentFeatures, FeatureColumn, Pooling, unit_vectors
 from bertfeat.errors import DamagedError, parameter
 from bertfeat.search import MaxSim, unmark_words
 from bertfeat.server.answers import (
@@ -30,6 +30,7 @@ from bertfeat.server.answers import (
     truncation_headers,
 )
 from bertfeat.server.batching import RequestFeatures, Wanted
+from bertfeat.server.following import Followed
 from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
 from bertfeat.server.wanted import Body, Name, Texts, WantedBody, documents_of
@@ -45,7 +46,10 @@ from bertfeat.usages import (
     find_usages_by,
 )
 
+_ONE_OF_KIND = {"index": "an index", "features": "a feature set of words"}
 _LONGEST_CONTEXT = 5000  # characters on one side of a usage
+
+T = TypeVar("T")
 
 
 class FeaturesBody(WantedBody):
@@ -75,6 +79,7 @@ class SearchBody(Body):
     rerank_weight: StrictFloat | None = Field(None, description="Weight of the score by vector, which is added: 0.5.")
     rerank_idf: StrictBool | None = Field(None, description="Whether rare tokens of the query count for more; they do.")
     highlight: StrictBool = Field(False, description="Whether to say which words of the hits match the query best.")
+    index: Name | None = Field(None, description="Which index, where the server has several: its name.")
 
     def maxsim(self) -> MaxSim | None:
         """The options for scoring hits again; None without ``rerank``, and the options are then refused."""
@@ -171,8 +176,7 @@ def own_routes(service: Service, errors: Documented) -> APIRouter:
     @router.post("/search", summary="The nearest documents, tokens, words or spans of the index")
     async def search(body: SearchBody, request: Request) -> Response:
         with service.metrics.request("search"):
-            if service.index is None:
-                raise Problem(Kind.NOT_FOUND, "this server was started without an index")
+            find_folder(service.followed_indexes, body.index, "index")
             if (body.query is None) == (body.vector is None):
                 raise Problem(Kind.WRONG_VALUE, "a search has a query or a vector", "query")
             rerank = body.maxsim()
@@ -183,7 +187,7 @@ def own_routes(service: Service, errors: Documented) -> APIRouter:
     @router.post("/usages", summary="A word in its contexts, or grouped by sense")
     async def usages(body: UsagesBody, request: Request) -> Response:
         with service.metrics.request("usages"):
-            word_features(service, body.features)
+            find_folder(service.followed_features, body.features, "features")
             await _check_text(service, body.like, "like")
             return json_response(await service.run(lambda: _usages(service, body), request=request))
 
@@ -251,8 +255,7 @@ def _features_response(
 
 
 def _search(service: Service, body: SearchBody, rerank: MaxSim | None) -> tuple[dict[str, Any], dict[str, str]]:
-    index = service.index
-    assert index is not None
+    index = find_folder(service.followed_indexes, body.index, "index")
     more: dict[str, Any] = {"where": body.where, "exact": body.exact, "score_threshold": body.score_threshold}
     if body.query is not None:
         answer = index.search(body.query, body.k, rerank=rerank, **more)
@@ -266,18 +269,19 @@ def _search(service: Service, body: SearchBody, rerank: MaxSim | None) -> tuple[
     return found, index_headers(index.settings)
 
 
-def word_features(service: Service, name: str | None) -> FeatureSet:
-    """The feature set of that name, by default the first one."""
-    named = {features.folder.name: features for features in service.features}
-    if not named:
-        raise Problem(Kind.NOT_FOUND, "this server was started without a feature set of words")
-    if name is not None and name not in named:
-        raise Problem(Kind.NOT_FOUND, f"there is no feature set {name!r}; there are {', '.join(named)}", "features")
-    return named[name] if name is not None else next(iter(named.values()))
+def find_folder(followed: Sequence[Followed[T]], name: str | None, kind: Literal["index", "features"]) -> T:
+    """The index or feature set of that name, by default the first one, as it is now."""
+    if not followed:
+        raise Problem(Kind.NOT_FOUND, f"this server was started without {_ONE_OF_KIND[kind]}")
+    for each in followed:
+        if name in (None, each.name):
+            return each.value
+    names = ", ".join(each.name for each in followed)
+    raise Problem(Kind.NOT_FOUND, f"{name!r} is none of {names}", kind)
 
 
 def _usages(service: Service, body: UsagesBody) -> dict[str, Any]:
-    features = word_features(service, body.features)
+    features = find_folder(service.followed_features, body.features, "features")
     named = {field.name for field in fields(ListSettings)}
     asked = {name: value for name, value in body if name in named and value is not None} | {"column": body.layers}
     if body.context is None and body.spans is not None:
@@ -301,7 +305,7 @@ def _usages(service: Service, body: UsagesBody) -> dict[str, Any]:
 
 
 def _collocates(service: Service, body: CollocatesBody) -> dict[str, Any]:
-    features = word_features(service, body.features)
+    features = find_folder(service.followed_features, body.features, "features")
     asked = {name: value for name, value in body if name not in ("word", "features")}
     return _plain_fields(find_collocates(features, body.word, **asked))
 

@@ -16,7 +16,7 @@ from bertfeat.plots import METHOD_NAMES
 from bertfeat.search import Index, IndexSettings
 from bertfeat.server.answers import Form, index_headers, json_response
 from bertfeat.server.background import Background
-from bertfeat.server.own import Highlight, highlight_texts, word_features
+from bertfeat.server.own import Highlight, find_folder, highlight_texts
 from bertfeat.server.page_assets import HOME, page_assets
 from bertfeat.server.page_facets import Facet, PointColors, can_color, color_points, read_facets
 from bertfeat.server.page_map import IndexMap, map_methods
@@ -94,7 +94,11 @@ def page_routes(service: Service) -> APIRouter:
         if not 0 <= start < stop <= start + _MOST_READ:
             raise Problem(Kind.WRONG_VALUE, f"texts are read from a start to a stop, at most {_MOST_READ} of them")
         return json_response(
-            {"documents": await service.run(lambda: _read_texts(word_features(service, features), start, stop))}
+            {
+                "documents": await service.run(
+                    lambda: _read_texts(find_folder(service.followed_features, features, "features"), start, stop)
+                )
+            }
         )
 
     @router.post("/page/highlights")

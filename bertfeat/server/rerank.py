@@ -144,8 +144,9 @@ async def _both(*works: Coroutine[None, None, RequestFeatures]) -> list[RequestF
 
 
 def _index_of(service: Service, served: ServedModel) -> Index | None:
-    """The server's index, if it is of that model."""
-    return service.index if served is service.models[0] else None
+    """The first index of the server that is of that model."""
+    own = served.extractor.model.fingerprint
+    return next((each for each in service.indexes if each.settings.model.fingerprint == own), None)
 
 
 def _prompts(served: ServedModel, index: Index | None, name: str | None) -> tuple[str | None, str]:

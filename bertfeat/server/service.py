@@ -1,4 +1,4 @@
-"""The service behind the routes: the models, and the index, feature sets and tagger that the server was given.
+"""The service behind the routes: the models, and the indexes, feature sets and tagger that the server was given.
 
 It is opened from folders and names, answers requests within their limits, and counts and times them.
 """
@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -59,7 +60,7 @@ class Service:
             ServedModel(each, names, accept_token_ids=settings.accept_token_ids) for each, names in named
         )
         self._model_of_name = _models_by_name(self.models)
-        self.followed_index: Followed[Index] | None = None
+        self.followed_indexes: tuple[Followed[Index], ...] = ()
         self.followed_features: tuple[Followed[FeatureSet], ...] = ()
         self.followed_tagger: Followed[Tagger] | None = None
         self._encoders: WeakKeyDictionary[FeatureSet | Tagger, SharedEncoder] = WeakKeyDictionary()
@@ -67,7 +68,7 @@ class Service:
         self.on_change: list[Callable[[], None]] = []
         """The functions that are called after a new version took the place of what was open."""
         self._looking = Lock()
-        self._stale_sources: str | None = None
+        self._stale_sources: dict[str, str] = {}  # of indexes by their names, what has changed since they were made
         self.metrics = _Metrics()
         self.batcher = Batcher([each for each, _ in named], most_tokens=settings.most_waiting_tokens)
         self.is_ready = False
@@ -75,9 +76,14 @@ class Service:
         self._searching = ContextPool(2, "bertfeat-search")
 
     @property
+    def indexes(self) -> tuple[Index, ...]:
+        """The indexes as they are now; a request asks for them once."""
+        return tuple(each.value for each in self.followed_indexes)
+
+    @property
     def index(self) -> Index | None:
-        """The index as it is now; a request asks for it once."""
-        return None if self.followed_index is None else self.followed_index.value
+        """The first index as it is now, which the page shows and requests search that name none."""
+        return next(iter(self.indexes), None)
 
     @property
     def features(self) -> tuple[FeatureSet, ...]:
@@ -92,15 +98,12 @@ class Service:
     @property
     def followed(self) -> tuple[Followed[Index] | Followed[FeatureSet] | Followed[Tagger], ...]:
         """The folders that the server keeps up with."""
-        alone = [each for each in (self.followed_index, self.followed_tagger) if each is not None]
-        return (*alone, *self.followed_features)
+        tagger = () if self.followed_tagger is None else (self.followed_tagger,)
+        return (*self.followed_indexes, *tagger, *self.followed_features)
 
     def problems(self) -> dict[str, str]:
         """The problems of folders, by their names: a new version that cannot be opened, or an index out of step."""
-        found = {each.name: each.problem for each in self.followed if each.problem is not None}
-        if self.followed_index is not None and self._stale_sources is not None:
-            found.setdefault(self.followed_index.name, self._stale_sources)
-        return found
+        return self._stale_sources | {each.name: each.problem for each in self.followed if each.problem is not None}
 
     def describe_folders(self) -> list[dict[str, object]]:
         """The folders that are open, as JSON values: name, documents, reloads, problem; of an index version and age."""
@@ -136,17 +139,16 @@ class Service:
         return sum(each.opened_again for each in self.followed)
 
     def _look_at_sources(self) -> None:
-        """Tell, once, of a feature set that has changed since the index was made from it."""
-        index, former = self.index, self._stale_sources
-        if index is None:
-            return
-        try:
-            index.check_sources()
-            self._stale_sources = None
-        except BertfeatError as error:
-            self._stale_sources = str(error)
-            if former != self._stale_sources:
-                _log.warning("%s", self._stale_sources)
+        """Tell, once, of a feature set that has changed since an index was made from it."""
+        former, found = self._stale_sources, {}
+        for each in self.followed_indexes:
+            try:
+                each.value.check_sources()
+            except BertfeatError as error:
+                found[each.name] = str(error)
+                if former.get(each.name) != str(error):
+                    _log.warning("%s", error)
+        self._stale_sources = found
 
     def model(self, name: str | None) -> ServedModel:
         """The model of a name that clients may use; the first one where a request names none.
@@ -216,9 +218,9 @@ class Service:
         requests = [self.batcher.submit(documents, served.read()) for served in self.models]
         for request in requests:
             await asyncio.wrap_future(request.future)
-        if self.index is not None:
-            index, vector = self.index, await asyncio.to_thread(self.index.encode, [_WARM_UP_QUERY])
-            await self.run(lambda: index.search_vectors(vector, 1))
+        for index in self.indexes:
+            vector = await asyncio.to_thread(index.encode, [_WARM_UP_QUERY])
+            await self.run(partial(index.search_vectors, vector, 1))
         await asyncio.to_thread(self._look_at_sources)
         self.is_ready = True
 
@@ -459,8 +461,8 @@ class _Metrics:
         self._length = Histogram("te_request_input_length", "Tokens of inputs.", registry=registry, buckets=_TOKENS)
         self._reloads = self._counter("bertfeat_reloads", "New versions that were opened.", "folder")
         self._stale = Gauge("bertfeat_stale", "1: what is open is not what is there.", ["folder"], registry=registry)
-        self._documents = Gauge("bertfeat_index_documents", "Documents of the index.", registry=registry)
-        self._age = Gauge("bertfeat_index_age_seconds", "Seconds since the index was written.", registry=registry)
+        self._documents = Gauge("bertfeat_index_documents", "Documents of an index.", ["folder"], registry=registry)
+        self._age = Gauge("bertfeat_index_age_seconds", "Seconds since it was written.", ["folder"], registry=registry)
         self._queue_size = Gauge("te_queue_size", "Requests that wait or are computed.", registry=registry)
         self._waiting = Gauge("bertfeat_waiting_tokens", "Tokens that wait.", registry=registry)
         self._batch_size = Gauge("te_batch_next_size", "Texts of the last round.", registry=registry)
@@ -500,9 +502,9 @@ class _Metrics:
         for each in service.followed:
             self._reloads.labels(each.name).set(each.opened_again)
             self._stale.labels(each.name).set(each.name in problems)
-        if (index := service.index) is not None:
-            self._documents.set(index.count().documents)
-            self._age.set(max(0.0, time.time() - index.settings.made))
+        for each in service.followed_indexes:
+            self._documents.labels(each.name).set(each.value.count().documents)
+            self._age.labels(each.name).set(max(0.0, time.time() - each.value.settings.made))
         self._queue_size.set(batcher.requests)
         self._waiting.set(batcher.waiting_tokens)
         texts, tokens = batcher.last_round

@@ -129,8 +129,8 @@ def test_new_versions_are_served(corpus: Corpus, server: Live) -> None:
         usages = server.post("/usages", {"word": "river", "k": 50}).json()
         assert usages["found"] == day + 1
     assert server.post("/search", {"query": "the river"}).headers["X-Index-Version"] != first
-    assert metric(server, "bertfeat_index_documents") == {"": 16}
-    assert metric(server, "bertfeat_index_age_seconds")[""] < 600
+    assert metric(server, "bertfeat_index_documents") == {"c.index": 16}
+    assert metric(server, "bertfeat_index_age_seconds")["c.index"] < 600
     assert metric(server, "bertfeat_reloads") == {"c.index": 2, "c.features": 2}
     wait_for(lambda: metric(server, "bertfeat_stale") == {"c.index": 0, "c.features": 0})
     assert server.get("/health").json() == {"status": "ok"}
