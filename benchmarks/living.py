@@ -8,8 +8,9 @@ set of yesterday (restored each round), `changed` (an extraction of the edited a
 (the corpus read and cut into parts once), and in the first round `anew` (all of it). The bytes of the updated set are
 compared with those of the new one.
 
-With --sizes: sets of so many texts of four words, of which 1 % are edited and one is put in before all, in processes of
-their own: seconds and most memory of the extraction and of the update, with the start of the process.
+With --sizes: sets of so many texts of four words, of which 1 % are edited and one is put in before all, and their
+indexes, in processes of their own: seconds and most memory of `extract`, `index`, and of both with --update, with the
+start of the process.
 """
 
 import argparse
@@ -97,30 +98,28 @@ def measure(texts: list[str], work: Path, rows: int, rounds: int) -> dict[str, A
 
 
 def grow(work: Path, size: int) -> dict[str, Any]:
-    """Seconds and most memory of an extraction of short texts, and of its update."""
+    """Seconds and most memory of an extraction of short texts, of an index, and of their updates."""
     draw = random.Random(size)
     texts = [f"{draw.choice(WORDS)} {draw.choice(WORDS)} {draw.choice(WORDS)} {number}" for number in range(size)]
-    corpus, folder = work / f"{size}.txt", work / f"{size}.features"
+    corpus, folder, index = (work / f"{size}.{ending}" for ending in ("txt", "features", "index"))
     corpus.write_text("\n".join(texts) + "\n", "utf-8")
     shutil.rmtree(folder, ignore_errors=True)
-    seconds, memory = run_command(corpus, folder)
+    extract, build = ("extract", str(corpus), "-o", str(folder)), ("index", str(folder), "-o", str(index))
+    measured = {"extract": run_command(*extract), "index": run_command(*build)}
     for at in draw.sample(range(size), size // 100):
         texts[at] += " indeed"
     corpus.write_text("\n".join(["put in", *texts]) + "\n", "utf-8")
-    update_seconds, update_memory = run_command(corpus, folder, "--update")
-    return {
-        "texts": size,
-        "extract_seconds": round(seconds, 1),
-        "extract_mib": round(memory),
-        "update_seconds": round(update_seconds, 1),
-        "update_mib": round(update_memory),
+    measured |= {"update": run_command(*extract, "--update"), "index_update": run_command(*build, "--update")}
+    return {"texts": size} | {
+        f"{way}_{unit}": number
+        for way, (seconds, memory) in measured.items()
+        for unit, number in (("seconds", round(seconds, 1)), ("mib", round(memory)))
     }
 
 
-def run_command(corpus: Path, folder: Path, *more: str) -> tuple[float, float]:
-    """Run `bertfeat extract`; return its seconds and the MiB that it had at most."""
-    code = "import sys; from bertfeat.cli import main; main(sys.argv[1:])"
-    command = [sys.executable, "-c", code, "extract", str(corpus), "-o", str(folder), *more]
+def run_command(*arguments: str) -> tuple[float, float]:
+    """Run a command of bertfeat; return its seconds and the MiB that it had at most."""
+    command = [sys.executable, "-c", "import sys; from bertfeat.cli import main; main(sys.argv[1:])", *arguments]
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)

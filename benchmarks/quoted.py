@@ -235,9 +235,10 @@ def served_while_changing(what: str) -> list[float]:
 
 
 def growth_of_update(at: int) -> list[float]:
-    """Of a set of short texts: seconds and MiB of the extraction, and of its update."""
+    """Of a set of short texts: seconds and MiB of the extraction, of its update, of an index, and of its update."""
     found = result("living")["growth"][at]
-    return [found[f"{way}_{unit}"] for way in ("extract", "update") for unit in ("seconds", "mib")]
+    ways = ("extract", "update", "index", "index_update")
+    return [found[f"{way}_{unit}"] for way in ways for unit in ("seconds", "mib")]
 
 
 def canaries() -> dict[str, list[float]]:

@@ -9,7 +9,7 @@ import click
 
 from bertfeat.core import CorpusSettings
 from bertfeat.display import format_size
-from bertfeat.errors import UsageError, shell_value, shorten
+from bertfeat.errors import UsageError, pluralize, shell_value, shorten
 
 from .app import Command, option
 from .bundles import on_command_line, settings_options
@@ -162,11 +162,12 @@ def _describe_features(folder: "Location") -> _Description:
     counts, model, entries = features.counts, features.header.model, features.entries
     failed, blank = (sum(getattr(entry, kind) for entry in entries) for kind in ("failed", "blank"))
     stored, settings = sum(entry.bytes for entry in entries), features.header.settings.plain
-    at_work = None if features.manifest else _describe_work(folder, len(entries))
+    work = _describe_work(folder, len(entries))
+    at_work = None if features.manifest else work
     value = {
         "kind": "features",
         "finished": features.manifest is not None,
-        "run": None if at_work is None else at_work.status,
+        "run": None if features.manifest and not work.is_begun else work.status,
         "documents": len(features),
         "failed": failed,
         "blank": blank,
@@ -198,7 +199,8 @@ def _describe_features(folder: "Location") -> _Description:
     ]
     rows = [
         ("feature set", f"{folder}{unfinished}"),
-        ("at work", at_work and at_work.lines),
+        ("at work", work.lines),
+        ("update", work.update if features.manifest else None),
         ("documents", f"{len(features):,}; failed {failed:,}; blank lines {blank:,}"),
         ("tokens", _token_counts(features)),
         ("words", f"{counts.words:,}; {counts.unaligned_words:,} without a vector" if counts.words else None),
@@ -206,6 +208,7 @@ def _describe_features(folder: "Location") -> _Description:
         ("model", f"{model.name}, {model.num_layers} layers of {model.hidden_size}"),
         ("", f"fingerprint {model.fingerprint[:16]}…" + (f", revision {model.revision}" if model.revision else "")),
         ("computed", _computer_line(model)),
+        ("copied", _copied_line(features)),
         ("columns", "\n".join(columns)),
         ("kept", _kept_column_lines(features.kept)),
         ("settings", "\n".join(f"{key} = {shorten(str(shown), _LONGEST_SETTING)}" for key, shown in settings.items())),
@@ -247,6 +250,12 @@ def _describe_table7(folder: Path) -> _Description:
     return _Description({"kind": "table7", "finished": finished, "runs": runs}, rows)
 
 
+def _copied_line(features: "FeatureSet") -> str | None:
+    """The number of documents whose features the run that finished the set copied from parts of before."""
+    copied = features.manifest.times.get("copied", 0) if features.manifest else 0
+    return f"{copied:,} of the documents, by the last run" if isinstance(copied, int) and copied else None
+
+
 def _computer_line(model: "ModelIdentity") -> str | None:
     """The precision and kernels of the first part, and whether the other texts of a batch change a vector's bytes."""
     canary = model.canary
@@ -277,11 +286,24 @@ def _token_counts(features: "FeatureSet") -> str:
 
 @dataclass(frozen=True, slots=True)
 class _UnfinishedWork:
-    """The progress of an unfinished set, and who is at work on it."""
+    """The progress of an unfinished set or of an update, and who is at work on it."""
 
     status: "RunStatus"
     summary: str
     lines: str | None
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether somebody is at work on the set, or an update was stopped."""
+        return bool(self.status.at_work or self.status.updated_parts)
+
+    @property
+    def update(self) -> str | None:
+        """How far an update of a finished set is; None where there is none."""
+        if not self.status.updated_parts:
+            return None
+        made = f"{pluralize(self.status.updated_parts, 'part')} made beside the set"
+        return made if self.lines else f"{made}, and nobody is at work: the same extract command goes on"
 
 
 def _describe_work(folder: "Location", parts: int) -> _UnfinishedWork:

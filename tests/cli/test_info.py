@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import shutil
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from bertfeat import Extractor, memory_corpus
 from bertfeat.cli import main
 from bertfeat.core import environment
 from bertfeat.core.encoder import kernels_in_use, resolve_device, resolve_precision
+from bertfeat.core.features import SUCCESSOR
 from bertfeat.io import ResultKind, claim_folder, folder_lock
 from tests.support.features_toy import H, toy_set
 from tests.support.sentence_models import sentence_folder, with_encoder_apart
@@ -77,6 +79,19 @@ def test_unfinished_feature_set_says_so(tmp_path: Path) -> None:
         shown = info(folder).stdout
     assert "not finished: others are at work on it" in shown
     assert f"lock: process {os.getpid()} on " in shown
+
+
+def test_an_update_at_work_is_told(tmp_path: Path) -> None:
+    folder = toy_set(tmp_path / "toy.features")
+    assert told(folder)["run"] is None
+    (folder / SUCCESSOR).mkdir()
+    shutil.copy(next(folder.glob("part-*")), folder / SUCCESSOR)
+    assert "1 part made beside the set, and nobody is at work: the same extract command goes on" in info(folder).stdout
+    assert told(folder)["run"]["updated_parts"] == 1
+    with folder_lock(folder):
+        shown = info(folder).stdout
+    assert f"lock: process {os.getpid()} on " in shown
+    assert shown.splitlines()[2] == "update       1 part made beside the set"
 
 
 def test_default_model() -> None:

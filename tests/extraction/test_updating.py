@@ -213,6 +213,9 @@ def test_nothing_is_computed_where_no_text_is_new(bert: Tiny, tmp_path: Path, mo
     report = extractor(bert).extract(corpus, tmp_path / "set", corpus_settings=reading, part_rows=ROWS, update=True)
     monkeypatch.undo()
     assert (report.copied, report.computed_tokens) == (29, 0)
+    manifest = FeatureSet(report.folder).manifest
+    assert manifest is not None
+    assert manifest.times["copied"] == 29
     extractor(bert).extract(corpus, tmp_path / "fresh", corpus_settings=reading, part_rows=ROWS)
     assert contents(tmp_path / "set") == contents(tmp_path / "fresh")
 

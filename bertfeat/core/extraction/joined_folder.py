@@ -25,7 +25,7 @@ from bertfeat.core.extraction.sharing import (
     watch_for_joined,
 )
 from bertfeat.core.extraction.worker import ExtractionJob
-from bertfeat.core.features import has_whole_successor, remove_leftovers, settle_successor
+from bertfeat.core.features import SUCCESSOR, has_whole_successor, remove_leftovers, settle_successor
 from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, FolderLockedError
 from bertfeat.io import (
     Address,
@@ -268,6 +268,7 @@ class RunStatus:
     parts: int | None  # of the plan; None where it is not known
     rows: int | None
     at_work: tuple[WorkerClaim, ...]  # those that died are among them until their leases expire
+    updated_parts: int  # that an update has made so far beside a finished set
 
 
 @checked
@@ -288,4 +289,5 @@ def run_status(folder: str | Path | Address) -> RunStatus:
             workers.append(WorkerClaim(name, str(found[0].owner)))
     if (holder := lock_holder(folder)) is not None:
         workers.append(WorkerClaim("lock", str(holder)))
-    return RunStatus(record.parts if record else None, record.rows if record else None, tuple(workers))
+    planned = (None, None) if record is None else (record.parts, record.rows)
+    return RunStatus(*planned, tuple(workers), len(list_files(folder / SUCCESSOR, "part-")))

@@ -94,7 +94,7 @@ class RunProgress:
         self._progress = on_progress
         self._begin = time.monotonic()
         self._counts, self._blank = Counts(), 0
-        self._splits = self._kept = self._padded = self._computed = self._copied = 0
+        self._splits = self._kept = self._padded = self._computed = self.copied = 0
         self._waited_tokens = self._waited_disk = 0.0
         self._fraction = 0.0
         self._shown = 0, 0.0  # documents and fraction that were reported
@@ -124,7 +124,7 @@ class RunProgress:
             self._padded += made.padded_tokens
             self.parts += 1
             self._kept += made.kept
-            self._copied += made.copied
+            self.copied += made.copied
             self._fraction = min(1.0, self._fraction + planned.share)
             self._notify(0, self._fraction)
 
@@ -176,7 +176,7 @@ class RunProgress:
             blank=self._blank,
             parts=self.parts,
             kept_parts=self._kept,
-            copied=self._copied,
+            copied=self.copied,
             split_batches=self._splits,
             bytes=sum(file.stamp.size for file in list_files(folder, "part-")),
             computed_tokens=self._computed,

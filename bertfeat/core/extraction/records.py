@@ -94,13 +94,17 @@ def finished_as(folder: Location, identity: str) -> Manifest | None:
     return None
 
 
-def facts_of_run(extractor: "Extractor", seconds: float) -> tuple[dict[str, object], dict[str, str]]:
-    """Return what a manifest says of its run: times (when it ended, how long it took, where), and versions."""
+def facts_of_run(extractor: "Extractor", seconds: float, copied: int) -> tuple[dict[str, object], dict[str, str]]:
+    """Return what a manifest says of the run that finished the set, and versions.
+
+    Of the run: when it ended, how long it took, where, and of how many documents it copied the features.
+    """
     versions = installed_versions("bertfeat", "torch", "transformers", "tokenizers", "pyarrow", "numpy")
     versions["threads"] = str(torch.get_num_threads())
     versions["kernels"] = kernels_in_use(extractor.device, extractor.precision)
     finished = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"finished": finished, "seconds": round(seconds, 3), "device": str(extractor.device)}, versions
+    run = {"finished": finished, "seconds": round(seconds, 3), "device": str(extractor.device), "copied": copied}
+    return run, versions
 
 
 def write_run_manifest(

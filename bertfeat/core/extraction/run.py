@@ -328,5 +328,5 @@ class ExtractionRun:
         elif not self._parts.has_changed and is_finished(self._folder, corpus.sources):
             drop_successor(self._folder)
             return
-        times, versions = facts_of_run(self._extractor, self._progress.seconds)
+        times, versions = facts_of_run(self._extractor, self._progress.seconds, self._progress.copied)
         write_run_manifest(self._folder, corpus, identity, plan, times, versions, self._parts.successor_parts())
