@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO := build/demo
-KERNELS := setup.py $(wildcard bertfeat/core/encoder/csrc/*)
+KERNELS := setup.py $(wildcard bertfeat/core/*/csrc/*)
 
 # OMP_NUM_THREADS=1: the test workers share the cores, so each gets one thread.
 # HF_HUB_OFFLINE=1: no test and no demo may need the network.
@@ -59,17 +59,19 @@ sanitize: .venv/.made
 	@rm -rf $(SANITIZED) && mkdir -p $(SANITIZED)
 	@echo 'int main(void) { return 0; }' | $(CC) $(SANITIZERS) -x c - -o $(SANITIZED)/probe 2>/dev/null && $(SANITIZED)/probe \
 	|| { echo "$(CC) cannot build with -fsanitize=address,undefined here: install gcc with libasan and libubsan" >&2; exit 1; }
-	@cp -r bertfeat tests pyproject.toml $(SANITIZED) && rm -f $(SANITIZED)/bertfeat/core/encoder/_kernels*.so
+	@cp -r bertfeat tests pyproject.toml $(SANITIZED) && rm -f $(SANITIZED)/bertfeat/core/*/_*.so
 	$(CC) -O1 -g -Wall -fPIC -shared $(SANITIZERS) bertfeat/core/encoder/csrc/*.c -o $(SANITIZED)/bertfeat/core/encoder/_kernels.so
+	$(CC) -O1 -g -Wall -fPIC -shared $(SANITIZERS) bertfeat/core/tokens/csrc/wordpiece.c -o $(SANITIZED)/bertfeat/core/tokens/_wordpiece.so
 	cd $(SANITIZED) && LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
 	PYTHONPATH=. $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider --capture=sys \
-	tests/encoder/test_kernels.py tests/encoder/test_int8.py tests/encoder/test_stack.py
+	tests/encoder/test_kernels.py tests/encoder/test_int8.py tests/encoder/test_stack.py tests/tokens/test_wordpiece.py
 
 # The kernels for aarch64, built by Debian's cross compiler (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross) and run under
 # an emulator (qemu-user).
 aarch64:
 	@mkdir -p build
 	aarch64-linux-gnu-gcc -O3 -Wall -Wextra -Werror -fPIC -shared bertfeat/core/encoder/csrc/*.c -o build/_kernels-aarch64.so
+	aarch64-linux-gnu-gcc -O3 -Wall -Wextra -Werror -fPIC -shared bertfeat/core/tokens/csrc/*.c -o build/_wordpiece-aarch64.so
 	aarch64-linux-gnu-gcc -O3 -Wall -Wextra -Werror -static tests/encoder/attention_check.c bertfeat/core/encoder/csrc/*.c \
 	-o build/attention_check -lm -lpthread
 	qemu-aarch64 build/attention_check

@@ -22,7 +22,7 @@ class BuildKernels(build_ext):
                 extension.optional = False
 
     def get_ext_filename(self, fullname: str) -> str:
-        """Name the library ``_kernels.so``, which every Python 3 finds."""
+        """Name a library ``_kernels.so``, say, which every Python 3 finds."""
         return str(Path(*fullname.split("."))) + ".so"
 
     def run(self) -> None:

@@ -23,6 +23,7 @@ from tokenizers import (
 
 from bertfeat.core.models import Model, silence_transformers, wrap_library_errors
 from bertfeat.core.tokens.tokenizer_file import LoadedTokenizer, read_tokenizer_file
+from bertfeat.core.tokens.wordpiece import WordPiece
 from bertfeat.core.words import CharSpans
 from bertfeat.errors import ModelError
 from bertfeat.io import storage_errors
@@ -77,6 +78,7 @@ class Tokenizer:
         self._model_name = model.name
         loaded = _load(model)
         self._fast, self.unknown_id = loaded.tokenizer, loaded.unknown_id
+        self._kernel = WordPiece.of(self._fast)
         with wrap_library_errors(self._failure):
             self.single = self._template(model, pair=False)
             self.pair = self._template(model, pair=True)
@@ -84,11 +86,30 @@ class Tokenizer:
             _check_ids(model, chain(self._fast.get_vocab(with_added_tokens=True).values(), special))
 
     def pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
-        """Split texts into pieces, on all cores; without ``offsets`` in half the time.
+        """Split texts into pieces: WordPiece by our kernel on this thread, all else by tokenizers on all cores.
 
         Raises:
             ModelError: the tokenizer fails on a text.
         """
+        if self._kernel is None or not texts:
+            return self._library_pieces(texts, offsets=offsets)
+        split = self._kernel.split(texts, offsets=offsets)
+        counts = split.counts.tolist()
+        left = [text for text, count in zip(texts, counts, strict=True) if count < 0]
+        others = iter(self._library_pieces(left, offsets=offsets) if left else ())
+        found, at = list[TextPieces](), 0
+        for count in counts:
+            if count < 0:
+                found.append(next(others))
+                continue
+            own = slice(at, at + count)
+            spans = CharSpans(split.starts[own], split.ends[own]) if split.starts is not None else None
+            found.append(TextPieces(split.ids[own], spans))
+            at += count
+        return found
+
+    def _library_pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
+        """Split texts into pieces by tokenizers; without ``offsets`` in half the time."""
         encode = self._fast.encode_batch if offsets else self._fast.encode_batch_fast
         with wrap_library_errors(self._failure):
             encodings = encode(list(texts), add_special_tokens=False)
