@@ -78,6 +78,7 @@ WAYS, PLAN, TORTURE = result("ways"), result("plan_size"), result("torture")
 TRIALS = [trial for name, trial in TORTURE["trials"].items() if not name.startswith("shard-")]
 SHUFFLE = result("vectors")["shuffle"]
 SERVE, PAGE = result("serve"), result("page_million")
+TOKENIZING = result("tokenizing")
 RECIPES = {row["column"]: row["ndcg_at_10"] for row in result("index_recipes")["rows"]}
 RERANKED = result("rerank")["collections"]
 PAPER = {row["row"]["name"]: row["row"]["paper"] for row in result("table7-wikigold")["rows"]}
@@ -1005,6 +1006,16 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
                 WAYS["resume"]["again"]["seconds"],
                 sum(WAYS["resume"]["again"]["requests"].values()),
                 WAYS["resume"]["again"]["requests"]["list"],
+            ],
+        },
+    ),
+    (
+        "tokenizing",
+        {
+            "WordPiece on one core, next to tokenizers, sentences and paragraphs: ids; with character offsets": [
+                TOKENIZING[name][f"ours_to_tokenizers{more}"]
+                for more in ("", "_with_offsets")
+                for name in ("sentences", "paragraphs")
             ],
         },
     ),

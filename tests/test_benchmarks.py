@@ -115,6 +115,7 @@ TOYS: dict[str, Toy | str] = {
     ),
     "tagger_flair": NEEDS_FLAIR,
     "tagger_memory": Toy("--work {work}", {"SENTENCES": (50,)}),
+    "tokenizing": Toy("--data {data} --tokens 2000 --repeats 1"),
     "torture": Toy("--trials 3 --lanes 1 --ways plain-local --faults kill,term,corrupt --work {work}"),
     "vectors": Toy("--parts 1 --work {work}", {"ROUNDS": 1}),
     "vectors_in_torch": Toy("--work {work}", {"ROUNDS": 1, "SECONDS": 0.1}),

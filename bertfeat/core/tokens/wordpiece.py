@@ -1,8 +1,8 @@
 """WordPiece by a C kernel of our own (``csrc/wordpiece.c``), with the ids and character offsets of ``tokenizers``.
 
-It knows BERT's normalizer and pre-tokenizer. What single characters become it learns from the tokenizer's own normalizer,
-when it meets them, so that it follows the tokenizer's version of Unicode. A text with anything else in it (an added token
-such as ``[CLS]``, a character whose form depends on its neighbors) is left to ``tokenizers``.
+It knows BERT's normalizer and pre-tokenizer. What single characters become it learns from the tokenizer's own
+normalizer, when it meets them, so that it follows the tokenizer's version of Unicode. A text with anything else in it
+(an added token such as ``[CLS]``, a character whose form depends on its neighbors) is left to ``tokenizers``.
 
 Without a C compiler at installation there is no kernel, and ``tokenizers`` does all of it.
 """
@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from threading import Lock
 
 import numpy as np
@@ -49,10 +50,17 @@ class WordPiece:
     def __init__(self, library: ctypes.CDLL, tokenizer: FastTokenizer, unknown: int) -> None:
         model = tokenizer.model
         assert isinstance(model, models.WordPiece)
-        self._library, self._tokenizer, self._unknown, self._most = library, tokenizer, unknown, model.max_input_chars_per_word
+        self._library, self._tokenizer, self._unknown, self._most = (
+            library,
+            tokenizer,
+            unknown,
+            model.max_input_chars_per_word,
+        )
         self._table = np.zeros(_CODE_POINTS, np.uint32)
         self._expansions, self._expanded = np.zeros(_EXPANSIONS, np.uint32), 0
-        self._added, self._first_of_added = _beginnings_of_added(tokenizer)
+        self._added, self._first_of_others = _added_tokens(tokenizer)
+        listed = [[len(each), *map(ord, each)] for each in self._added]
+        self._listed = np.array([*chain.from_iterable(listed), 0], np.uint32)
         self._reorders = _reorders_marks(tokenizer.normalizer)
         self._learning = Lock()
         self._steps, self._shift = _build_tree(library, tokenizer.get_vocab(with_added_tokens=False), "##")
@@ -83,9 +91,7 @@ class WordPiece:
         assert split is not None
         return split
 
-    def _call(
-        self, characters: NDArray[np.uint32], bounds: NDArray[np.int64], *, offsets: bool
-    ) -> SplitTexts | None:
+    def _call(self, characters: NDArray[np.uint32], bounds: NDArray[np.int64], *, offsets: bool) -> SplitTexts | None:
         """Split texts; None where a character of theirs is not in the table yet."""
         texts, room = len(bounds) - 1, max(1, len(characters) * _WIDEST)
         ids = np.empty(room, np.int32)
@@ -95,7 +101,7 @@ class WordPiece:
             _Pieces(self._steps.ctypes.data, len(self._steps) // _STEP_WORDS, self._shift),
             table=self._table.ctypes.data,
             expansions=self._expansions.ctypes.data,
-            added=self._added.ctypes.data,
+            added=self._listed.ctypes.data,
             unknown=self._unknown,
             most=self._most,
             text=characters.ctypes.data,
@@ -130,9 +136,11 @@ class WordPiece:
         assert splitter is not None
         between = normalizer.normalize_str(character)
         words = [word for word, _ in splitter.pre_tokenize_str(f"a{between}a")]
-        begins = _BEGINS_ADDED if self._first_of_added & {*character.lower(), *between} else 0
+        if self._first_of_others & {character, *between}:
+            return _REFUSED
         if self._reorders and between and any(map(unicodedata.combining, (character, *between))):
             return _REFUSED
+        begins = _BEGINS_ADDED if character.lower() in {each[:1] for each in self._added} else 0
         match words:
             case ["aa"]:
                 return _NOTHING | begins
@@ -167,19 +175,20 @@ def _build_tree(library: ctypes.CDLL, vocabulary: dict[str, int], inner: str) ->
         bits += 1
 
 
-def _beginnings_of_added(tokenizer: FastTokenizer) -> tuple[NDArray[np.uint32], set[str]]:
-    """The beginnings of added tokens, as the kernel reads them, and their first characters.
+def _added_tokens(tokenizer: FastTokenizer) -> tuple[list[str], set[str]]:
+    """Added tokens that are looked for in a text as it is, in lower case, and first characters of all others.
 
-    A token that is looked for in the text as it is, is compared whole; of one that is looked for in the normalized text,
-    the first character is enough to leave a text to the tokenizer.
+    These are looked for in the normalized text, or are more than ASCII.
     """
-    found, first = list[int](), set[str]()
+    exact, first = list[str](), set[str]()
+    normalizer = tokenizer.normalizer
+    assert normalizer is not None
     for token in tokenizer.get_added_tokens_decoder().values():
-        content = token.content.lower()
-        beginning = content[:1] if token.normalized or not content.isascii() else content
-        found += [len(beginning), *map(ord, beginning)]
-        first |= {*beginning[:1]}
-    return np.array([*found, 0], np.uint32), first
+        if token.content.isascii() and not token.normalized:
+            exact.append(token.content.lower())
+        else:
+            first |= {token.content[:1], normalizer.normalize_str(token.content).strip()[:1]}
+    return exact, first
 
 
 def _reorders_marks(normalizer: normalizers.Normalizer | None) -> bool:

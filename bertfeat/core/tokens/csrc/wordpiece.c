@@ -35,7 +35,7 @@ typedef struct {
     Pieces pieces;
     const uint32_t *table;      /* [0x110000] entries of characters */
     const uint32_t *expansions; /* of SEVERAL */
-    const uint32_t *added;      /* beginnings of added tokens in lower case: a length, and so many characters; 0 ends */
+    const uint32_t *added;      /* added tokens in lower case: a length, and so many characters; 0 ends them */
     int64_t unknown;            /* the id of words that have no pieces */
     int64_t most;               /* characters of a word; longer ones are unknown */
     const uint32_t *text;       /* [bounds[texts]] */
@@ -122,8 +122,8 @@ static void split_word(Found *found, const uint32_t *word, const uint32_t *from,
     }
 }
 
-/* Whether the text goes on from here like the beginning of an added token. */
-static int may_be_added(const Job *job, const uint32_t *text, int64_t left) {
+/* Whether an added token stands here, or what differs from it only in case. */
+static int is_added(const Job *job, const uint32_t *text, int64_t left) {
     for (const uint32_t *added = job->added; *added; added += *added + 1) {
         int64_t same = 0;
         while (same < *added && same < left) {
@@ -148,7 +148,7 @@ static int64_t split_text(const Job *job, int64_t text, int64_t room) {
     for (int64_t at = 0; at < size; at++) {
         const uint32_t character = characters[at], entry = character < 0x110000 ? job->table[character] : REFUSED;
         const uint32_t kind = entry & KIND;
-        if (entry & BEGINS_ADDED && may_be_added(job, characters + at, size - at)) return GIVEN_BACK;
+        if (entry & BEGINS_ADDED && is_added(job, characters + at, size - at)) return GIVEN_BACK;
         if (kind == UNKNOWN) return MET_UNKNOWN;
         if (kind == REFUSED) return GIVEN_BACK;
         if (kind == NOTHING) continue;
