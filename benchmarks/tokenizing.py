@@ -2,10 +2,11 @@
 
     python benchmarks/tokenizing.py --data NOVELS [--tokens 1000000] [--repeats 7] [--nanotoken-python .venv-peers/bin/python]
 
-NOVELS holds sentences.txt and paragraphs.txt. The default model's tokenizer splits about so many tokens of each. In turn, on one
-core, from texts to arrays: `kernel` (flat arrays, by our kernel), `ours` (what `extract` is given: the pieces of each
-text), `tokenizers` (encode_batch_fast, or encode_batch where offsets are wanted, with their objects turned into arrays),
-and, with a Python that has it, `nanotoken`, which gives ids alone. Ids and offsets of all texts are compared first.
+NOVELS holds sentences.txt and paragraphs.txt. The default model's tokenizer splits about so many tokens of each. In
+turn, on one core, from texts to arrays: `kernel` (flat arrays, by our kernel), `ours` (what `extract` is given: the
+pieces of each text), `tokenizers` (encode_batch_fast, or encode_batch where offsets are wanted, with their objects
+turned into arrays), and, with a Python that has it, `nanotoken`, which gives ids alone, and keeps the words that it has
+met. Ids and offsets of all texts are compared first.
 """
 
 import argparse
@@ -36,11 +37,11 @@ NANOTOKEN = """
 import json, sys, time
 import nanotoken
 texts = json.load(open(sys.argv[1]))
-tokenizer = nanotoken.Tokenizer.from_file(sys.argv[2])
+tokenizer = nanotoken.Tokenizer(sys.argv[2])
 seconds = []
 for _ in range(int(sys.argv[3])):
     began = time.perf_counter()
-    tokenizer.encode_batch(texts, num_threads=1)
+    tokenizer.encode_batch(texts, add_special_tokens=False, parallel=False)
     seconds.append(time.perf_counter() - began)
 print(json.dumps(seconds))
 """

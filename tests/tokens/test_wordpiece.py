@@ -77,11 +77,10 @@ def assert_same(made: FastTokenizer, texts: Sequence[str], *, of: WordPiece | No
     """Compare with tokenizers; returns the number of texts that were left to it."""
     own = of or kernel(made)
     split, plain = own.split(texts, offsets=True), own.split(texts, offsets=False)
-    assert (plain.starts, plain.ends) == (None, None)
+    assert plain.spans is None
     assert np.array_equal(plain.ids, split.ids)
     assert np.array_equal(plain.counts, split.counts)
-    assert split.starts is not None
-    assert split.ends is not None
+    assert split.spans is not None
     at = 0
     for text, count, encoding in zip(
         texts, split.counts.tolist(), made.encode_batch(list(texts), add_special_tokens=False), strict=True
@@ -90,7 +89,7 @@ def assert_same(made: FastTokenizer, texts: Sequence[str], *, of: WordPiece | No
             continue
         stop = at + count
         assert split.ids[at:stop].tolist() == encoding.ids, repr(text)
-        spans = list(zip(split.starts[at:stop].tolist(), split.ends[at:stop].tolist(), strict=True))
+        spans = list(zip(split.spans.start[at:stop].tolist(), split.spans.end[at:stop].tolist(), strict=True))
         assert spans == encoding.offsets, repr(text)
         at = stop
     assert at == len(split.ids)

@@ -103,7 +103,7 @@ class Tokenizer:
                 found.append(next(others))
                 continue
             own = slice(at, at + count)
-            spans = CharSpans(split.starts[own], split.ends[own]) if split.starts is not None else None
+            spans = None if split.spans is None else CharSpans(split.spans.start[own], split.spans.end[own])
             found.append(TextPieces(split.ids[own], spans))
             at += count
         return found

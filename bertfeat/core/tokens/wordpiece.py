@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as FastTokenizer, models, normalizers, pre_tokenizers
 
+from bertfeat.core.words import CharSpans
+
 _log = logging.getLogger(__name__)
 _VERSION = 1  # of csrc/wordpiece.c; raise both with every change of a struct or a function
 _CODE_POINTS = 0x110000
@@ -39,8 +41,7 @@ class SplitTexts:
     """The pieces of several texts, one text after another."""
 
     ids: NDArray[np.int32]  # [P]
-    starts: NDArray[np.int32] | None  # [P] character offsets in their text, where they were asked for
-    ends: NDArray[np.int32] | None
+    spans: CharSpans | None  # [P] character offsets in their text, where they were asked for
     counts: NDArray[np.int64]  # [texts]; -1: the text is left to the tokenizer
 
 
@@ -116,8 +117,8 @@ class WordPiece:
         if self._library.bertfeat_wordpiece_split(ctypes.byref(job)):
             return None
         found = int(np.maximum(counts, 0).sum())
-        cut = [None if array is None else array[:found] for array in (starts, ends)]
-        return SplitTexts(ids[:found], *cut, counts)
+        spans = None if starts is None or ends is None else CharSpans(starts[:found], ends[:found])
+        return SplitTexts(ids[:found], spans, counts)
 
     def _learn(self, code_points: Sequence[int]) -> None:
         """Enter what some characters become into the table."""
