@@ -1,6 +1,7 @@
 """How fast are texts split into pieces, ids and character offsets, next to tokenizers and nanotoken?
 
-    python benchmarks/tokenizing.py --data NOVELS [--tokens 1000000] [--repeats 7] [--nanotoken-python .venv-peers/bin/python]
+    python benchmarks/tokenizing.py --data NOVELS [--tokens 1000000] [--repeats 7]
+                                    [--nanotoken-python .venv-peers/bin/python]
 
 NOVELS holds sentences.txt and paragraphs.txt. The default model's tokenizer splits about so many tokens of each. In
 turn, on one core, from texts to arrays: `kernel` (flat arrays, by our kernel), `ours` (what `extract` is given: the

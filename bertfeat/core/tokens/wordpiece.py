@@ -98,8 +98,8 @@ class WordPiece:
         ids = np.empty(room, np.int32)
         starts, ends = (np.empty(room, np.int32) if offsets else None for _ in range(2))
         counts, word = np.empty(texts, np.int64), np.empty(2 * self._most, np.uint32)
-        job = _Job(
-            _Pieces(self._steps.ctypes.data, len(self._steps) // _STEP_WORDS, self._shift),
+        job = _SplitStruct(
+            _TreeStruct(self._steps.ctypes.data, len(self._steps) // _STEP_WORDS, self._shift),
             table=self._table.ctypes.data,
             expansions=self._expansions.ctypes.data,
             added=self._listed.ctypes.data,
@@ -169,7 +169,7 @@ def _build_tree(library: ctypes.CDLL, vocabulary: dict[str, int], inner: str) ->
     bits = 4
     while True:
         steps = np.zeros(_STEP_WORDS << bits, np.uint64)
-        tree = _Pieces(steps.ctypes.data, 1 << bits, 64 - bits)
+        tree = _TreeStruct(steps.ctypes.data, 1 << bits, 64 - bits)
         given = [array.ctypes.data_as(ctypes.c_void_p) for array in (characters, bounds, ids, goes_on)]
         if not library.bertfeat_wordpiece_build(ctypes.byref(tree), *given, ctypes.c_int64(len(pieces))):
             return steps, 64 - bits
@@ -213,23 +213,23 @@ def _load_library() -> ctypes.CDLL | None:
     except (OSError, AttributeError) as error:
         _log.warning("%s cannot be loaded: %s", built.origin, error)
         return None
-    if version != _VERSION or [*sizes] != [ctypes.sizeof(_Pieces), ctypes.sizeof(_Job)]:
+    if version != _VERSION or [*sizes] != [ctypes.sizeof(_TreeStruct), ctypes.sizeof(_SplitStruct)]:
         _log.warning("%s was built from other sources, so tokenizers is used instead", built.origin)
         return None
     return library
 
 
-class _Pieces(ctypes.Structure):
+class _TreeStruct(ctypes.Structure):
     """The tree of pieces."""
 
     _fields_ = [("steps", ctypes.c_void_p), ("slots", ctypes.c_int64), ("shift", ctypes.c_int64)]
 
 
-class _Job(ctypes.Structure):
+class _SplitStruct(ctypes.Structure):
     """Texts to split, and room for their pieces."""
 
     _fields_ = [
-        ("pieces", _Pieces),
+        ("tree", _TreeStruct),
         ("table", ctypes.c_void_p),
         ("expansions", ctypes.c_void_p),
         ("added", ctypes.c_void_p),

@@ -29,10 +29,10 @@ typedef struct {
     Step *steps;
     int64_t slots; /* a power of 2 */
     int64_t shift; /* 64 minus its logarithm */
-} Pieces;
+} Tree;
 
 typedef struct {
-    Pieces pieces;
+    Tree tree;
     const uint32_t *table;      /* [0x110000] entries of characters */
     const uint32_t *expansions; /* of SEVERAL */
     const uint32_t *added;      /* added tokens in lower case: a length, and so many characters; 0 ends them */
@@ -46,14 +46,14 @@ typedef struct {
     int32_t *ends;
     int64_t *counts;     /* [texts] pieces of each text, or why it has none */
     uint32_t *word;      /* [2 * most] room for the characters of a word, and for where they are from */
-} Job;
+} Split;
 
 enum { WORDS = 0, INNER = 1 }; /* the roots: of pieces that begin a word, and of those that go on */
 enum { ROOTS = 2 };
 
-static int64_t slot_of(const Pieces *pieces, uint64_t key) {
-    int64_t slot = (int64_t)((key * 0x9E3779B97F4A7C15u) >> pieces->shift);
-    while (pieces->steps[slot].key && pieces->steps[slot].key != key) slot = (slot + 1) & (pieces->slots - 1);
+static int64_t slot_of(const Tree *tree, uint64_t key) {
+    int64_t slot = (int64_t)((key * 0x9E3779B97F4A7C15u) >> tree->shift);
+    while (tree->steps[slot].key && tree->steps[slot].key != key) slot = (slot + 1) & (tree->slots - 1);
     return slot;
 }
 
@@ -61,34 +61,34 @@ static int64_t slot_of(const Pieces *pieces, uint64_t key) {
 static uint64_t key_of(int64_t node, uint32_t character) { return ((uint64_t)node << 32 | character) + 1; }
 
 /* Put pieces into empty steps; inner says of each whether it goes on with a word. Returns 0, or 1 where all is full. */
-int64_t bertfeat_wordpiece_build(Pieces *pieces, const uint32_t *text, const int64_t *bounds, const int32_t *ids,
+int64_t bertfeat_wordpiece_build(Tree *tree, const uint32_t *text, const int64_t *bounds, const int32_t *ids,
                                  const int8_t *inner, int64_t count) {
     int64_t used = 0;
     for (int64_t piece = 0; piece < count; piece++) {
         int64_t node = inner[piece] ? INNER : WORDS, slot = -1;
         for (int64_t at = bounds[piece]; at < bounds[piece + 1]; at++) {
             uint64_t key = key_of(node, text[at]);
-            slot = slot_of(pieces, key);
-            if (!pieces->steps[slot].key) {
-                if (2 * ++used > pieces->slots) return 1;
-                pieces->steps[slot].key = key;
-                pieces->steps[slot].id = -1;
+            slot = slot_of(tree, key);
+            if (!tree->steps[slot].key) {
+                if (2 * ++used > tree->slots) return 1;
+                tree->steps[slot].key = key;
+                tree->steps[slot].id = -1;
             }
             node = slot + ROOTS;
         }
-        if (slot >= 0) pieces->steps[slot].id = ids[piece];
+        if (slot >= 0) tree->steps[slot].id = ids[piece];
     }
     return 0;
 }
 
 /* The pieces that were found in a text so far. */
 typedef struct {
-    const Job *job;
+    const Split *job;
     int64_t count;
 } Found;
 
 static void put(Found *found, int32_t id, uint32_t start, uint32_t end) {
-    const Job *job = found->job;
+    const Split *job = found->job;
     job->ids[found->count] = id;
     if (job->starts) {
         job->starts[found->count] = (int32_t)start;
@@ -99,15 +99,15 @@ static void put(Found *found, int32_t id, uint32_t start, uint32_t end) {
 
 /* The pieces of a word of so many characters, which are from those places; one unknown piece where there are none. */
 static void split_word(Found *found, const uint32_t *word, const uint32_t *from, int64_t length, uint32_t last) {
-    const Job *job = found->job;
+    const Split *job = found->job;
     const int64_t before = found->count;
     int64_t at = 0;
     while (at < length && length <= job->most) {
         int64_t node = at ? INNER : WORDS, stop = at;
         int32_t id = -1;
         for (int64_t to = at; to < length; to++) {
-            const int64_t slot = slot_of(&job->pieces, key_of(node, word[to]));
-            const Step *step = &job->pieces.steps[slot];
+            const int64_t slot = slot_of(&job->tree, key_of(node, word[to]));
+            const Step *step = &job->tree.steps[slot];
             if (!step->key) break;
             if (step->id >= 0) id = step->id, stop = to + 1;
             node = slot + ROOTS;
@@ -123,7 +123,7 @@ static void split_word(Found *found, const uint32_t *word, const uint32_t *from,
 }
 
 /* Whether an added token stands here, or what differs from it only in case. */
-static int is_added(const Job *job, const uint32_t *text, int64_t left) {
+static int is_added(const Split *job, const uint32_t *text, int64_t left) {
     for (const uint32_t *added = job->added; *added; added += *added + 1) {
         int64_t same = 0;
         while (same < *added && same < left) {
@@ -138,7 +138,7 @@ static int is_added(const Job *job, const uint32_t *text, int64_t left) {
 }
 
 /* The number of pieces of a text, or why it is given back. */
-static int64_t split_text(const Job *job, int64_t text, int64_t room) {
+static int64_t split_text(const Split *job, int64_t text, int64_t room) {
     const uint32_t *characters = job->text + job->bounds[text];
     const int64_t size = job->bounds[text + 1] - job->bounds[text];
     uint32_t *word = job->word, *from = word + job->most;
@@ -177,7 +177,7 @@ static int64_t split_text(const Job *job, int64_t text, int64_t room) {
 
 /* Split all texts; the pieces of those that have some stand one after another. Returns whether a character was met that
    is not in the table yet. */
-int64_t bertfeat_wordpiece_split(const Job *job) {
+int64_t bertfeat_wordpiece_split(const Split *job) {
     int64_t room = 0, met = 0;
     for (int64_t text = 0; text < job->texts; text++) {
         job->counts[text] = split_text(job, text, room);
@@ -189,7 +189,7 @@ int64_t bertfeat_wordpiece_split(const Job *job) {
 
 /* The version of this interface, and the sizes of its structs. */
 int64_t bertfeat_wordpiece_version(int64_t sizes[2]) {
-    sizes[0] = sizeof(Pieces);
-    sizes[1] = sizeof(Job);
+    sizes[0] = sizeof(Tree);
+    sizes[1] = sizeof(Split);
     return VERSION;
 }
