@@ -70,10 +70,10 @@ def checkout(commit: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
     subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
-    (room,) = (path.parent for path in (folder / "bertfeat").rglob("csrc"))  # older commits have it elsewhere
-    sources = sorted(room.glob("csrc/*.c"))
-    command = [os.environ.get("CC", "cc"), "-O3", "-fPIC", "-shared", *sources, "-o", room / "_kernels.so"]
-    subprocess.run(command, check=True)
+    for sources in (folder / "bertfeat").rglob("csrc"):  # older commits have one, elsewhere
+        library = "_wordpiece.so" if sources.parent.name == "tokens" else "_kernels.so"
+        command = [os.environ.get("CC", "cc"), "-O3", "-fPIC", "-shared", *sorted(sources.glob("*.c"))]
+        subprocess.run([*command, "-o", sources.parent / library], check=True)
     (folder / "made").touch()
     return folder
 
