@@ -38,7 +38,7 @@ import numpy as np
 from _commands import bertfeat
 from _machine import machine
 from change import choose_words, extract_planted, measure_planted
-from heads import COMMANDS, PREPARE
+from heads import PREPARE
 from numpy.typing import NDArray
 from scipy.stats import spearmanr, t
 from senses import LABELS, draw_candidates, read_labels
@@ -253,10 +253,22 @@ def correlation(cosines: NDArray[np.float32], people: NDArray[np.float64], chose
 # ── what is learned ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+HEADS = {
+    "sick-entailment": (
+        *("--text-column", "sentence_A", "--pair-column", "sentence_B"),
+        *("--label", "entailment_judgment"),
+    ),
+    "banking77": (
+        *("--label", "category", "--schedule", "linear", "--epochs", "30"),
+        *("--learning-rate", "5e-4", "--batch-size", "64"),
+    ),
+}
+"""The options of the tables of heads.py, for the command."""
+
+
 def measure_head(table: str, run: Run) -> dict[str, Interval]:
     """The test scores of a head of heads.py on each layer."""
-    kind, *options = COMMANDS[table]
-    return compare_layers(kind, PREPARE[table](run.data, run.work), run, run.layers, options)
+    return compare_layers("classify", PREPARE[table](run.data, run.work), run, run.layers, HEADS[table])
 
 
 def measure_tags(run: Run) -> dict[str, Interval]:

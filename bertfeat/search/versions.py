@@ -97,6 +97,11 @@ class HeldFolder:
             return True
         return False
 
+    def clear_room(self) -> None:
+        """Remove what a killed run left on this machine of a version for an address."""
+        with writing_room(self.folder):
+            pass
+
     def publish(self, settings: IndexSettings, version: Path) -> IndexSettings:
         """Make the version that was written into the folder of :meth:`new_version` the current one.
 

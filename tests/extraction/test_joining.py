@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from bertfeat.core.extraction import CLAIMS, PRESENCE, RUN_RECORD, SCANS, Join, Progress, joined_folder, joining
-from bertfeat.core.extraction.joined_folder import RunRecord, read_run_record, write_run_record
+from bertfeat.core.extraction.joined_folder import write_run_record
+from bertfeat.core.extraction.status import RunRecord, read_run_record
 from bertfeat.core.features import FeatureSet, list_parts, write_part
 from bertfeat.errors import (
     AnotherCorpusError,

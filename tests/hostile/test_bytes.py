@@ -145,6 +145,7 @@ def test_every_file_of_a_result_is_a_target(yard: Yard) -> None:
         "docs.features/part-",
         "word.index/.bertfeat/index.json",
         "hnsw.index/version-2/documents",
+        *(f"{name}/text_digests" for name in ("hnsw.index/version-2", "word.index/version-1", "kept.index/version-1")),
         "paper.table7/runs/mix",
         "begun.tagger/checkpoint-",
     )

@@ -9,7 +9,6 @@ from .agenda import (
 from .cores import threads_in_use as threads_in_use, use_threads as use_threads
 from .encode_arguments import EncodeResult as EncodeResult, TextInput as TextInput, take_texts as take_texts
 from .estimate import Estimate as Estimate, estimate_extraction as estimate_extraction
-from .joined_folder import RunStatus as RunStatus, run_status as run_status
 from .joining import Join as Join
 from .part_content import TokenizedRows as TokenizedRows
 from .plan import (
@@ -45,6 +44,7 @@ from .speed import (
     compare_precisions as compare_precisions,
     measure_speed as measure_speed,
 )
+from .status import RunStatus as RunStatus, run_status as run_status
 from .verify import (
     VerifyReport as VerifyReport,
     verify_features as verify_features,

@@ -9,10 +9,9 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from bertfeat.arguments import checked
 from bertfeat.core.extraction.plan import PlannedPart
 from bertfeat.core.extraction.records import finished_as
 from bertfeat.core.extraction.run_folder import RunFolder
@@ -24,16 +23,14 @@ from bertfeat.core.extraction.sharing import (
     clear_joined,
     watch_for_joined,
 )
+from bertfeat.core.extraction.status import RunRecord, read_run_record
 from bertfeat.core.extraction.worker import ExtractionJob
-from bertfeat.core.features import SUCCESSOR, has_whole_successor, remove_leftovers, settle_successor
-from bertfeat.errors import CorpusError, DamagedError, FeatureSetError, FolderLockedError
+from bertfeat.core.features import has_whole_successor, remove_leftovers, settle_successor
+from bertfeat.errors import CorpusError, FeatureSetError, FolderLockedError
 from bertfeat.io import (
-    Address,
     FolderLock,
-    JsonFormat,
     Lease,
     Location,
-    as_location,
     folder_lock,
     list_files,
     lock_holder,
@@ -44,27 +41,6 @@ from bertfeat.io import (
 
 _SILENT = 3.0  # seconds of waiting before a warning
 _log = logging.getLogger("bertfeat")
-
-
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    """A record of the run that is writing a folder."""
-
-    format_version: int
-    identity: str
-    sorted_out: bool  # whether the parts in the folder are this run's and no others
-    parts: int | None = None  # of the plan, once there is one
-    rows: int | None = None
-    updates: bool = False  # whether parts are made for a successor of the set
-    kept: tuple[int, ...] = ()  # parts of the set that its successor takes as they are
-
-
-_FORMAT = JsonFormat(RunRecord, 1, error=DamagedError, remedy="delete it and start again when no run is at work")
-
-
-def read_run_record(folder: Location) -> RunRecord | None:
-    """The record of the joined runs of a folder; None where none are at work, or were."""
-    return _FORMAT.read(folder / RUN_RECORD)
 
 
 def write_run_record(folder: Location, record: RunRecord) -> None:
@@ -248,46 +224,3 @@ class JoinedFolder:
             where=self.folder,
             remedy="run it again when that one has ended",
         )
-
-
-# ── from outside ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerClaim:
-    """A process that is, or was, at work on a folder."""
-
-    task: str  # what it claims: "part-00017", "scan-00003"; "lock" for a run that does not join
-    owner: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunStatus:
-    """The size of a run's plan, and the workers that are at work on it."""
-
-    parts: int | None  # of the plan; None where it is not known
-    rows: int | None
-    at_work: tuple[WorkerClaim, ...]  # those that died are among them until their leases expire
-    updated_parts: int  # that an update has made so far beside a finished set
-
-
-@checked
-def run_status(folder: str | Path | Address) -> RunStatus:
-    """Find the processes that are at work on a folder.
-
-    Raises:
-        DamagedError: what joined runs have recorded there cannot be read.
-        StorageError: object storage that cannot be reached.
-    """
-    folder = as_location(folder)
-    record = read_run_record(folder)
-    names = [file.name for file in list_files(folder / CLAIMS) if not file.name.startswith((".", PRESENCE))]
-    workers = []
-    for name in names:
-        found = read_claim(folder / CLAIMS / name)
-        if found is not None and found[0] is not None:
-            workers.append(WorkerClaim(name, str(found[0].owner)))
-    if (holder := lock_holder(folder)) is not None:
-        workers.append(WorkerClaim("lock", str(holder)))
-    planned = (None, None) if record is None else (record.parts, record.rows)
-    return RunStatus(*planned, tuple(workers), len(list_files(folder / SUCCESSOR, "part-")))

@@ -131,6 +131,7 @@ def update_index(
             if number >= len(index.settings.sources):
                 refuse_numbers_as_ids(index, one)
         if change.is_empty and sources == index.settings.sources:
+            held.clear_room()
             return UpdateReport(index.settings, 0, 0, change.kept, change.unknown)
         with held.new_version() as fresh, telling(progress) as tell:
             settings = _write_update(held, index, source, change, sources, fresh, tell)
