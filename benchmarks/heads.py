@@ -26,11 +26,19 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from _machine import machine
 
 from bertfeat.core import CorpusSettings
-from bertfeat.learning import GridPoint, HeadSettings, LearningSettings, format_head_table, train_head_table7
+from bertfeat.learning import (
+    GridPoint,
+    HeadSettings,
+    HeadTableReport,
+    LearningSettings,
+    format_head_table,
+    train_head_table7,
+)
 
 RESULTS = Path(__file__).parent / "results"
 SEED = 1
@@ -69,8 +77,7 @@ def main() -> None:
     parts = PREPARE[options.table](options.data, folder)
     kind, asked = TABLES[options.table]
     measured_on, tuned = machine(), () if options.no_fine_tune else TUNED
-    given = {field.name: getattr(asked, field.name) for field in fields(asked)}
-    report = train_head_table7(kind, *parts, folder / "table", seeds=(1, 2, 3), fine_tune=tuned, **given)
+    report = train_table(options.table, parts, folder / "table", seeds=(1, 2, 3), fine_tune=tuned)
     print(format_head_table(report.table))
     table = json.loads((folder / "table" / "table7.json").read_text())
     told = {"machine": measured_on, "options": [kind, repr(asked), *map(repr, tuned)]} | table
@@ -137,6 +144,13 @@ def make_choices(data: Path, folder: Path) -> Sequence[Path]:
         rows.append({"sentence": first, **dict(zip("abcd", others, strict=True)), "right": str(right)})
     cuts = {"train": (0, 2000), "dev": (2000, 2500), "test": (2500, 3500)}
     return [_write_csv(folder / f"{name}.csv", rows[slice(*cut)]) for name, cut in cuts.items()]
+
+
+def train_table(table: str, parts: Sequence[Path], folder: Path, **more: Any) -> HeadTableReport:
+    """Make one of the tables, from the files that :data:`PREPARE` has made for it."""
+    kind, asked = TABLES[table]
+    given = {field.name: getattr(asked, field.name) for field in fields(asked)}
+    return train_head_table7(kind, *parts, folder, **(given | more))
 
 
 PREPARE: dict[str, Callable[[Path, Path], Sequence[Path]]] = {

@@ -38,7 +38,7 @@ import numpy as np
 from _commands import bertfeat
 from _machine import machine
 from change import choose_words, extract_planted, measure_planted
-from heads import PREPARE
+from heads import PREPARE, train_table
 from numpy.typing import NDArray
 from scipy.stats import spearmanr, t
 from senses import LABELS, draw_candidates, read_labels
@@ -253,37 +253,26 @@ def correlation(cosines: NDArray[np.float32], people: NDArray[np.float64], chose
 # ── what is learned ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-HEADS = {
-    "sick-entailment": (
-        *("--text-column", "sentence_A", "--pair-column", "sentence_B"),
-        *("--label", "entailment_judgment"),
-    ),
-    "banking77": (
-        *("--label", "category", "--schedule", "linear", "--epochs", "30"),
-        *("--learning-rate", "5e-4", "--batch-size", "64"),
-    ),
-}
-"""The options of the tables of heads.py, for the command."""
-
-
 def measure_head(table: str, run: Run) -> dict[str, Interval]:
     """The test scores of a head of heads.py on each layer."""
-    return compare_layers("classify", PREPARE[table](run.data, run.work), run, run.layers, HEADS[table])
+    parts, seeds = PREPARE[table](run.data, run.work), tuple(range(1, SEEDS + 1))
+    train_table(table, parts, run.work / "table", model=run.model, rows=run.layers, seeds=seeds)
+    return scores_of(run.work / "table", run.layers)
 
 
 def measure_tags(run: Run) -> dict[str, Interval]:
     folder = split_by_documents(run.data / "wikigold" / "wikigold.conll", run.work)
     parts = [folder / f"{name}.conll" for name in ("train", "dev", "test")]
-    return compare_layers("tag", parts, run, *TAGGING[run.name])
-
-
-def compare_layers(
-    kind: str, parts: Sequence[Path], run: Run, layers: Sequence[str], options: Sequence[str] = ()
-) -> dict[str, Interval]:
+    layers, options = TAGGING[run.name]
     given = [f"--{name}={path}" for name, path in zip(("train", "dev", "test"), parts, strict=True)]
     asked = ("--model", run.model, "--rows", ",".join(layers), "--seeds", str(SEEDS), *options, *TRAINING)
-    bertfeat(kind, "table7", *given, "-o", str(run.work / "table"), *asked, "--quiet")
-    rows = json.loads((run.work / "table" / "table7.json").read_text())["rows"]
+    bertfeat("tag", "table7", *given, "-o", str(run.work / "table"), *asked, "--quiet")
+    return scores_of(run.work / "table", layers)
+
+
+def scores_of(table: Path, layers: Sequence[str]) -> dict[str, Interval]:
+    """The test scores of the rows of a Table 7."""
+    rows = json.loads((table / "table7.json").read_text())["rows"]
     tested = {row["name"]: row["test"] for row in rows}
     return {layer: over_seeds(tested[layer]) for layer in layers}
 

@@ -299,7 +299,7 @@ class _UnfinishedWork:
 
     @property
     def update(self) -> str | None:
-        """How far an update of a finished set is; None where there is none."""
+        """The progress of an update of a finished set; None where there is none."""
         if not self.status.updated_parts:
             return None
         made = f"{pluralize(self.status.updated_parts, 'part')} made beside the set"

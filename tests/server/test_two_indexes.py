@@ -29,7 +29,8 @@ def place(tiny: Callable[[str], Tiny], tmp_path: Path) -> Path:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(TEXTS))
     for name, family in (("old", "bert"), ("new", "distilbert")):
-        extractor = Extractor(tiny(family).folder, pooling="mean", layers="last", device="cpu")
+        prompt = "a text of the sea: " if name == "new" else None
+        extractor = Extractor(tiny(family).folder, pooling="mean", layers="last", prompt=prompt, device="cpu")
         extractor.extract(corpus, tmp_path / f"{name}.features", corpus_settings=CorpusSettings())
         build_index(tmp_path / f"{name}.features", tmp_path / f"{name}.index")
     (tmp_path / "live.index").symlink_to("old.index")
@@ -110,10 +111,24 @@ def test_one_switch_under_way(place: Path, server: Live) -> None:
     assert server.get("/info").json()["folders"][0]["reloads"] == 3
 
 
-def test_texts_are_ordered_as_the_index_of_their_model_would(place: Path, server: Live) -> None:
-    for model in (None, "newcomer"):
-        named = {} if model is None else {"model": model}
-        assert server.post("/rerank", {"query": QUERY, "texts": TEXTS, **named}).status == 200
+def test_texts_are_ordered_as_a_server_of_the_index_of_their_model_alone_does(
+    place: Path, server: Live, also: dict[str, str]
+) -> None:
+    """The index of the second model has a prompt for texts, which the model by itself has not."""
+
+    def ordered(server: Live, **named: str) -> list[tuple[int, float]]:
+        reply = server.post("/rerank", {"query": QUERY, "texts": TEXTS, **named})
+        assert reply.status == 200, reply.body
+        return [(each["index"], each["score"]) for each in reply.json()]
+
+    found = ordered(server, model="newcomer")
+    with serving(open_service([place / "new.index"], ServerSettings())) as alone:
+        expected = ordered(alone)
+    assert [number for number, _ in found] == [number for number, _ in expected]
+    np.testing.assert_allclose([score for _, score in found], [score for _, score in expected], atol=1e-5)
+    with serving(open_service([], ServerSettings(), model=also["newcomer"])) as without:
+        plain = ordered(without)
+    assert not np.allclose([score for _, score in found], [score for _, score in plain], atol=1e-3)
 
 
 def test_without_the_model_the_link_stays_what_it_was(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

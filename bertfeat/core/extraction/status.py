@@ -1,4 +1,7 @@
-"""What is known from outside of the runs on a folder: the size of their plan, and who is at work. It needs no torch."""
+"""The status of the runs on a folder, as anyone can read it: the size of their plan, and who is at work.
+
+Nothing here needs torch.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path

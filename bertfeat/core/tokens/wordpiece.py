@@ -12,7 +12,7 @@ import importlib.util
 import logging
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -29,9 +29,9 @@ _VERSION = 1  # of csrc/wordpiece.c; raise both with every change of a struct or
 _CODE_POINTS = 0x110000
 _UNKNOWN, _LETTER, _ALONE, _SPACE, _NOTHING, _SEVERAL, _REFUSED = range(7)  # what a character becomes
 _BEGINS_ADDED, _VALUE_SHIFT = 8, 4
-_GIVEN_BACK, _MET_UNKNOWN = -1, -2
 _UTF32 = f"utf-32-{'le' if sys.byteorder == 'little' else 'be'}"
 _STEP_WORDS = 2  # 64-bit words of a step of the tree of pieces
+_INNER = "##"  # the beginning of pieces that go on with a word
 _WIDEST = 3  # the most characters that one becomes: a syllable of Hangul
 _EXPANSIONS = 1 << 17  # room for all of them; the kernel may read it while another thread adds to it
 
@@ -48,15 +48,11 @@ class SplitTexts:
 class WordPiece:
     """A kernel for the vocabulary and the normalizer of a tokenizer."""
 
-    def __init__(self, library: ctypes.CDLL, tokenizer: FastTokenizer, unknown: int) -> None:
+    def __init__(self, library: ctypes.CDLL, tokenizer: FastTokenizer, vocabulary: Mapping[str, int]) -> None:
         model = tokenizer.model
         assert isinstance(model, models.WordPiece)
-        self._library, self._tokenizer, self._unknown, self._most = (
-            library,
-            tokenizer,
-            unknown,
-            model.max_input_chars_per_word,
-        )
+        self._library, self._tokenizer = library, tokenizer
+        self._unknown, self._most = vocabulary[model.unk_token], model.max_input_chars_per_word
         self._table = np.zeros(_CODE_POINTS, np.uint32)
         self._expansions, self._expanded = np.zeros(_EXPANSIONS, np.uint32), 0
         self._added, self._first_of_others = _added_tokens(tokenizer)
@@ -64,21 +60,23 @@ class WordPiece:
         self._listed = np.array([*chain.from_iterable(listed), 0], np.uint32)
         self._reorders = _reorders_marks(tokenizer.normalizer)
         self._learning = Lock()
-        self._steps, self._shift = _build_tree(library, tokenizer.get_vocab(with_added_tokens=False), "##")
+        self._steps, self._shift = _build_tree(library, vocabulary, _INNER)
         self._learn(range(128))
 
     @classmethod
     def of(cls, tokenizer: FastTokenizer) -> "WordPiece | None":
         """The kernel for a tokenizer; None where it was not built, or does not know what the tokenizer does."""
         library, model, normalizer = _load_library(), tokenizer.model, tokenizer.normalizer
-        if library is None or not isinstance(model, models.WordPiece) or model.continuing_subword_prefix != "##":
+        if library is None or not isinstance(model, models.WordPiece) or model.continuing_subword_prefix != _INNER:
             return None
         if not isinstance(normalizer, normalizers.BertNormalizer) or not normalizer.clean_text:
             return None
         if not isinstance(tokenizer.pre_tokenizer, pre_tokenizers.BertPreTokenizer):
             return None
-        unknown = tokenizer.get_vocab(with_added_tokens=False).get(model.unk_token)
-        return None if unknown is None or model.max_input_chars_per_word < 1 else cls(library, tokenizer, unknown)
+        vocabulary = tokenizer.get_vocab(with_added_tokens=False)
+        if model.unk_token not in vocabulary or model.max_input_chars_per_word < 1:
+            return None
+        return cls(library, tokenizer, vocabulary)
 
     def split(self, texts: Sequence[str], *, offsets: bool) -> SplitTexts:
         """Split texts into pieces."""
@@ -128,7 +126,7 @@ class WordPiece:
                     self._table[code_point] = self._entry(code_point)
 
     def _entry(self, code_point: int) -> int:
-        """What a character becomes, by the tokenizer's own normalizer and pre-tokenizer."""
+        """The entry of a character in the table, by the tokenizer's own normalizer and pre-tokenizer."""
         character = chr(code_point)
         if unicodedata.category(character) in ("Cs", "Cn"):
             return _REFUSED  # half of a pair, or of another version of Unicode
@@ -159,7 +157,7 @@ class WordPiece:
         return _REFUSED
 
 
-def _build_tree(library: ctypes.CDLL, vocabulary: dict[str, int], inner: str) -> tuple[NDArray[np.uint64], int]:
+def _build_tree(library: ctypes.CDLL, vocabulary: Mapping[str, int], inner: str) -> tuple[NDArray[np.uint64], int]:
     """The tree of pieces, and the shift that a hash of its steps takes."""
     goes_on = np.array([piece.startswith(inner) and piece != inner for piece in vocabulary], np.int8)
     pieces = [piece.removeprefix(inner) if inside else piece for piece, inside in zip(vocabulary, goes_on, strict=True)]

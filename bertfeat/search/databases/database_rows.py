@@ -161,7 +161,7 @@ class DatabaseRows:
     def _occurrences(
         self, documents: pa.Table, owners: NDArray[np.integer] | None, seen: Counter[str]
     ) -> NDArray[np.int64]:
-        """How many documents with the same id come before that of each row of a block, ``[n]``."""
+        """The number of documents with the same id before that of each row of a block, ``[n]``."""
         found = np.zeros(len(documents), np.int64)
         if self._repeated_ids:
             for at, name in enumerate(documents["id"].to_pylist()):
