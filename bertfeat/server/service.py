@@ -145,9 +145,9 @@ class Service:
             try:
                 each.value.check_sources()
             except BertfeatError as error:
-                found[each.name] = str(error)
-                if former.get(each.name) != str(error):
-                    _log.warning("%s", error)
+                found[each.name] = problem = str(error)  # not the error, which would keep the index through its frames
+                if former.get(each.name) != problem:
+                    _log.warning("%s", problem)
         self._stale_sources = found
 
     def model(self, name: str | None) -> ServedModel:
