@@ -78,7 +78,7 @@ WAYS, PLAN, TORTURE = result("ways"), result("plan_size"), result("torture")
 TRIALS = [trial for name, trial in TORTURE["trials"].items() if not name.startswith("shard-")]
 SHUFFLE = result("vectors")["shuffle"]
 SERVE, PAGE = result("serve"), result("page_million")
-TOKENIZING = result("tokenizing")
+TOKENIZING, ROWS = result("tokenizing"), result("rows")["microseconds"]
 RECIPES = {row["column"]: row["ndcg_at_10"] for row in result("index_recipes")["rows"]}
 RERANKED = result("rerank")["collections"]
 PAPER = {row["row"]["name"]: row["row"]["paper"] for row in result("table7-wikigold")["rows"]}
@@ -1016,6 +1016,17 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
                 TOKENIZING[name][f"ours_to_tokenizers{more}"]
                 for more in ("", "_with_offsets")
                 for name in ("sentences", "paragraphs")
+            ],
+        },
+    ),
+    (
+        "rows",
+        {
+            "a sentence in ids and laid out, µs of one core: for one vector; of every token; of every word": [
+                ROWS["today"][unit]["tokenize"] for unit in ("document", "token", "word")
+            ],
+            "the same by tokenizers, text by text": [
+                ROWS["before"][unit]["tokenize"] for unit in ("document", "token", "word")
             ],
         },
     ),

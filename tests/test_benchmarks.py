@@ -119,6 +119,7 @@ TOYS: dict[str, Toy | str] = {
     "torture": Toy("--trials 3 --lanes 1 --ways plain-local --faults kill,term,corrupt --work {work}"),
     "vectors": Toy("--parts 1 --work {work}", {"ROUNDS": 1}),
     "vectors_in_torch": Toy("--work {work}", {"ROUNDS": 1, "SECONDS": 0.1}),
+    "rows": Toy("--data {data} --rows 40 --repeats 1"),
     "ways": Toy(
         "--data {data} --rows 40 --rounds 1 --parts 4 --work {work}",
         {"MEMORY_ROWS": (100,), "WAYS": {"one process": (), "join": ("--join",)}},

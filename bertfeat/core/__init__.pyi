@@ -119,7 +119,6 @@ from .tokens import (
     Tokenizer as Tokenizer,
     TokenSettings as TokenSettings,
     open_library_tokenizer as open_library_tokenizer,
-    ranges as ranges,
     save_tokenizer as save_tokenizer,
     split_texts as split_texts,
 )
@@ -133,5 +132,6 @@ from .words import (
     fold_word as fold_word,
     is_word as is_word,
     locate_words as locate_words,
+    split_each as split_each,
     split_words as split_words,
 )

@@ -3,12 +3,13 @@
 Words match without regard to case. ``train*`` stands for every word that begins with ``train``.
 """
 
+import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from itertools import accumulate
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -19,8 +20,8 @@ from bertfeat.arguments import require_text
 from bertfeat.core.korean import find_particle_borders, kiwi_version
 from bertfeat.errors import UsageError
 
-# a punctuation mark is a word; so is a run of anything else between white space and punctuation
-_WORD = regex.compile(r"\p{P}|[^\s\p{P}]+")
+Int64s = NDArray[np.int64]
+_UTF32 = f"utf-32-{'le' if sys.byteorder == 'little' else 'be'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,21 @@ class CharSpans:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    @classmethod
+    def join(cls, spans: Sequence[Self]) -> Self:
+        """The spans of several texts, one after another."""
+        start, end = ([np.zeros(0, np.int32), *(getattr(each, name) for each in spans)] for name in ("start", "end"))
+        return cls(np.concatenate(start), np.concatenate(end))
+
+    def cut(self, counts: NDArray[np.int64]) -> Iterator[Self]:
+        """The spans of each text, of which there are so many."""
+        ends = np.cumsum(counts)
+        return map(self.take, map(slice, (ends - counts).tolist(), ends.tolist()))
+
+    def take(self, numbers: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Self:
+        """Some of the spans."""
+        return type(self)(self.start[numbers], self.end[numbers])
 
 
 class WordRule(StrEnum):
@@ -59,15 +75,76 @@ class WordRule(StrEnum):
         return cls(recorded.partition(" ")[0])
 
 
+def code_points(text: str) -> NDArray[np.uint32]:
+    """The characters of a text as numbers; half of a surrogate pair is one, too. Shape: ``[len(text)]``."""
+    return np.frombuffer(text.encode(_UTF32, "surrogatepass"), np.uint32)
+
+
 def split_words(text: str, rule: WordRule = WordRule.SPACES) -> CharSpans:
     """Find the words of a running text.
 
     Raises:
         MissingLibraryError: the program that the rule asks is not installed.
     """
-    spans = np.array([match.span() for match in _WORD.finditer(text)], np.int32).reshape(-1, 2)
-    words = CharSpans(spans[:, 0], spans[:, 1])
-    return words if rule is WordRule.SPACES else _cut_words(words, find_particle_borders(text))
+    return split_each([text], rule)[0]
+
+
+def split_each(texts: Sequence[str], rule: WordRule = WordRule.SPACES) -> tuple[CharSpans, Int64s]:
+    """Find the words of running texts: their spans, text after text, and how many each text has.
+
+    Raises:
+        MissingLibraryError: the program that the rule asks is not installed.
+    """
+    found, counts = list[CharSpans](), list[Int64s]()
+    for some in cut_into_blocks(texts, _BLOCK):
+        spans, count = _between_spaces(some)
+        if rule is WordRule.KOREAN:
+            pairs = zip(spans.cut(count), some, strict=True)
+            parts = [_cut_words(own, find_particle_borders(text)) for own, text in pairs]
+            spans, count = CharSpans.join(parts), np.array([len(each) for each in parts], np.int64)
+        found.append(spans)
+        counts.append(count)
+    return CharSpans.join(found), np.concatenate([np.zeros(0, np.int64), *counts])
+
+
+def cut_into_blocks(texts: Sequence[str], size: int, *, alone: int | None = None) -> Iterator[Sequence[str]]:
+    """Cut texts into blocks of neighbors, of about ``size`` characters; a text of more than ``alone`` is a block."""
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    long, number = lengths > (size if alone is None else alone), np.cumsum(lengths) // size
+    cuts = np.flatnonzero((number[1:] != number[:-1]) | long[1:] | long[:-1]) + 1
+    for start, stop in pairwise([0, *cuts.tolist(), len(texts)]) if texts else ():
+        yield texts[start:stop]
+
+
+def _between_spaces(texts: Sequence[str]) -> tuple[CharSpans, Int64s]:
+    """Find punctuation marks, and the runs of anything else between them and white space."""
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    begins = np.cumsum(lengths + 1) - lengths  # of each text, with a space before each and at the end
+    kinds = _kinds_of(code_points(f" {' '.join(texts)} "))
+    mark, inside = kinds == _MARK, kinds == _INSIDE
+    start = np.flatnonzero(mark[1:-1] | (inside[1:-1] & ~inside[:-2])) + 1
+    end = np.flatnonzero(mark[1:-1] | (inside[1:-1] & ~inside[2:])) + 2
+    bounds = np.searchsorted(start, [*begins.tolist(), len(kinds)])
+    counts = np.diff(bounds)
+    shift = np.repeat(begins, counts)
+    return CharSpans((start - shift).astype(np.int32), (end - shift).astype(np.int32)), counts
+
+
+def _kinds_of(characters: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """What each character is to :func:`_between_spaces`; the table learns those that it meets for the first time."""
+    kinds = _KINDS[characters]
+    if not kinds.all():
+        for code_point in np.unique(characters[kinds == 0]).tolist():
+            character = chr(code_point)
+            _KINDS[code_point] = _SPACE if _IS_SPACE(character) else _MARK if _IS_MARK(character) else _INSIDE
+        kinds = _KINDS[characters]
+    return kinds
+
+
+_BLOCK = 1 << 15  # characters that are split at once: what is computed of them stays in a processor's cache
+_SPACE, _MARK, _INSIDE = 1, 2, 3
+_IS_SPACE, _IS_MARK = regex.compile(r"\s").match, regex.compile(r"\p{P}").match
+_KINDS = np.zeros(sys.maxunicode + 1, np.uint8)  # 0: a character that has not been met
 
 
 def _cut_words(words: CharSpans, borders: Sequence[int]) -> CharSpans:
@@ -78,30 +155,39 @@ def _cut_words(words: CharSpans, borders: Sequence[int]) -> CharSpans:
     return CharSpans(np.sort(np.concatenate([words.start, cuts])), np.sort(np.concatenate([words.end, cuts])))
 
 
-def count_words(text: str) -> int:
-    """The number of words between spaces that :func:`split_words` finds, in a third of the time."""
-    return len(_WORD.findall(text))
-
-
 def locate_words(words: Sequence[str]) -> CharSpans:
     """Locate given words in their text, which is the words joined by single spaces."""
     lengths = np.fromiter(map(len, words), np.int32, len(words))
-    start = np.fromiter(accumulate((lengths + 1)[:-1].tolist(), initial=0), np.int32) if len(words) else lengths
+    start = np.cumsum(lengths + 1, dtype=np.int32) - (lengths + 1)
     return CharSpans(start, start + lengths)
 
 
-def align_words(words: CharSpans, pieces: CharSpans) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def align_words(words: CharSpans, pieces: CharSpans) -> tuple[Int64s, Int64s]:
     """Find the range of pieces that overlap each word; empty where a word has none.
 
     A piece that reaches over two words (``'t`` of ``don't``) belongs to both.
 
     Shape: ``words [N]``, ``pieces [P]`` → first piece ``[N]`` and the one after the last ``[N]``.
     """
+    return align_each(words, np.array([len(words)]), pieces, np.array([len(pieces)]))
+
+
+def align_each(words: CharSpans, word_counts: Int64s, pieces: CharSpans, piece_counts: Int64s) -> tuple[Int64s, Int64s]:
+    """Find the range of pieces that overlap each word of several texts, which follow one another.
+
+    Shape: ``words [N]``, ``word_counts [T]``, ``pieces [P]``, ``piece_counts [T]`` → first piece ``[N]`` and the one
+    after the last ``[N]``, among all pieces.
+    """
+    # each text gets a range of characters of its own
+    ends = (spans.end.max(initial=0) for spans in (words, pieces))
+    width = 1 + max(map(int, ends)) - min(0, int(pieces.start.min(initial=0)))
+    ranges = width * np.arange(len(word_counts))
+    of_words, of_pieces = np.repeat(ranges, word_counts), np.repeat(ranges, piece_counts)
     # normalization can reorder characters within a cluster; running extremes keep the offsets sorted for the searches
-    ends = np.maximum.accumulate(pieces.end)
-    starts = np.minimum.accumulate(pieces.start[::-1])[::-1]
-    first = np.searchsorted(ends, words.start, side="right")
-    stop = np.searchsorted(starts, words.end, side="left")
+    piece_ends = np.maximum.accumulate(pieces.end + of_pieces)
+    piece_starts = np.minimum.accumulate((pieces.start + of_pieces)[::-1])[::-1]
+    first = np.searchsorted(piece_ends, words.start + of_words, side="right")
+    stop = np.searchsorted(piece_starts, words.end + of_words, side="left")
     return first, np.where(words.end > words.start, np.maximum(stop, first), first)
 
 
@@ -208,7 +294,7 @@ class WordList:
     @cached_property
     def _phrases(self) -> tuple[WordQuery, ...]:
         """The entries that are several words between spaces."""
-        return tuple(query for query in self.queries if count_words(query.key) > 1)
+        return tuple(query for query in self.queries if len(split_words(query.key)) > 1)
 
     def places(self, text: str, spans: CharSpans, rule: WordRule = WordRule.SPACES) -> NDArray[np.int32]:
         """The numbers of the chosen words among the words of a text, which lie at ``spans``; ascending."""

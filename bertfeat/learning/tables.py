@@ -18,7 +18,6 @@ from bertfeat.core import (
     PiecePositions,
     Pooling,
     locate_words,
-    ranges,
     split_words,
 )
 from bertfeat.errors import HeadError, UsageError, did_you_mean, parameter, quote_names, shorten
@@ -266,6 +265,7 @@ class PassageTokens:
     def part(self, examples: NDArray[np.int64]) -> "PassageTokens":
         """The tokens of some examples alone."""
         lengths = np.diff(self.offsets)[examples]
-        numbers = ranges(self.offsets[examples], lengths)
+        begins = self.offsets[examples]
+        numbers = np.concatenate([begins[:0], *map(np.arange, begins.tolist(), (begins + lengths).tolist())])
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         return PassageTokens(offsets, self.start[numbers], self.end[numbers], self.allowed[numbers])

@@ -211,7 +211,7 @@ class _MarkingReader:
 
     tokenizer: FastTokenizer
 
-    def pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
+    def pieces(self, texts: Sequence[str], *, offsets: bool) -> TextPieces:
         """Split texts into pieces."""
         result = []
         # encode_batch_fast gives no word ids
@@ -221,8 +221,8 @@ class _MarkingReader:
             ids[1:][(words[1:] == words[:-1]) & (words[1:] >= 0)] |= CONTINUES
             spans = np.array(encoding.offsets, np.int32).reshape(-1, 2) if offsets else None
             chars = None if spans is None else CharSpans(spans[:, 0], spans[:, 1])
-            result.append(TextPieces(ids.view(np.int32), chars))
-        return result
+            result.append(TextPieces.of_one(ids.view(np.int32), chars))
+        return TextPieces.join(result, offsets=offsets)
 
 
 class SentenceCutter:

@@ -19,7 +19,7 @@ from fastapi import Request
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 
 from bertfeat.arguments import checked
-from bertfeat.core import MAX_TEXT, Document, Extractor, FeatureSet, ModelIdentity, Tokenizer, split_words
+from bertfeat.core import MAX_TEXT, Document, Extractor, FeatureSet, ModelIdentity, Tokenizer, split_each
 from bertfeat.errors import BertfeatError, UsageError, parameter
 from bertfeat.io import Address, ContextPool
 from bertfeat.learning import Tagger
@@ -353,7 +353,7 @@ class Service:
         values = len(texts) * width + most_pieces * piece_width
         if piece_width and values > limits.most_values:
             rule = wanted.tokens.words
-            words = await self.run(lambda: sum(len(split_words(text, rule)) for text in texts))
+            words = await self.run(lambda: int(split_each(texts, rule)[1].sum()))
             tokens = await self._measure(texts, limits.most_tokens, wanted.extractor.tokenizer)
             values = len(texts) * width + max(tokens, words) * piece_width
         if values > limits.most_values:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from bertfeat.core import FeatureSet, PiecePositions, RecordBatch, Unit, WordRule, fold_word, is_word, split_words
+from bertfeat.core import FeatureSet, PiecePositions, RecordBatch, Unit, WordRule, fold_word, is_word, split_each
 from bertfeat.io import file_identity, output_file, scratch_array, storage_errors
 from bertfeat.progress import StepProgress
 
@@ -189,14 +189,11 @@ def _stored_words(batch: RecordBatch, texts: int) -> _BatchWords:
 def _words_of_texts(batch: RecordBatch, texts_per_document: int, rule: WordRule) -> _BatchWords:
     columns = [batch.column(name).to_pylist() for name in ("text", "pair")[:texts_per_document]]
     texts = [text for document in zip(*columns, strict=True) for text in document]
-    spans = [split_words(text, rule) for text in texts]
-    lengths = np.fromiter(map(len, spans), np.int64, len(spans))
-    start = np.concatenate([np.empty(0, np.int32), *(span.start for span in spans)])
-    end = np.concatenate([np.empty(0, np.int32), *(span.end for span in spans)])
-    owners = np.repeat(np.arange(len(texts)), lengths)
-    places = zip(owners.tolist(), start.tolist(), end.tolist(), strict=True)
+    words, counts = split_each(texts, rule)
+    owners = np.repeat(np.arange(len(texts)), counts)
+    places = zip(owners.tolist(), words.start.tolist(), words.end.tolist(), strict=True)
     strings = pa.array([texts[text][begin:stop] for text, begin, stop in places], pa.large_string())
-    return _BatchWords(batch.column("row").to_numpy(), strings, start, end, owners, texts_per_document)
+    return _BatchWords(batch.column("row").to_numpy(), strings, words.start, words.end, owners, texts_per_document)
 
 
 def _number_words(strings: pa.Array, vocabulary: dict[str, int]) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:

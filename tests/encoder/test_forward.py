@@ -75,7 +75,7 @@ def test_padding_tokens_of_neighbors_do_not_shift_positions(tiny: Callable[[str]
 
 
 def test_the_longest_sequence_that_the_positions_allow(any_tiny: Tiny) -> None:
-    piece = int(any_tiny.tokenizer.pieces(["river"], offsets=False)[0].ids[0])
+    piece = int(any_tiny.tokenizer.pieces(["river"], offsets=False).ids[0])
     ids = np.full(any_tiny.model.max_tokens, piece, np.int32)
     types = np.zeros(len(ids), np.int8)
     batch = TokenBatch(np.array([0]), ids, types, np.array([len(ids)]))

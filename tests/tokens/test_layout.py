@@ -1,6 +1,7 @@
 """Prompts, neighboring sentences, cuts, pairs and given words: what is read, kept and counted."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,23 +42,31 @@ def tokenized_by(tiny: Tiny, *rows: Document, **settings: object) -> TokenizedDo
 @pytest.mark.parametrize("long", list(LongTextPolicy))
 @pytest.mark.parametrize("max_length", [16, 64])
 def test_plain_texts_are_laid_out_as_one_by_one(any_tiny: Tiny, long: LongTextPolicy, max_length: int) -> None:
+    """A text after another one, as its neighbor, has them laid out one by one."""
     rows = documents([LONG_TEXT, "", *TEXTS, LONG_TEXT[:90], " ", LONG_TEXT])
-
-    def tokenized(*poolings: Pooling) -> TokenizedDocuments:
-        settings = any_tiny.settings(any_tiny.columns("last", *poolings), max_length=max_length, long=long)
-        return tokenize(rows, any_tiny.tokenizer, settings)
-
-    together, alone = tokenized(Pooling.MEAN), tokenized(Pooling.MEAN, Pooling.TOKEN)
+    rows[2] = replace(given("the", "", "river  bank", "."), row=2, id="2")
+    together = tokenized_by(any_tiny, *rows, max_length=max_length, long=long)
+    last = Document(len(rows), "last", "river", before="The bank.")
+    alone = tokenized_by(any_tiny, *rows, last, max_length=max_length, long=long)
     assert together.rejected == alone.rejected
     for name in ("n_tokens", "n_unknown", "n_truncated"):
-        np.testing.assert_array_equal(getattr(together, name), getattr(alone, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(together, name), getattr(alone, name)[:-1], err_msg=name)
     for name in ("ids", "types", "window_offsets"):
-        np.testing.assert_array_equal(getattr(together.layout, name), getattr(alone.layout, name), err_msg=name)
-    for name in ("first_tokens", "last_tokens", "pooled"):
-        one, other = getattr(together.layout, name), getattr(alone.layout, name)
-        assert one.size == other.size
-        np.testing.assert_array_equal(one.tokens, other.tokens, err_msg=name)
-        np.testing.assert_array_equal(one.targets, other.targets, err_msg=name)
+        own, other = getattr(together.layout, name), getattr(alone.layout, name)
+        np.testing.assert_array_equal(own, other[: len(own)], err_msg=name)
+    for name in ("first_tokens", "last_tokens", "pooled", "tokens", "words"):
+        own, other = getattr(together.layout, name), getattr(alone.layout, name)
+        size = own.size if name in ("tokens", "words") else len(rows)
+        assert own.size == size < other.size
+        np.testing.assert_array_equal(own.tokens, other.tokens[other.targets < size], err_msg=name)
+        np.testing.assert_array_equal(own.targets, other.targets[other.targets < size], err_msg=name)
+    for name in ("tokens", "words"):
+        own, other = getattr(together, name), getattr(alone, name)
+        np.testing.assert_array_equal(own.offsets, other.offsets[:-1], err_msg=name)
+        for values in ("strings", "start", "end", "segment", *(["aligned"] if name == "words" else [])):
+            np.testing.assert_array_equal(
+                getattr(own, values), getattr(other, values)[: len(own)], err_msg=f"{values} of {name}"
+            )
 
 
 @pytest.mark.parametrize("poolings", [(Pooling.MEAN,), (Pooling.MEAN, Pooling.TOKEN)])
@@ -367,7 +376,7 @@ def test_white_space_at_the_edges_stays_with_its_text(text: str, any_tiny: Tiny)
         tokenized_by(any_tiny, Document(0, "0", text)),
         tokenized_by(any_tiny, Document(0, "0", text), prompt="query:"),
     )
-    lead = len(any_tiny.tokenizer.pieces(["query:"], offsets=False)[0].ids)
+    lead = len(any_tiny.tokenizer.pieces(["query:"], offsets=False).ids)
     ids, _ = reference_ids(any_tiny.folder, "query:" + text)
     assert prompted.n_tokens.tolist() == [len(ids)]
     assert len(tokens_of(prompted)) == len(ids) - lead

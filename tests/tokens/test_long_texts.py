@@ -11,7 +11,8 @@ from bertfeat.core.corpus import Document
 from bertfeat.core.models import find_model
 from bertfeat.core.tokens import TokenSettings, tokenize
 from bertfeat.core.tokens.long_texts import SECTION, split_texts
-from bertfeat.core.tokens.tokenizer import TextPieces, Tokenizer
+from bertfeat.core.tokens.pieces import TextPieces
+from bertfeat.core.tokens.tokenizer import Tokenizer
 from tests.support.tiny_models import Tiny
 
 WORDS = (
@@ -44,7 +45,7 @@ class Watched:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer, self.longest, self.characters = tokenizer, 0, 0
 
-    def pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
+    def pieces(self, texts: Sequence[str], *, offsets: bool) -> TextPieces:
         self.longest = max([self.longest, *map(len, texts)])
         self.characters += sum(map(len, texts))
         return self._tokenizer.pieces(texts, offsets=offsets)
@@ -94,7 +95,7 @@ def test_a_long_text_is_given_in_small_pieces(tokenizer: Tokenizer) -> None:
     watched = Watched(tokenizer)
     text = "the river bank, " * 20_000
     (joined,) = split_texts(watched, [text], offsets=False)
-    assert same(joined, tokenizer.pieces([text], offsets=False)[0])
+    assert same(joined, tokenizer.pieces([text], offsets=False))
     assert watched.longest < 70_000
     assert watched.characters < 1.1 * len(text)
 
@@ -105,7 +106,7 @@ def test_a_long_text_is_given_in_small_pieces(tokenizer: Tokenizer) -> None:
 def test_a_word_without_end_is_read_whole(tokenizer: Tokenizer, text: str) -> None:
     watched = Watched(tokenizer)
     (joined,) = split_texts(watched, [text], offsets=True, section=128)
-    assert same(joined, tokenizer.pieces([text], offsets=True)[0])
+    assert same(joined, tokenizer.pieces([text], offsets=True))
     assert watched.characters < 8 * len(text)  # and not once for each of its sections
 
 
@@ -128,7 +129,7 @@ def test_an_endless_run_is_read_twice_at_most(tokenizer: Tokenizer, unit: str, a
     watched = Watched(tokenizer)
     text = around + unit * 60_000 + around
     (joined,) = split_texts(watched, [text], offsets=True, section=1 << 10)
-    assert same(joined, tokenizer.pieces([text], offsets=True)[0])
+    assert same(joined, tokenizer.pieces([text], offsets=True))
     assert watched.characters < 4.1 * len(text)  # in sections, half of whose characters are shared, and once as a whole
 
 
@@ -136,7 +137,7 @@ def test_many_texts_are_given_some_at_a_time(tokenizer: Tokenizer) -> None:
     calls: list[int] = []
 
     class Counting(Watched):
-        def pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
+        def pieces(self, texts: Sequence[str], *, offsets: bool) -> TextPieces:
             calls.append(sum(map(len, texts)))
             return super().pieces(texts, offsets=offsets)
 
@@ -147,7 +148,7 @@ def test_many_texts_are_given_some_at_a_time(tokenizer: Tokenizer) -> None:
         strict=True,
     ):
         assert same(joined, whole)
-    assert split_texts(tokenizer, [], offsets=True) == []
+    assert len(split_texts(tokenizer, [], offsets=True)) == 0
     assert max(calls) < 16 * 100 + 100 * 16 + 200
 
 

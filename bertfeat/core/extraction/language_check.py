@@ -12,7 +12,7 @@ import numpy as np
 from bertfeat.core.corpus import Document
 from bertfeat.core.korean import HANGUL
 from bertfeat.core.tokens import TokenizedDocuments, Tokenizer
-from bertfeat.core.words import count_words
+from bertfeat.core.words import split_words
 from bertfeat.errors import parameter, shorten
 
 MOST_UNKNOWN = 0.05  # share of [UNK] among the tokens of a corpus
@@ -140,5 +140,5 @@ def _estimate_words(document: Document) -> float:
 def _estimate_words_of_text(text: str) -> float:
     beginning = text[:_COUNTED]
     runs = _WITHOUT_SPACES.findall(beginning)  # each is counted as one word, or a part of one
-    words = count_words(beginning) + sum(len(run) / _CHARACTERS_PER_WORD for run in runs) - len(runs)
+    words = len(split_words(beginning)) + sum(len(run) / _CHARACTERS_PER_WORD for run in runs) - len(runs)
     return words * len(text) / max(1, len(beginning))

@@ -19,7 +19,7 @@ from bertfeat.core.features.columns import ReadableColumn, find_column
 from bertfeat.core.features.record_batches import PiecePositions, PieceRanges, RecordBatch
 from bertfeat.core.recipe import LayerSpec, Pooling
 from bertfeat.core.spans import SpanRule
-from bertfeat.core.words import CharSpans, align_words
+from bertfeat.core.words import CharSpans, align_each
 from bertfeat.display import displayed
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, did_you_mean, parameter
 
@@ -160,22 +160,14 @@ class SpanReader:
             MissingLibraryError: words of Korean texts are counted, and what found them is not installed.
         """
         pieces, spans = PiecePositions.read(batch, self.column.pooling), self._cutter.cut(batch)
-        start, end = (
-            np.concatenate([np.empty(0, np.int32), *(getattr(each, name) for each in spans)])
-            for name in ("start", "end")
-        )
+        joined, counts = CharSpans.join(spans), np.array([len(each) for each in spans], np.int64)
         counted = np.flatnonzero(pieces.usable if pieces.segment is None else pieces.usable & (pieces.segment == 0))
         own = np.searchsorted(counted, pieces.offsets)  # where each document's counted pieces begin
-        ranges = [
-            np.add(align_words(each, CharSpans(pieces.start[counted[a:b]], pieces.end[counted[a:b]])), a)
-            for each, a, b in zip(spans, own[:-1].tolist(), own[1:].tolist(), strict=True)
-        ]
-        first, stop = np.concatenate([np.empty((2, 0), np.int64), *ranges], axis=1)
-        offsets = np.concatenate([[0], np.cumsum([len(each) for each in spans], dtype=np.int64)])
+        first, stop = align_each(joined, counts, CharSpans(pieces.start[counted], pieces.end[counted]), np.diff(own))
         return SpanPositions(
-            offsets=offsets,
-            start=start,
-            end=end,
+            offsets=np.concatenate([[0], np.cumsum(counts)]),
+            start=joined.start,
+            end=joined.end,
             segment=None,
             aligned=stop > first,
             members=PieceRanges(counted, first, stop),

@@ -11,13 +11,12 @@ from .layout import (
     TokenGroups as TokenGroups,
     TokenizedDocuments as TokenizedDocuments,
     TokenSpans as TokenSpans,
-    ranges as ranges,
     tokenize as tokenize,
 )
 from .long_texts import split_texts as split_texts
+from .pieces import TextPieces as TextPieces, ranges as ranges
 from .sequences import Subword as Subword, TokenSettings as TokenSettings
 from .tokenizer import (
-    TextPieces as TextPieces,
     Tokenizer as Tokenizer,
     open_library_tokenizer as open_library_tokenizer,
     save_tokenizer as save_tokenizer,

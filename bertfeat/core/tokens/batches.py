@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core.tokens.layout import Int64s, Layout, TokenGroups, ranges
+from bertfeat.core.tokens.layout import Layout, TokenGroups
+from bertfeat.core.tokens.pieces import ranges
+from bertfeat.core.words import Int64s
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bertfeat.core.corpus import Document
 from bertfeat.core.tokens.long_texts import split_texts
+from bertfeat.core.tokens.pieces import ranges
 from bertfeat.core.tokens.sequences import (
     NO_TOKENS,
     Subword,
@@ -23,9 +24,8 @@ from bertfeat.core.tokens.sequences import (
 )
 from bertfeat.core.tokens.tokenizer import Tokenizer
 from bertfeat.core.tokens.windows import LongTextPolicy, TextWindow, cut_windows
-from bertfeat.core.words import CharSpans, align_words, locate_words, split_words
+from bertfeat.core.words import CharSpans, Int64s, align_each, locate_words, split_each, split_words
 
-Int64s = NDArray[np.int64]
 _Int32s = NDArray[np.int32]  # positions of tokens: half the memory of int64, and a part has fewer than 2³¹
 _Masks = NDArray[np.bool_]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -93,16 +93,14 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
     With ``long="error"`` a longer document is rejected; with ``long="window"``, a pair whose first text leaves no room
     for the second.
     """
-    sequences: Sequence[TokenSequence] = ()
     if _are_plain(documents, settings):
         flat = _FlatTokens.of_plain_texts([document.text for document in documents], tokenizer, settings)
     else:
-        sequences = build_sequences(documents, tokenizer, settings)
-        flat = _FlatTokens.of_sequences(sequences)
+        flat = _FlatTokens.of_sequences(build_sequences(documents, tokenizer, settings))
     windows = _WindowLayout(flat)
     eligible = ~flat.special | settings.special_tokens
     pooled, stored = eligible & flat.counted, eligible & flat.own
-    words = _WordLayout(documents, sequences, flat, settings) if settings.with_words else None
+    words = _WordLayout(documents, flat, settings) if settings.with_words else None
     embedded = np.flatnonzero(flat.lengths)  # the documents that are not rejected
     ends = (
         TokenGroups(windows.place(at[embedded]), embedded.astype(np.int32), len(documents))
@@ -131,8 +129,8 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
 
 
 def _are_plain(documents: Sequence[Document], settings: TokenSettings) -> bool:
-    """Whether all are single texts without a prompt or neighbors, and only document vectors are wanted."""
-    if settings.with_tokens or settings.with_words or settings.prompt or settings.left_words is not None:
+    """Whether all are single texts without a prompt or neighbors, read in whole windows."""
+    if settings.prompt or settings.left_words is not None:
         return False
     return not any(document.pair is not None or document.before or document.after for document in documents)
 
@@ -171,6 +169,33 @@ class _WindowTable:
 
 
 @dataclass(frozen=True, slots=True)
+class _ReadTexts:
+    """The texts of all documents that are not rejected, and the pieces of each before anything was cut off."""
+
+    document: Int64s  # [T]
+    segment: NDArray[np.int8]  # [T] 0 first text, 1 second
+    spans: CharSpans  # [P] character offsets of the pieces, text after text
+    counts: Int64s  # [T] pieces of each text
+    start: Int64s  # [T] first piece of the text that is read
+    stop: Int64s  # [T]
+    token: Int64s  # [T] number of that piece among all M tokens
+
+    @classmethod
+    def of_sequences(cls, sequences: Sequence[TokenSequence], offsets: Int64s) -> Self:
+        """The texts of documents that were laid out one by one; ``offsets`` are the numbers of their first tokens."""
+        rows = [
+            # every other chunk of a sequence is a text
+            (at, segment, *read, first + sum(len(chunk.ids) for chunk in sequence.chunks[: 2 * segment + 1]))
+            for at, (sequence, first) in enumerate(zip(sequences, offsets[:-1].tolist(), strict=True))
+            for segment, read in enumerate(sequence.read)
+        ]
+        document, segment, start, stop, token = np.array(rows, np.int64).reshape(-1, 5).T
+        spans = [text for sequence in sequences for text in sequence.texts]
+        counts = np.array([len(text) for text in spans], np.int64)
+        return cls(document, segment.astype(np.int8), CharSpans.join(spans), counts, start, stop, token)
+
+
+@dataclass(frozen=True, slots=True)
 class _FlatTokens:
     """All documents' tokens, each once."""
 
@@ -181,6 +206,7 @@ class _FlatTokens:
     own: _Masks  # [M] not a prompt's or a neighbor's
     counted: _Masks  # [M] own, or the prompt's: the tokens of document vectors
     spans: CharSpans | None  # [M] character offsets, where they are needed
+    texts: _ReadTexts | None  # where offsets are needed
     lengths: Int64s  # [D]
     heads: Int64s  # [D] tokens before the body, which windows run over
     tails: Int64s  # [D] tokens after it
@@ -191,7 +217,7 @@ class _FlatTokens:
     @property
     def offsets(self) -> Int64s:
         """The first token of each document, and the number of all. Shape: ``[D+1]``."""
-        return np.concatenate([[0], np.cumsum(self.lengths)])
+        return _bounds(self.lengths)
 
     @property
     def document(self) -> NDArray[np.int32]:
@@ -203,6 +229,9 @@ class _FlatTokens:
         """Concatenate the tokens of documents that were laid out one by one."""
         chunks = [chunk for sequence in sequences for chunk in sequence.chunks]
         sizes = np.array([len(chunk.ids) for chunk in chunks], np.int64)
+        lengths = np.array([sum(len(chunk.ids) for chunk in each.chunks) for each in sequences], np.int64)
+        spans = [chunk.spans for chunk in chunks if chunk.spans is not None]
+        known = len(spans) == len(chunks)
         return cls(
             ids=_concatenate([chunk.ids for chunk in chunks], np.int32),
             types=_concatenate([chunk.types for chunk in chunks], np.int8),
@@ -210,8 +239,9 @@ class _FlatTokens:
             segment=np.repeat(np.array([chunk.segment for chunk in chunks], np.int8), sizes),
             own=_concatenate_masks([chunk.own for chunk in chunks], sizes),
             counted=_concatenate_masks([chunk.counted for chunk in chunks], sizes),
-            spans=_concatenate_spans([chunk.spans for chunk in chunks]),
-            lengths=np.array([sum(len(chunk.ids) for chunk in each.chunks) for each in sequences], np.int64),
+            spans=CharSpans.join(spans) if known else None,
+            texts=_ReadTexts.of_sequences(sequences, _bounds(lengths)) if known else None,
+            lengths=lengths,
             heads=np.array([each.head for each in sequences], np.int64),
             tails=np.array([len(each.chunks[-1].ids) if each.chunks else 0 for each in sequences], np.int64),
             windows=_WindowTable.of_sequences(sequences),
@@ -221,10 +251,10 @@ class _FlatTokens:
 
     @classmethod
     def of_plain_texts(cls, texts: Sequence[str], tokenizer: Tokenizer, settings: TokenSettings) -> Self:
-        """Lay out all single texts at once, without prompts, neighbors or offsets: for document vectors only."""
-        pieces, template = split_texts(tokenizer, texts, offsets=False), tokenizer.single
+        """Lay out all single texts at once, without prompts or neighbors."""
+        split = split_texts(tokenizer, texts, offsets=settings.with_tokens or settings.with_words)
+        template, sizes = tokenizer.single, split.counts
         capacity = settings.max_length - template.size
-        sizes = np.fromiter((len(each.ids) for each in pieces), np.int64, len(pieces))
         excess = np.maximum(0, sizes - capacity)
         rejected = {} if template.size else dict.fromkeys(np.flatnonzero(sizes == 0).tolist(), NO_TOKENS)
         if settings.long is LongTextPolicy.ERROR:
@@ -232,23 +262,40 @@ class _FlatTokens:
             rejected |= {at: too_long_reason(int(sizes[at]) + template.size, settings.max_length) for at in too_long}
         cut = settings.long in (LongTextPolicy.TRUNCATE, LongTextPolicy.TRUNCATE_LEFT)
         truncated = excess if cut else np.zeros_like(excess)
-        starts = np.cumsum(sizes) - sizes + (truncated if settings.long is LongTextPolicy.TRUNCATE_LEFT else 0)
+        cut_before = truncated if settings.long is LongTextPolicy.TRUNCATE_LEFT else np.zeros_like(excess)
         read = np.ones(len(sizes), bool)
         read[list(rejected)] = False
         lengths = np.where(read, sizes - truncated + template.size, 0)
         bodies, stops = lengths[read] - template.size, np.cumsum(lengths)[read]
         head, tail = len(template.before), len(template.after)
-        text_places = ranges(stops - tail - bodies, bodies)  # where the texts' pieces go among all tokens
+        text_tokens = ranges(stops - tail - bodies, bodies)  # where the texts' pieces go among all tokens
+        pieces = ranges((split.starts + cut_before)[read], bodies)
         ids, special = np.empty(int(lengths.sum()), np.int32), np.ones(int(lengths.sum()), bool)
         types = np.full(len(ids), template.text_types[0], np.int8)
-        special[text_places] = False
-        ids[text_places] = _concatenate([each.ids for each in pieces], np.int32)[ranges(starts[read], bodies)]
-        for begins, tokens, kinds in (
-            (stops - bodies - template.size, template.before, template.before_types),
-            (stops - tail, template.after, template.after_types),
+        special[text_tokens] = False
+        ids[text_tokens] = split.ids[pieces]
+        heads = (stops - bodies - template.size)[:, None] + np.arange(head)
+        tails = (stops - tail)[:, None] + np.arange(tail)
+        for places, tokens, kinds in (
+            (heads, template.before, template.before_types),
+            (tails, template.after, template.after_types),
         ):
-            places = begins[:, None] + np.arange(len(tokens))
             ids[places], types[places] = tokens, kinds
+        spans, read_texts = None, None
+        if split.spans is not None:
+            spans = CharSpans(np.zeros(len(ids), np.int32), np.zeros(len(ids), np.int32))
+            spans.start[text_tokens], spans.end[text_tokens] = split.spans.start[pieces], split.spans.end[pieces]
+            characters = np.fromiter(map(len, texts), np.int32, len(texts))[read]
+            spans.start[tails] = spans.end[tails] = characters[:, None]
+            read_texts = _ReadTexts(
+                document=np.flatnonzero(read),
+                segment=np.zeros(len(bodies), np.int8),
+                spans=split.spans.take(np.repeat(read, sizes)),
+                counts=sizes[read],
+                start=cut_before[read],
+                stop=cut_before[read] + bodies,
+                token=stops - tail - bodies,
+            )
         return cls(
             ids=ids,
             types=types,
@@ -256,7 +303,8 @@ class _FlatTokens:
             segment=np.zeros(len(ids), np.int8),
             own=np.ones(len(ids), bool),
             counted=np.ones(len(ids), bool),
-            spans=None,
+            spans=spans,
+            texts=read_texts,
             lengths=lengths,
             heads=np.full(len(lengths), head),
             tails=np.full(len(lengths), tail),
@@ -266,12 +314,9 @@ class _FlatTokens:
         )
 
 
-def ranges(starts: Int64s, lengths: Int64s) -> Int64s:
-    """Concatenate ranges of numbers. Shape: ``[R]``, ``[R]`` → ``[sum of lengths]``."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    shifts: Int64s = np.repeat(starts - (ends - lengths), lengths)
-    return np.arange(total) + shifts
+def _bounds(counts: Int64s) -> Int64s:
+    """The number of the first of each group, and the number of all. Shape: ``[n]`` → ``[n+1]``."""
+    return np.concatenate([[0], np.cumsum(counts)])
 
 
 def _concatenate(arrays: Sequence[NDArray[np.generic]], dtype: type[_Scalar]) -> NDArray[_Scalar]:
@@ -284,15 +329,6 @@ def _concatenate_masks(masks: Sequence[_Masks | None], sizes: Int64s) -> _Masks:
     if all(mask is None for mask in masks):
         return np.ones(int(sizes.sum()), bool)
     return np.concatenate([np.ones(n, bool) if m is None else m for m, n in zip(masks, sizes.tolist(), strict=True)])
-
-
-def _concatenate_spans(spans: Sequence[CharSpans | None]) -> CharSpans | None:
-    """Concatenate character offsets; None if some are not known."""
-    known = [each for each in spans if each is not None]
-    if len(known) < len(spans):
-        return None
-    start, end = [each.start for each in known], [each.end for each in known]
-    return CharSpans(_concatenate(start, np.int32), _concatenate(end, np.int32))
 
 
 def _window_rows(windows: Iterable[tuple[int, Sequence[TextWindow]]]) -> Int64s:
@@ -355,69 +391,56 @@ class _WindowLayout:
 class _WordLayout:
     """The words of all documents and the tokens that give their vectors."""
 
-    def __init__(
-        self,
-        documents: Sequence[Document],
-        sequences: Sequence[TokenSequence],
-        flat: _FlatTokens,
-        settings: TokenSettings,
-    ) -> None:
-        pairs = zip(documents, sequences, strict=True)
-        by_document = [_words_of(document, sequence, settings) for document, sequence in pairs]
-        counts = np.array([sum(len(text.spans) for text in texts) for texts in by_document], np.int64)
-        texts = [text for texts in by_document for text in texts]
-        shift = np.repeat(flat.offsets[:-1], counts)
-        first = _concatenate([text.first for text in texts], np.int64) + shift
-        stop = _concatenate([text.stop for text in texts], np.int64) + shift
-        aligned = _concatenate([text.aligned for text in texts], np.bool_)
-        places = [text.places for text in texts if text.places is not None]
+    def __init__(self, documents: Sequence[Document], flat: _FlatTokens, settings: TokenSettings) -> None:
+        texts = flat.texts
+        assert texts is not None
+        numbered = [*zip(texts.document.tolist(), texts.segment.tolist(), strict=True)]
+        strings = [documents[at].pair or "" if segment else documents[at].text for at, segment in numbered]
+        given = [None if segment else documents[at].words for at, segment in numbered]
+        spans, counts, places = _find_words(strings, given, settings)
+        first, stop = align_each(spans, counts, texts.spans, texts.counts)
+        text = np.repeat(np.arange(len(strings)), counts)  # of each word
+        begins = _bounds(texts.counts)[:-1]
+        start, end = (begins + texts.start)[text], (begins + texts.stop)[text]
+        aligned = (stop > first) & (first >= start) & (stop <= end)
         self.spans = TokenSpans(
-            offsets=np.concatenate([[0], np.cumsum(counts)]),
-            strings=[string for text in texts for string in text.strings],
-            start=_concatenate([text.spans.start for text in texts], np.int32),
-            end=_concatenate([text.spans.end for text in texts], np.int32),
-            segment=np.repeat(np.array([t.segment for t in texts], np.int8), [len(t.spans) for t in texts]),
+            offsets=_bounds(np.bincount(texts.document, weights=counts, minlength=len(documents)).astype(np.int64)),
+            strings=[
+                strings[at][a:b]
+                for at, a, b in zip(text.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True)
+            ],
+            start=spans.start,
+            end=spans.end,
+            segment=texts.segment[text],
             aligned=aligned,
-            places=None if settings.only is None else _concatenate(places, np.int32),
+            places=places,
         )
         at = np.flatnonzero(aligned)
+        first, stop = ((each - start + texts.token[text])[at] for each in (first, stop))
         if settings.subword is Subword.MEAN:
-            self.tokens: Int64s = ranges(first[at], stop[at] - first[at])
-            self.targets: _Int32s = np.repeat(at.astype(np.int32), stop[at] - first[at])
+            self.tokens: Int64s = ranges(first, stop - first)
+            self.targets: _Int32s = np.repeat(at.astype(np.int32), stop - first)
         else:
-            self.tokens = first[at] if settings.subword is Subword.FIRST else stop[at] - 1
+            self.tokens = first if settings.subword is Subword.FIRST else stop - 1
             self.targets = at.astype(np.int32)
 
 
-@dataclass(frozen=True, slots=True)
-class _AlignedWords:
-    """The words of one text of a document that get vectors, with their tokens: from ``first`` up to ``stop`` in it."""
-
-    strings: Sequence[str]
-    spans: CharSpans
-    segment: int
-    first: Int64s
-    stop: Int64s
-    aligned: NDArray[np.bool_]
-    places: NDArray[np.int32] | None = None  # of chosen words: their numbers among all words of the text
-
-
-def _words_of(document: Document, sequence: TokenSequence, settings: TokenSettings) -> list[_AlignedWords]:
-    if sequence.rejected:
-        return []
-    result, at = [], 0
-    texts = (document.text,) if document.pair is None else (document.text, document.pair)
-    for segment, text in enumerate(texts):
-        at += len(sequence.chunks[2 * segment].ids)  # the special tokens before this text: every other chunk is a text
-        own_words = document.words if segment == 0 else None
-        spans = locate_words(own_words) if own_words is not None else split_words(text, settings.words)
-        places = None if settings.only is None else settings.only.places(text, spans, settings.words)
-        if places is not None:
-            spans = CharSpans(spans.start[places], spans.end[places])
-        strings = [text[s:e] for s, e in zip(spans.start.tolist(), spans.end.tolist(), strict=True)]
-        first, stop = align_words(spans, sequence.texts[segment])
-        start, end = sequence.read[segment]
-        aligned = (stop > first) & (first >= start) & (stop <= end)
-        result.append(_AlignedWords(strings, spans, segment, first - start + at, stop - start + at, aligned, places))
-        at += end - start
-    return result
+def _find_words(
+    texts: Sequence[str], given: Sequence[Sequence[str] | None], settings: TokenSettings
+) -> tuple[CharSpans, Int64s, _Int32s | None]:
+    """The words of texts that get vectors: their spans, how many each text has, and, if chosen, their numbers in it."""
+    if all(words is None for words in given):
+        spans, counts = split_each(texts, settings.words)
+    else:
+        each = [
+            split_words(text, settings.words) if words is None else locate_words(words)
+            for text, words in zip(texts, given, strict=True)
+        ]
+        spans, counts = CharSpans.join(each), np.array([len(own) for own in each], np.int64)
+    if settings.only is None:
+        return spans, counts, None
+    chosen = [
+        settings.only.places(text, own, settings.words) for text, own in zip(texts, spans.cut(counts), strict=True)
+    ]
+    places, chosen_counts = _concatenate(chosen, np.int32), np.array([len(each) for each in chosen], np.int64)
+    return spans.take(places + np.repeat(_bounds(counts)[:-1], chosen_counts)), chosen_counts, places

@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core.tokens.tokenizer import TextPieces
-from bertfeat.core.words import CharSpans
+from bertfeat.core.tokens.pieces import TextPieces
+from bertfeat.core.words import CharSpans, cut_into_blocks
 
 SECTION = 1 << 16
 """Characters of a section; shorter texts are read whole."""
@@ -23,13 +23,13 @@ SECTION = 1 << 16
 _OVERLAP = 1 << 10  # characters that two neighbors share on either side of the cut between them
 _AGREEING = 12  # pieces that must agree on either side of the place where two sections are joined
 _TRIED = 200  # places that are tried for a joint, on either side of the middle of the overlap
-_AT_ONCE = 16  # sections that a tokenizer is given at once, on all cores
+_AT_ONCE = 16  # sections that a tokenizer is given at once, on all cores, more or less
 
 
 class PieceReader(Protocol):
     """A tokenizer, which splits texts into pieces."""
 
-    def pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
+    def pieces(self, texts: Sequence[str], *, offsets: bool) -> TextPieces:
         """Split texts into pieces."""
 
 
@@ -43,30 +43,15 @@ class _Section:
     spans: CharSpans  # [P]
 
 
-def split_texts(
-    tokenizer: PieceReader, texts: Sequence[str], *, offsets: bool, section: int = SECTION
-) -> list[TextPieces]:
+def split_texts(tokenizer: PieceReader, texts: Sequence[str], *, offsets: bool, section: int = SECTION) -> TextPieces:
     """Split texts into pieces as the tokenizer itself does, the long ones in bounded memory."""
-    result: list[TextPieces] = []
-    for group in _group_texts(texts, section):
-        if len(group[0]) > section:
-            result.append(_split_long_text(tokenizer, group[0], offsets, section))
-        else:
-            result.extend(tokenizer.pieces(group, offsets=offsets))
-    return result
-
-
-def _group_texts(texts: Sequence[str], section: int) -> Iterator[Sequence[str]]:
-    """Group texts in their order: each group has the characters of at most 16 sections, or is one long text."""
-    first, characters = 0, 0
-    for at, text in enumerate(texts):
-        long = len(text) > section
-        if at > first and (long or characters + len(text) > _AT_ONCE * section):
-            yield texts[first:at]
-            first, characters = at, 0
-        characters += _AT_ONCE * section + 1 if long else len(text)  # nothing goes with a long one
-    if texts:
-        yield texts[first:]
+    split = (
+        _split_long_text(tokenizer, group[0], offsets, section)
+        if len(group[0]) > section
+        else tokenizer.pieces(group, offsets=offsets)
+        for group in cut_into_blocks(texts, _AT_ONCE * section, alone=section)
+    )
+    return TextPieces.join([*split], offsets=offsets)
 
 
 def _split_long_text(tokenizer: PieceReader, text: str, offsets: bool, size: int) -> TextPieces:
@@ -75,10 +60,9 @@ def _split_long_text(tokenizer: PieceReader, text: str, offsets: bool, size: int
     cuts = [slice(first, stop) for first, stop in zip(firsts, stops, strict=True)]
     ids = np.concatenate([section.ids[cut] for section, cut in zip(sections, cuts, strict=True)])
     if not offsets:
-        return TextPieces(ids, None)
-    start = np.concatenate([section.spans.start[cut] for section, cut in zip(sections, cuts, strict=True)])
-    end = np.concatenate([section.spans.end[cut] for section, cut in zip(sections, cuts, strict=True)])
-    return TextPieces(ids, CharSpans(start, end))
+        return TextPieces.of_one(ids, None)
+    spans = CharSpans.join([section.spans.take(cut) for section, cut in zip(sections, cuts, strict=True)])
+    return TextPieces.of_one(ids, spans)
 
 
 def _join_sections(

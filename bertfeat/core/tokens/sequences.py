@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from bertfeat.core.corpus import Document
 from bertfeat.core.tokens.long_texts import split_texts
-from bertfeat.core.tokens.tokenizer import Template, TextPieces, Tokenizer
+from bertfeat.core.tokens.pieces import TextPieces
+from bertfeat.core.tokens.tokenizer import Template, Tokenizer
 from bertfeat.core.tokens.windows import LongTextPolicy, TextWindow, cut_left_windows, cut_windows, fit_context
 from bertfeat.core.words import CharSpans, WordList, WordRule, align_words, locate_words, split_words
 from bertfeat.errors import shell_spelling

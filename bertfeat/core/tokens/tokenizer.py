@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import (
     AddedToken,
-    Encoding,
     Regex,
     Tokenizer as FastTokenizer,
     models,
@@ -22,6 +21,7 @@ from tokenizers import (
 )
 
 from bertfeat.core.models import Model, silence_transformers, wrap_library_errors
+from bertfeat.core.tokens.pieces import TextPieces
 from bertfeat.core.tokens.tokenizer_file import LoadedTokenizer, read_tokenizer_file
 from bertfeat.core.tokens.wordpiece import WordPiece
 from bertfeat.core.words import CharSpans
@@ -58,14 +58,6 @@ class Template:
         return len(self.ids)
 
 
-@dataclass(frozen=True, slots=True)
-class TextPieces:
-    """The subword pieces of one text, without special tokens."""
-
-    ids: NDArray[np.int32]  # [P]
-    spans: CharSpans | None  # [P] character offsets, where they were asked for
-
-
 class Tokenizer:
     """A fast tokenizer as the model's files define it.
 
@@ -85,7 +77,7 @@ class Tokenizer:
             special = (*self.single.ids, *self.pair.ids)
             _check_ids(model, chain(self._fast.get_vocab(with_added_tokens=True).values(), special))
 
-    def pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
+    def pieces(self, texts: Sequence[str], *, offsets: bool) -> TextPieces:
         """Split texts into pieces: WordPiece by our kernel on this thread, all else by tokenizers on all cores.
 
         Raises:
@@ -93,33 +85,28 @@ class Tokenizer:
         """
         if self._kernel is None or not texts:
             return self._library_pieces(texts, offsets=offsets)
-        split = self._kernel.split(texts, offsets=offsets)
-        counts = split.counts.tolist()
-        left = [text for text, count in zip(texts, counts, strict=True) if count < 0]
-        others = iter(self._library_pieces(left, offsets=offsets) if left else ())
-        found, at = list[TextPieces](), 0
-        for count in counts:
-            if count < 0:
-                found.append(next(others))
-                continue
-            own = slice(at, at + count)
-            spans = None if split.spans is None else CharSpans(split.spans.start[own], split.spans.end[own])
-            found.append(TextPieces(split.ids[own], spans))
-            at += count
-        return found
+        split, left = self._kernel.split(texts, offsets=offsets)
+        if not len(left):
+            return split
+        return split.with_texts(left, self._library_pieces([texts[at] for at in left.tolist()], offsets=offsets))
 
-    def _library_pieces(self, texts: Sequence[str], *, offsets: bool) -> list[TextPieces]:
+    def _library_pieces(self, texts: Sequence[str], *, offsets: bool) -> TextPieces:
         """Split texts into pieces by tokenizers; without ``offsets`` in half the time."""
         encode = self._fast.encode_batch if offsets else self._fast.encode_batch_fast
         with wrap_library_errors(self._failure):
             encodings = encode(list(texts), add_special_tokens=False)
+        counts = np.fromiter(map(len, encodings), np.int64, len(encodings))
+        ids = np.fromiter(chain.from_iterable(each.ids for each in encodings), np.int32, int(counts.sum()))
         if not offsets:
-            return [TextPieces(np.array(encoding.ids, np.int32), None) for encoding in encodings]
-        return [self._with_offsets(encoding) for encoding in encodings]
+            return TextPieces(ids, None, counts)
+        ends = chain.from_iterable(chain.from_iterable(each.offsets for each in encodings))
+        start, end = np.fromiter(ends, np.int32, 2 * len(ids)).reshape(-1, 2).T
+        return TextPieces(ids, CharSpans(start, end), counts)
 
     def strings(self, ids: NDArray[np.int32]) -> list[str]:
         """Return the pieces as strings, special tokens included."""
-        return [self._vocabulary.get(token, "") for token in ids.tolist()]
+        strings: list[str] = self._strings[ids].tolist()
+        return strings
 
     def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str:
         """Return the text that ids stand for, as far as the tokenizer can restore it."""
@@ -137,13 +124,15 @@ class Tokenizer:
         return f"{self._model_name}: its tokenizer fails"
 
     @cached_property
+    def _strings(self) -> NDArray[np.object_]:
+        """The piece of each id; the empty string for ids without one."""
+        strings = np.full(max(self._vocabulary) + 1, "", np.object_)
+        strings[[*self._vocabulary]] = [*self._vocabulary.values()]
+        return strings
+
+    @cached_property
     def _vocabulary(self) -> dict[int, str]:
         return {number: token for token, number in self._fast.get_vocab(with_added_tokens=True).items()}
-
-    @staticmethod
-    def _with_offsets(encoding: Encoding) -> TextPieces:
-        spans = np.array(encoding.offsets, np.int32).reshape(-1, 2)
-        return TextPieces(np.array(encoding.ids, np.int32), CharSpans(spans[:, 0], spans[:, 1]))
 
     def _template(self, model: Model, *, pair: bool) -> Template:
         """Find the template from an example: special tokens are those that belong to no text."""

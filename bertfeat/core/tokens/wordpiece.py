@@ -13,7 +13,6 @@ import logging
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from threading import Lock
@@ -22,27 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as FastTokenizer, models, normalizers, pre_tokenizers
 
-from bertfeat.core.words import CharSpans
+from bertfeat.core.tokens.pieces import TextPieces
+from bertfeat.core.words import CharSpans, Int64s, code_points
 
 _log = logging.getLogger(__name__)
 _VERSION = 1  # of csrc/wordpiece.c; raise both with every change of a struct or a function
-_CODE_POINTS = 0x110000
 _UNKNOWN, _LETTER, _ALONE, _SPACE, _NOTHING, _SEVERAL, _REFUSED = range(7)  # what a character becomes
 _BEGINS_ADDED, _VALUE_SHIFT = 8, 4
-_UTF32 = f"utf-32-{'le' if sys.byteorder == 'little' else 'be'}"
 _STEP_WORDS = 2  # 64-bit words of a step of the tree of pieces
 _INNER = "##"  # the beginning of pieces that go on with a word
 _WIDEST = 3  # the most characters that one becomes: a syllable of Hangul
 _EXPANSIONS = 1 << 17  # room for all of them; the kernel may read it while another thread adds to it
-
-
-@dataclass(frozen=True, slots=True)
-class SplitTexts:
-    """The pieces of several texts, one text after another."""
-
-    ids: NDArray[np.int32]  # [P]
-    spans: CharSpans | None  # [P] character offsets in their text, where they were asked for
-    counts: NDArray[np.int64]  # [texts]; -1: the text is left to the tokenizer
 
 
 class WordPiece:
@@ -53,7 +42,7 @@ class WordPiece:
         assert isinstance(model, models.WordPiece)
         self._library, self._tokenizer = library, tokenizer
         self._unknown, self._most = vocabulary[model.unk_token], model.max_input_chars_per_word
-        self._table = np.zeros(_CODE_POINTS, np.uint32)
+        self._table = np.zeros(sys.maxunicode + 1, np.uint32)
         self._expansions, self._expanded = np.zeros(_EXPANSIONS, np.uint32), 0
         self._added, self._first_of_others = _added_tokens(tokenizer)
         listed = [[len(each), *map(ord, each)] for each in self._added]
@@ -78,10 +67,9 @@ class WordPiece:
             return None
         return cls(library, tokenizer, vocabulary)
 
-    def split(self, texts: Sequence[str], *, offsets: bool) -> SplitTexts:
-        """Split texts into pieces."""
-        joined = "".join(texts)
-        characters = np.frombuffer(joined.encode(_UTF32, "surrogatepass"), np.uint32)
+    def split(self, texts: Sequence[str], *, offsets: bool) -> tuple[TextPieces, Int64s]:
+        """Split texts into pieces, and give the numbers of those that are left to the tokenizer."""
+        characters = code_points("".join(texts))
         bounds = np.concatenate([[0], np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))])
         split = self._call(characters, bounds, offsets=offsets)
         if split is None:
@@ -90,7 +78,9 @@ class WordPiece:
         assert split is not None
         return split
 
-    def _call(self, characters: NDArray[np.uint32], bounds: NDArray[np.int64], *, offsets: bool) -> SplitTexts | None:
+    def _call(
+        self, characters: NDArray[np.uint32], bounds: Int64s, *, offsets: bool
+    ) -> tuple[TextPieces, Int64s] | None:
         """Split texts; None where a character of theirs is not in the table yet."""
         texts, room = len(bounds) - 1, max(1, len(characters) * _WIDEST)
         ids = np.empty(room, np.int32)
@@ -114,9 +104,10 @@ class WordPiece:
         )
         if self._library.bertfeat_wordpiece_split(ctypes.byref(job)):
             return None
-        found = int(np.maximum(counts, 0).sum())
+        left, counts = np.flatnonzero(counts < 0), np.maximum(counts, 0)
+        found = int(counts.sum())
         spans = None if starts is None or ends is None else CharSpans(starts[:found], ends[:found])
-        return SplitTexts(ids[:found], spans, counts)
+        return TextPieces(ids[:found], spans, counts), left
 
     def _learn(self, code_points: Sequence[int]) -> None:
         """Enter what some characters become into the table."""
@@ -161,7 +152,7 @@ def _build_tree(library: ctypes.CDLL, vocabulary: Mapping[str, int], inner: str)
     """The tree of pieces, and the shift that a hash of its steps takes."""
     goes_on = np.array([piece.startswith(inner) and piece != inner for piece in vocabulary], np.int8)
     pieces = [piece.removeprefix(inner) if inside else piece for piece, inside in zip(vocabulary, goes_on, strict=True)]
-    characters = np.frombuffer("".join(pieces).encode(_UTF32, "surrogatepass"), np.uint32)
+    characters = code_points("".join(pieces))
     bounds = np.concatenate([[0], np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)))])
     ids = np.fromiter(vocabulary.values(), np.int32, len(vocabulary))
     bits = 4

@@ -77,8 +77,8 @@ def _warn_of_lower_case(name: str | Path | None, revision: str | None, features:
 def _lower_cases(model: Model) -> bool:
     """Whether a model's tokenizer makes no difference between capitals and small letters."""
     tokenizer = Tokenizer(model)
-    pair = tokenizer.pieces(["Paris", "paris"], offsets=False)
-    return bool(np.array_equal(pair[0].ids, pair[1].ids))
+    upper, lower = tokenizer.pieces(["Paris", "paris"], offsets=False)
+    return bool(np.array_equal(upper.ids, lower.ids))
 
 
 def _share_of_capitals(features: FeatureSet) -> float:
