@@ -55,6 +55,8 @@ hostile: .venv/.made
 # The tests of the kernels over a copy of the sources, whose kernels are built with AddressSanitizer and UBSan.
 SANITIZED := build/sanitize
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SANITIZED_PYTEST = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
+	PYTHONPATH=. $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider --capture=sys
 sanitize: .venv/.made
 	@rm -rf $(SANITIZED) && mkdir -p $(SANITIZED)
 	@echo 'int main(void) { return 0; }' | $(CC) $(SANITIZERS) -x c - -o $(SANITIZED)/probe 2>/dev/null && $(SANITIZED)/probe \
@@ -62,9 +64,9 @@ sanitize: .venv/.made
 	@cp -r bertfeat tests pyproject.toml $(SANITIZED) && rm -f $(SANITIZED)/bertfeat/core/*/_*.so
 	$(CC) -O1 -g -Wall -fPIC -shared $(SANITIZERS) bertfeat/core/encoder/csrc/*.c -o $(SANITIZED)/bertfeat/core/encoder/_kernels.so
 	$(CC) -O1 -g -Wall -fPIC -shared $(SANITIZERS) bertfeat/core/tokens/csrc/wordpiece.c -o $(SANITIZED)/bertfeat/core/tokens/_wordpiece.so
-	cd $(SANITIZED) && LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
-	PYTHONPATH=. $(CURDIR)/$(BIN)/python -m pytest -q -p no:cacheprovider --capture=sys \
-	tests/encoder/test_kernels.py tests/encoder/test_int8.py tests/encoder/test_stack.py tests/tokens/test_wordpiece.py
+	cd $(SANITIZED) && $(SANITIZED_PYTEST) tests/tokens/test_wordpiece.py \
+	tests/encoder/test_kernels.py tests/encoder/test_int8.py tests/encoder/test_stack.py
+	cd $(SANITIZED) && $(SANITIZED_PYTEST) tests/tokens/test_wordpiece.py -m hostile
 
 # The kernels for aarch64, built by Debian's cross compiler (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross) and run under
 # an emulator (qemu-user).

@@ -1,5 +1,6 @@
 """Words and offsets: the original text is sliced with them."""
 
+import sys
 import unicodedata
 from collections.abc import Callable
 
@@ -10,7 +11,17 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from bertfeat.core.corpus import Document
 from bertfeat.core.recipe import Pooling
 from bertfeat.core.tokens import tokenize
-from bertfeat.core.words import CharSpans, WordList, WordQuery, align_words, locate_words, split_words
+from bertfeat.core.words import (
+    CharSpans,
+    WordList,
+    WordQuery,
+    align_each,
+    align_words,
+    cut_into_blocks,
+    locate_words,
+    split_each,
+    split_words,
+)
 from tests.support.slow_features import is_space, slow_words
 from tests.support.tiny_models import ALL, Tiny
 
@@ -63,6 +74,34 @@ def test_words_are_runs_between_white_space_and_punctuation(text: str) -> None:
     assert list(zip(found.start.tolist(), found.end.tolist(), strict=True)) == slow_words(text)
 
 
+@given(st.lists(TEXTS | st.just("a " * 20_000), max_size=6))
+@settings(max_examples=100, deadline=None)
+def test_words_of_texts_are_those_of_each(texts: list[str]) -> None:
+    found, counts = split_each(texts)
+    own = [list(zip(each.start.tolist(), each.end.tolist(), strict=True)) for each in found.cut(counts)]
+    assert own == list(map(slow_words, texts))
+
+
+@pytest.mark.slow
+def test_every_character() -> None:
+    """Between letters it stays with them, stands alone, or parts them."""
+    every = map(chr, range(sys.maxunicode + 1))
+    characters = [character for character in every if unicodedata.category(character) not in ("Cs", "Cn")]
+    texts = [f"a{character}a" for character in characters]
+    found, counts = split_each(texts)
+    own = [list(zip(each.start.tolist(), each.end.tolist(), strict=True)) for each in found.cut(counts)]
+    assert own == list(map(slow_words, texts))
+
+
+def test_blocks_hold_every_text_once() -> None:
+    texts = ["a" * number for number in (0, 3, 5, 90, 1, 0, 4, 6, 200, 0)]
+    blocks = [list(block) for block in cut_into_blocks(texts, 10, alone=50)]
+    assert [text for block in blocks for text in block] == texts
+    assert [block for block in blocks if max(map(len, block)) > 50] == [["a" * 90], ["a" * 200]]
+    assert max(sum(map(len, block)) for block in blocks if len(block) > 1) <= 20
+    assert list(cut_into_blocks([], 10)) == []
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -95,6 +134,25 @@ def test_align() -> None:
     pieces = CharSpans(np.array([0, 2, 3, 5, 8], np.int32), np.array([2, 3, 6, 8, 8], np.int32))
     first, stop = align_words(words, pieces)
     assert [list(range(a, b)) for a, b in zip(first, stop, strict=True)] == [[0, 1, 2], [], [2, 3], []]
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)), max_size=8).map(
+    lambda spans: CharSpans(*np.array([(at, at + size) for at, size in sorted(spans)], np.int32).reshape(-1, 2).T)
+)
+
+
+@given(st.lists(st.tuples(SPANS, SPANS, st.integers(0, 9)), max_size=6))
+def test_texts_are_aligned_as_each_of_them(texts: list[tuple[CharSpans, CharSpans, int]]) -> None:
+    """Offsets of pieces in a prompt or a neighbor lie outside of the text."""
+    words = [each for each, _, _ in texts]
+    pieces = [CharSpans(each.start - np.int32(before), each.end - np.int32(before)) for _, each, before in texts]
+    counts = [np.array([len(each) for each in spans], np.int64) for spans in (words, pieces)]
+    first, stop = align_each(CharSpans.join(words), counts[0], CharSpans.join(pieces), counts[1])
+    shifts = np.cumsum(counts[1]) - counts[1]
+    alone = [align_words(*pair) for pair in zip(words, pieces, strict=True)]
+    for found, which in ((first, 0), (stop, 1)):
+        own = [each[which] + shift for each, shift in zip(alone, shifts, strict=True)]
+        assert found.tolist() == [number for numbers in own for number in numbers.tolist()]
 
 
 @pytest.mark.sampled(5)

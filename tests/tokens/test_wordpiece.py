@@ -128,7 +128,7 @@ def test_random_strings(name: str, lowercase: bool, strip_accents: bool | None) 
     assert left == 0 or name in ("low", "all", "marks", "hangul", "chinese")
 
 
-@pytest.mark.slow
+@pytest.mark.hostile
 @pytest.mark.parametrize("name", RANGES)
 def test_very_many_random_strings(name: str) -> None:
     draw, made = random.Random(name), tokenizer()
