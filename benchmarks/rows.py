@@ -5,14 +5,16 @@
 NOVELS holds sentences.txt, whose first rows are one part, on one thread, once for each unit of features: one vector a
 text (document), of every token, of every word. The steps are those of `extract` without the encoder: rows are read and
 digested (plan), tokenized and laid out (tokenize), packed into batches (batches), assembled with made-up features of 8
-numbers (assemble), and turned into a table of Arrow (table). With --before, the same of another commit, each in
-processes of its own, in turn.
+numbers (assemble), and turned into a table of Arrow (table). run: `extract` itself, one vector a text of four times as
+many rows, with an encoder that does next to nothing (the embeddings of a model of width 16). With --before, the same of
+another commit, each in processes of its own, in turn.
 """
 
 import argparse
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,6 +35,7 @@ from guard import ROOT, checkout
 RESULT = Path(__file__).parent / "results" / "rows.json"
 UNITS = ("document", "token", "word")
 WIDTH = 8  # numbers of a made-up vector
+RUN = 4  # times as many rows has a whole run
 
 
 def main() -> None:
@@ -58,7 +61,7 @@ def main() -> None:
     found = {
         side: {
             unit: {step: round(1e6 * median(run[unit][step] for run in runs) / given.rows, 2) for step in runs[0][unit]}
-            for unit in UNITS
+            for unit in (*UNITS, "run")
         }
         for side, runs in seconds.items()
     }
@@ -71,17 +74,39 @@ def main() -> None:
 
 def measure(corpus: Path, count: int) -> dict[str, dict[str, float]]:
     """Seconds of each step for so many rows, by unit; the second of two runs, since the first loads libraries."""
+    with tempfile.TemporaryDirectory() as folder:
+        whole = run(corpus, count, Path(folder))
     gc.disable()  # a collection goes through all objects of torch, in whichever step it comes
     with tempfile.TemporaryDirectory() as folder:
         lines = corpus.read_text("utf-8").splitlines()[:count]
         path = Path(folder) / "corpus.txt"
         path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
         for _ in range(2):
-            found = {unit: _steps(path, unit, Path(folder)) for unit in UNITS}
-    return found
+            found = {unit: _steps(path, unit) for unit in UNITS}
+    return found | {"run": whole}
 
 
-def _steps(path: Path, unit: str, folder: Path) -> dict[str, float]:
+def run(corpus: Path, count: int, folder: Path) -> dict[str, float]:
+    """Seconds of a whole run for each ``count`` of its rows: by the clock, and of the processor."""
+    from transformers import BertConfig, BertModel
+
+    from bertfeat import Extractor
+
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    BertModel(BertConfig(**shape)).save_pretrained(folder / "model")
+    for file in Extractor().model.tokenizer_files:
+        shutil.copy(file, folder / "model")
+    path = folder / "corpus.txt"
+    lines = corpus.read_text("utf-8").splitlines()[: RUN * count]
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    extractor = Extractor(str(folder / "model"), layers="embeddings", pooling="mean", device="cpu")
+    extractor.extract(path, folder / "warm")  # loads libraries
+    wall, processor = time.perf_counter(), time.process_time()
+    extractor.extract(path, folder / "features")
+    return {"wall": (time.perf_counter() - wall) / RUN, "processor": (time.process_time() - processor) / RUN}
+
+
+def _steps(path: Path, unit: str) -> dict[str, float]:
     import bertfeat.core.extraction.pooling as poolings
     from bertfeat import Extractor, open_corpus
     from bertfeat.core.extraction.compute import FeatureMatrices

@@ -125,11 +125,13 @@ def _as_html(self: object) -> str:
 
 
 def _own_cells(value: object) -> Cells:
-    """The facts of a value: those of its method ``cells``; without one, its fields, or its entries."""
+    """The facts of a value: those of its method ``cells``; without one, the fields that are shown, or its entries."""
     if isinstance(value, Mapping):
         return value
     own: Callable[[], Cells] | None = getattr(value, "cells", None)
-    return {field.name: getattr(value, field.name) for field in fields(value)} if own is None else own()  # type: ignore[arg-type]
+    if own is not None:
+        return own()
+    return {field.name: getattr(value, field.name) for field in fields(value) if field.repr}  # type: ignore[arg-type]
 
 
 def _table_rows(value: object) -> list[Cells]:

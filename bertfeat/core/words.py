@@ -5,7 +5,7 @@ Words match without regard to case. ``train*`` stands for every word that begins
 
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -120,7 +120,7 @@ def _between_spaces(texts: Sequence[str]) -> tuple[CharSpans, Int64s]:
     """Find punctuation marks, and the runs of anything else between them and white space."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     begins = np.cumsum(lengths + 1) - lengths  # of each text, with a space before each and at the end
-    kinds = _kinds_of(code_points(f" {' '.join(texts)} "))
+    kinds = _KINDS.of(code_points(f" {' '.join(texts)} "))
     mark, inside = kinds == _MARK, kinds == _INSIDE
     start = np.flatnonzero(mark[1:-1] | (inside[1:-1] & ~inside[:-2])) + 1
     end = np.flatnonzero(mark[1:-1] | (inside[1:-1] & ~inside[2:])) + 2
@@ -130,21 +130,28 @@ def _between_spaces(texts: Sequence[str]) -> tuple[CharSpans, Int64s]:
     return CharSpans((start - shift).astype(np.int32), (end - shift).astype(np.int32)), counts
 
 
-def _kinds_of(characters: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """What each character is to :func:`_between_spaces`; the table learns those that it meets for the first time."""
-    kinds = _KINDS[characters]
-    if not kinds.all():
-        for code_point in np.unique(characters[kinds == 0]).tolist():
-            character = chr(code_point)
-            _KINDS[code_point] = _SPACE if _IS_SPACE(character) else _MARK if _IS_MARK(character) else _INSIDE
-        kinds = _KINDS[characters]
-    return kinds
+class CharacterKinds:
+    """A table of what each character is, by a function of one, which is asked when a character is met first."""
+
+    def __init__(self, kind_of: Callable[[str], int]) -> None:
+        """Take the function; its numbers are 1 to 255."""
+        self._kind_of = kind_of
+        self._kinds = np.zeros(sys.maxunicode + 1, np.uint8)  # 0: not met yet
+
+    def of(self, characters: NDArray[np.uint32]) -> NDArray[np.uint8]:
+        """The kinds of characters. Shape: ``[n]`` → ``[n]``."""
+        kinds = self._kinds[characters]
+        if not kinds.all():
+            for code_point in np.unique(characters[kinds == 0]).tolist():
+                self._kinds[code_point] = self._kind_of(chr(code_point))
+            kinds = self._kinds[characters]
+        return kinds
 
 
 _BLOCK = 1 << 15  # characters that are split at once: what is computed of them stays in a processor's cache
 _SPACE, _MARK, _INSIDE = 1, 2, 3
 _IS_SPACE, _IS_MARK = regex.compile(r"\s").match, regex.compile(r"\p{P}").match
-_KINDS = np.zeros(sys.maxunicode + 1, np.uint8)  # 0: a character that has not been met
+_KINDS = CharacterKinds(lambda each: _SPACE if _IS_SPACE(each) else _MARK if _IS_MARK(each) else _INSIDE)
 
 
 def _cut_words(words: CharSpans, borders: Sequence[int]) -> CharSpans:

@@ -472,6 +472,37 @@ def test_rows_of_finished_parts_are_let_go(bert: Tiny, tmp_path: Path, monkeypat
 # ── wrong uses ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_a_long_run_keeps_old_objects_from_the_garbage_collector(
+    bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From its second part to its end, also if it fails; what a program keeps itself, it goes on keeping."""
+    frozen: list[int] = []
+
+    def write(_: Path, header: PartHeader, *rest: Any, **kwargs: Any) -> None:
+        frozen.append(gc.get_freeze_count())
+        if header.number == failing:
+            raise BertfeatError("no")
+        write_part(_, header, *rest, **kwargs)
+
+    monkeypatch.setattr("bertfeat.core.extraction.worker.write_part", write)
+    own = extractor(bert, pooling="mean")
+    gc.unfreeze()  # what tests/conftest.py has frozen
+    failing = -1
+    own.extract(Rows([Document(0, "1", "a bank")]), tmp_path / "one")
+    assert frozen == [0]
+    own.extract(mix("DDDD"), tmp_path / "whole", part_rows=1)
+    assert max(frozen) > 1000
+    assert gc.get_freeze_count() == 0
+    failing = 2
+    with pytest.raises(BertfeatError):
+        own.extract(mix("DDDD"), tmp_path / "failed", part_rows=1)
+    assert gc.get_freeze_count() == 0
+    gc.freeze()
+    failing = -1
+    own.extract(mix("DDDD"), tmp_path / "again", part_rows=1)
+    assert gc.get_freeze_count() > 1000
+
+
 def test_a_kept_column_that_would_hide_a_feature(bert: Tiny, tmp_path: Path) -> None:
     corpus = jsonl_file(tmp_path / "c.jsonl", [{"text": "a", "last_mean": 1}])
     with pytest.raises(BertfeatError, match="last_mean"):

@@ -1,6 +1,7 @@
 """StoredTexts: found by enumeration too, whatever the order, duplicates, and the size of its buckets."""
 
 import random
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -71,3 +72,8 @@ def test_a_digest_covers_what_features_are_made_of() -> None:
     assert digests[0] == blake2b(b"4:bank", digest_size=16).digest()
     assert all(len(digest) == 16 for digest in digests)
     assert text_digest(Document(7, "another", "bank", kept=(1, "x"))) == digests[0]
+    document = Document(0, "1", "bank")
+    assert [text_digest(document), text_digest(document)] == digests[:1] * 2
+    assert [text_digest(replace(document, **fields)) for fields in FIELDS] == digests[1:]
+    assert document == Document(0, "1", "bank")
+    assert "digest" not in repr(document)

@@ -12,8 +12,15 @@ from bertfeat.core.corpus.document import Document
 def text_digest(document: Document) -> bytes:
     """The digest of all that a document's features are made of: 16 bytes of BLAKE2b.
 
-    It covers text, pair, words, tags and the neighboring sentences, but not row, id and kept columns.
+    It covers text, pair, words, tags and the neighboring sentences, but not row, id and kept columns. The document
+    keeps it: a plan, a search for copies and a part ask for it in turn.
     """
+    if not document._digest:
+        object.__setattr__(document, "_digest", _digest_content(document))
+    return document._digest
+
+
+def _digest_content(document: Document) -> bytes:
     content = write_string(document.text)
     if document.pair is not None:
         content += f"p{write_string(document.pair)}"

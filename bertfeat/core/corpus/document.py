@@ -1,7 +1,7 @@
 """The rows of a corpus (documents, failures, blank lines), their positions in files, and the interface of a corpus."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from bertfeat.display import displayed
@@ -45,6 +45,7 @@ class Document:
     kept: tuple[Value, ...] = ()
     before: str = ""
     after: str = ""
+    _digest: bytes = field(default=b"", init=False, repr=False, compare=False)  # of its text, once it was asked for
 
 
 @displayed

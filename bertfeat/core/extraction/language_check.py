@@ -6,13 +6,16 @@ The language is checked for the texts of a part together, and for each of them; 
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertfeat.core.corpus import Document
 from bertfeat.core.korean import HANGUL
 from bertfeat.core.tokens import TokenizedDocuments, Tokenizer
-from bertfeat.core.words import split_words
+from bertfeat.core.words import CharacterKinds, Int64s, code_points, split_each
 from bertfeat.errors import parameter, shorten
 
 MOST_UNKNOWN = 0.05  # share of [UNK] among the tokens of a corpus
@@ -32,9 +35,7 @@ _UNKNOWN_SHARE = 0.25
 _LEAST_LETTERS = 5
 _MOST_TEXTS = 0.01
 _LEAST_TEXTS = 3
-_WITHOUT_SPACES = re.compile(
-    "[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]+"
-)  # kana and Han, where one piece per character is usual
+_WITHOUT_SPACES = re.compile("[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff]")  # kana and Han, mostly a piece each
 _NUCLEOTIDES = frozenset("ACGTUN")
 _LEAST_NUCLEOTIDES = 20  # shorter peptides of these amino acids occur
 _CHARACTERS_PER_WORD = 2  # in scripts without spaces
@@ -53,7 +54,7 @@ def corpus_warnings(documents: Sequence[Document], tokenized: TokenizedDocuments
         ]
     sample = slice(0, len(documents), -(-len(documents) // _SAMPLE) or 1)
     tokens, unknown = int(tokenized.n_tokens[sample].sum()), int(tokenized.n_unknown[sample].sum())
-    words = sum(map(_estimate_words, documents[sample]))
+    words = float(_Measures.of(documents[sample]).words.sum())
     problems = []
     if words >= _LEAST_WORDS and tokens:
         if unknown / tokens > MOST_UNKNOWN:
@@ -80,7 +81,8 @@ def query_warning(text: str, tokenizer: Tokenizer) -> str | None:
         return None
     (pieces,) = tokenizer.pieces([text], offsets=False)
     unknown = int((pieces.ids == tokenizer.unknown_id).sum())
-    if not _is_strange(Document(0, "", text), len(pieces.ids) + 2, unknown, least_letters=2):
+    tokens = np.array([len(pieces.ids) + 2])
+    if not _are_strange([Document(0, "", text)], tokens, np.array([unknown]), least_letters=2).any():
         return None
     return (
         "the model does not know the language of this text: it reads it letter by letter, or has no tokens for it; "
@@ -111,34 +113,69 @@ def _strange_texts(documents: Sequence[Document], tokenized: TokenizedDocuments)
     tokens, unknown = tokenized.n_tokens[:count], tokenized.n_unknown[:count]
     characters = np.fromiter((len(each.text) + len(each.pair or "") for each in documents), np.int64, count)
     candidates = np.flatnonzero((tokens > _PIECES_PER_LETTER / 2 * characters) | (unknown > 0))
-    return [at for at in candidates.tolist() if _is_strange(documents[at], int(tokens[at]), int(unknown[at]))]
+    measured = [documents[at] for at in candidates.tolist()]
+    strange: list[int] = candidates[_are_strange(measured, tokens[candidates], unknown[candidates])].tolist()
+    return strange
 
 
-def _is_strange(document: Document, tokens: int, unknown: int, least_letters: int = _LEAST_LETTERS) -> bool:
-    text = document.text + (document.pair or "")
-    beginning = text[:_COUNTED]
-    pieces = (tokens - 2) * len(beginning) / max(1, len(text))  # without [CLS] and [SEP]
-    kinds = [unicodedata.category(character)[0] for character in beginning]
-    letters, signs = sum(kind in "LM" for kind in kinds), sum(kind in "NPS" for kind in kinds)
-    dense = sum(map(len, _WITHOUT_SPACES.findall(beginning)))
-    if letters < least_letters:
-        return False
-    if unknown > _UNKNOWN_SHARE * tokens:
-        return True
-    words = _estimate_words(document) * len(beginning) / max(1, len(text))
-    letter_by_letter = pieces - signs - dense > _PIECES_PER_LETTER * max(1, letters - dense)
-    return letter_by_letter and pieces > _PIECES_PER_WORD * words
+def _are_strange(
+    documents: Sequence[Document],
+    tokens: NDArray[np.integer],
+    unknown: NDArray[np.integer],
+    *,
+    least_letters: int = _LEAST_LETTERS,
+) -> NDArray[np.bool_]:
+    """Which documents are read letter by letter, or have many unknown tokens. Shape: ``[D]`` each → ``[D]``."""
+    found = _Measures.of(documents)
+    pieces = (tokens - 2) * found.share  # without [CLS] and [SEP]
+    letter_by_letter = pieces - found.signs - found.dense > _PIECES_PER_LETTER * np.maximum(
+        1, found.letters - found.dense
+    )
+    split = letter_by_letter & (pieces > _PIECES_PER_WORD * found.words * found.share)
+    strange: NDArray[np.bool_] = (found.letters >= least_letters) & (split | (unknown > _UNKNOWN_SHARE * tokens))
+    return strange
 
 
-def _estimate_words(document: Document) -> float:
-    """Estimate the number of words of a document from those at the beginning of each of its texts."""
-    if document.words is not None:
-        return len(document.words)
-    return sum(map(_estimate_words_of_text, filter(None, (document.text, document.pair))))
+@dataclass(frozen=True, slots=True)
+class _Measures:
+    """What documents consist of, from the beginning of each."""
+
+    share: NDArray[np.float64]  # [D] of the characters, that the beginning has
+    letters: Int64s  # [D] of the beginning
+    signs: Int64s  # [D] of the beginning: digits, punctuation, symbols
+    dense: Int64s  # [D] of the beginning: characters of scripts without spaces
+    words: NDArray[np.float64]  # [D] of the whole document, estimated
+
+    @classmethod
+    def of(cls, documents: Sequence[Document]) -> Self:
+        """Measure documents."""
+        texts = [
+            document.text if document.pair is None else f"{document.text} {document.pair}" for document in documents
+        ]
+        beginnings = [text[:_COUNTED] for text in texts]
+        share = np.array([len(own) / max(1, len(text)) for own, text in zip(beginnings, texts, strict=True)])
+        kinds = _KINDS.of(code_points("".join(f"{text}\n" for text in beginnings)))
+        sizes = np.array([len(text) + 1 for text in beginnings], np.int64)
+        starts = np.cumsum(sizes) - sizes
+        dense = (kinds & _DENSE) > 0
+        begins = dense.copy()  # of a run, which is counted as one word, or a part of one
+        begins[1:] &= ~dense[:-1]
+        letters, signs, of_dense, runs = (
+            np.add.reduceat(marked, starts, dtype=np.int64) if len(starts) else starts
+            for marked in ((kinds & _LETTER) > 0, (kinds & _SIGN) > 0, dense, begins)
+        )
+        words = (split_each(beginnings)[1] + of_dense / _CHARACTERS_PER_WORD - runs) / np.maximum(share, 1e-9)
+        given = [-1 if document.words is None else len(document.words) for document in documents]
+        return cls(share, letters, signs, of_dense, np.where(np.array(given, np.int64) < 0, words, given))
 
 
-def _estimate_words_of_text(text: str) -> float:
-    beginning = text[:_COUNTED]
-    runs = _WITHOUT_SPACES.findall(beginning)  # each is counted as one word, or a part of one
-    words = len(split_words(beginning)) + sum(len(run) / _CHARACTERS_PER_WORD for run in runs) - len(runs)
-    return words * len(text) / max(1, len(beginning))
+_OTHER, _LETTER, _SIGN, _DENSE = 1, 2, 4, 8
+
+
+def _kind_of_character(character: str) -> int:
+    kind = unicodedata.category(character)[0]
+    script = _DENSE if _WITHOUT_SPACES.match(character) else 0
+    return script | (_LETTER if kind in "LM" else _SIGN if kind in "NPS" else _OTHER)
+
+
+_KINDS = CharacterKinds(_kind_of_character)

@@ -35,15 +35,20 @@ def find_unique(documents: Sequence[Document]) -> tuple[tuple[Document, ...], ND
 
     Shape of the numbers: ``[documents]``.
     """
-    numbers: dict[tuple[object, ...], int] = {}
-    unique: list[Document] = []
-    unique_numbers = np.empty(len(documents), np.int64)
-    for at, document in enumerate(documents):
-        key = (document.text, document.pair, document.words, document.before, document.after)
-        unique_numbers[at] = numbers.setdefault(key, len(unique))
-        if unique_numbers[at] == len(unique):
-            unique.append(document)
-    return tuple(unique), unique_numbers
+    numbers: dict[object, int] = {}
+    keys = (_key_of_features(document) for document in documents)
+    unique_numbers = np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64, len(documents))
+    if len(numbers) == len(documents):
+        return tuple(documents), unique_numbers
+    _, first = np.unique(unique_numbers, return_index=True)
+    return tuple(documents[at] for at in first.tolist()), unique_numbers
+
+
+def _key_of_features(document: Document) -> object:
+    """What is equal where features are; a text alone is its own key."""
+    if document.pair is None and document.words is None and not document.before and not document.after:
+        return document.text
+    return document.text, document.pair, document.words, document.before, document.after
 
 
 def find_oversized(tokenized: TokenizedDocuments, columns: Sequence[FeatureColumn]) -> Mapping[int, str]:
@@ -159,9 +164,10 @@ def identity_content(
 
 def _list_failures(tokenized: TokenizedRows, rejected: Mapping[int, str]) -> tuple[Failure, ...]:
     """The failures of the corpus and the documents that were rejected, in row order."""
+    numbers = tokenized.unique_numbers.tolist() if rejected else []
     failures = [
         Failure(document.row, document.id, f"row {document.row} (id {document.id}): {rejected[number]}")
-        for document, number in zip(tokenized.documents, tokenized.unique_numbers.tolist(), strict=True)
+        for document, number in zip(tokenized.documents, numbers, strict=False)
         if number in rejected
     ]
     return tuple(sorted([*tokenized.failures, *failures], key=lambda failure: failure.row))
