@@ -18,7 +18,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 
-from bertfeat.core.features import FeatureSet, Pieces, content_documents, find_column, part as part_module
+from bertfeat.core.features import (
+    SUCCESSOR,
+    FeatureSet,
+    Pieces,
+    content_documents,
+    find_column,
+    part as part_module,
+    settle_successor,
+)
 from bertfeat.core.features.open_parts import PartReader
 from bertfeat.core.recipe import Operation, Pooling, feature_columns, parse_recipes
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError
@@ -489,3 +497,21 @@ def test_documents_at_rows_that_there_are(folder: Path) -> None:
         np.testing.assert_array_equal(each.vector("last_mean"), every[each.row].vector("last_mean"))
         assert set(each.stored) == {"last_mean"} or "last_mean" not in features.find("last_mean").derivation.columns
     assert list(features.documents_at([])) == []
+
+
+def test_a_set_that_is_opened_while_its_successor_is_put_in_place(tmp_path: Path) -> None:
+    """Its parts are moved after they were opened, as those of a server that looks just then."""
+    folder = toy_set(tmp_path / "features")
+    assert isinstance(folder, Path)
+    rows = [row for batch in FeatureSet(folder).stream(["row"]) for row in batch.column("row").to_pylist()]
+    successor = folder / SUCCESSOR
+    successor.mkdir()
+    for name in (*(path.name for path in folder.glob("part-*")), ".bertfeat/manifest.json", ".bertfeat/failures.jsonl"):
+        if (folder / name).exists():
+            (folder / name).rename(successor / Path(name).name)
+    opened = FeatureSet(folder)
+    assert len([*opened.documents_at(rows)]) == len(rows)
+    settle_successor(folder)
+    assert not successor.exists()
+    assert [row for batch in opened.stream(["row"]) for row in batch.column("row").to_pylist()] == rows
+    assert len([*opened.documents_at(rows)]) == len(rows)

@@ -42,6 +42,7 @@ class PartReader:
     """
 
     footer: PartFooter
+    later: Location | None = None  # where a part is moved that waited to be put in its place (SUCCESSOR)
     _idle: list[IOBase] = field(default_factory=list, repr=False, compare=False)  # streams of an object
     _equal: list[object] = field(default_factory=list, repr=False, compare=False)  # identities of equal files
 
@@ -147,7 +148,7 @@ class PartReader:
     @contextmanager
     def _open(self) -> Iterator[IOBase | pa.NativeFile]:
         """Open the part for one read: a local file anew, an object by an idle stream if there is one."""
-        place = self.footer.path
+        place = self._place()
         if isinstance(place, Address):
             stream = self._idle.pop() if self._idle else self._open_stream(place)
             yield stream
@@ -155,22 +156,28 @@ class PartReader:
             return
         open_file(place).close()  # refuses a pipe, on which Arrow would wait
         with pa.OSFile(os.fsencode(place)) as file:
-            self._check_identity(file)
+            self._check_identity(file, place)
             yield file
+
+    def _place(self) -> Location:
+        """The place of the part now."""
+        if self.later is None or file_stamp(self.footer.path) is not None:
+            return self.footer.path
+        return self.later
 
     def _open_stream(self, place: Address) -> IOBase:
         file = open_file(place)
-        self._check_identity(file)
+        self._check_identity(file, place)
         return _WholeReads(file.detach())
 
-    def _check_identity(self, file: IOBase | pa.NativeFile) -> None:
+    def _check_identity(self, file: IOBase | pa.NativeFile, place: Location) -> None:
         """Refuse a file that has taken the place of the one that the footer came from; an equal one is as good."""
         identity = file_identity(file)
         if identity == self.footer.identity or identity in self._equal:
             return
-        there = check_footer(self.footer.path)
+        there = check_footer(place)
         if (there.sha256, there.identity) != (self.footer.sha256, identity):
-            raise _replaced_while_open(self.footer.path)
+            raise _replaced_while_open(place)
         self._equal.append(identity)
 
 
@@ -243,7 +250,8 @@ class OpenParts:
             raise DamagedError(
                 f"its columns are not those of {first.path.name}", where=footer.path, remedy="extract it again"
             )
-        return PartReader(footer)
+        place = self._folder / entry.name
+        return PartReader(footer, None if footer.path == place else place)
 
     def _find_footer(self, entry: PartEntry) -> PartFooter:
         """The footer of a listed part: in its place, or where it waits to be moved there (:data:`SUCCESSOR`)."""
