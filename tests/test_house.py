@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 
 # A room imports only from rooms above it. The ground knows nothing of texts and vectors. Rooms of the core see each
 # other by their own doors; the applications below them take names from ``bertfeat.core`` alone.
-GROUND = ("errors", "display", "progress", "arguments", "options", "io")
+GROUND = ("errors", "display", "progress", "arguments", "options", "ragged", "io")
 CORE = (
     "engine",
     "korean",

@@ -95,11 +95,11 @@ def test_every_character() -> None:
 
 def test_blocks_hold_every_text_once() -> None:
     texts = ["a" * number for number in (0, 3, 5, 90, 1, 0, 4, 6, 200, 0)]
-    blocks = [list(block) for block in cut_into_blocks(texts, 10, alone=50)]
+    blocks = [list(block) for block in cut_into_blocks(texts, 10, 50)]
     assert [text for block in blocks for text in block] == texts
     assert [block for block in blocks if max(map(len, block)) > 50] == [["a" * 90], ["a" * 200]]
     assert max(sum(map(len, block)) for block in blocks if len(block) > 1) <= 20
-    assert list(cut_into_blocks([], 10)) == []
+    assert list(cut_into_blocks([], 10, 50)) == []
 
 
 @pytest.mark.parametrize(

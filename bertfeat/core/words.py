@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from threading import Lock
 from typing import Self
 
 import numpy as np
@@ -19,8 +20,9 @@ from numpy.typing import NDArray
 from bertfeat.arguments import require_text
 from bertfeat.core.korean import find_particle_borders, kiwi_version
 from bertfeat.errors import UsageError
+from bertfeat.ragged import Int64s, lengths_of, offsets_of
 
-Int64s = NDArray[np.int64]
+_Places = NDArray[np.integer]
 _UTF32 = f"utf-32-{'le' if sys.byteorder == 'little' else 'be'}"
 
 
@@ -86,7 +88,8 @@ def split_words(text: str, rule: WordRule = WordRule.SPACES) -> CharSpans:
     Raises:
         MissingLibraryError: the program that the rule asks is not installed.
     """
-    return split_each([text], rule)[0]
+    words = _between_spaces(text)
+    return _cut_words(words, find_particle_borders(text)) if rule is WordRule.KOREAN else words
 
 
 def split_each(texts: Sequence[str], rule: WordRule = WordRule.SPACES) -> tuple[CharSpans, Int64s]:
@@ -96,62 +99,75 @@ def split_each(texts: Sequence[str], rule: WordRule = WordRule.SPACES) -> tuple[
         MissingLibraryError: the program that the rule asks is not installed.
     """
     found, counts = list[CharSpans](), list[Int64s]()
-    for some in cut_into_blocks(texts, _BLOCK):
-        spans, count = _between_spaces(some)
+    for some in cut_into_blocks(texts, _BLOCK, _BLOCK):
+        spans, count = _between_spaces_of_each(some)
         if rule is WordRule.KOREAN:
             pairs = zip(spans.cut(count), some, strict=True)
             parts = [_cut_words(own, find_particle_borders(text)) for own, text in pairs]
-            spans, count = CharSpans.join(parts), np.array([len(each) for each in parts], np.int64)
+            spans, count = CharSpans.join(parts), lengths_of(parts)
         found.append(spans)
         counts.append(count)
     return CharSpans.join(found), np.concatenate([np.zeros(0, np.int64), *counts])
 
 
-def cut_into_blocks(texts: Sequence[str], size: int, *, alone: int | None = None) -> Iterator[Sequence[str]]:
-    """Cut texts into blocks of neighbors, of about ``size`` characters; a text of more than ``alone`` is a block."""
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    long, number = lengths > (size if alone is None else alone), np.cumsum(lengths) // size
+def cut_into_blocks(texts: Sequence[str], size: int, longest: int) -> Iterator[Sequence[str]]:
+    """Cut texts into blocks of neighbors, of about ``size`` characters; one of more than ``longest`` is a block."""
+    lengths = lengths_of(texts)
+    long, number = lengths > longest, np.cumsum(lengths) // size
     cuts = np.flatnonzero((number[1:] != number[:-1]) | long[1:] | long[:-1]) + 1
     for start, stop in pairwise([0, *cuts.tolist(), len(texts)]) if texts else ():
         yield texts[start:stop]
 
 
-def _between_spaces(texts: Sequence[str]) -> tuple[CharSpans, Int64s]:
+def _between_spaces_of_each(texts: Sequence[str]) -> tuple[CharSpans, Int64s]:
+    """Find the words of several texts, and how many each has."""
+    joined = _between_spaces(" ".join(texts))
+    offsets = offsets_of(lengths_of(texts) + 1)
+    counts = np.diff(np.searchsorted(joined.start, offsets))
+    shift = np.repeat(offsets[:-1].astype(np.int32), counts)
+    return CharSpans(joined.start - shift, joined.end - shift), counts
+
+
+def _between_spaces(text: str) -> CharSpans:
     """Find punctuation marks, and the runs of anything else between them and white space."""
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    begins = np.cumsum(lengths + 1) - lengths  # of each text, with a space before each and at the end
-    kinds = _KINDS.of(code_points(f" {' '.join(texts)} "))
-    mark, inside = kinds == _MARK, kinds == _INSIDE
-    start = np.flatnonzero(mark[1:-1] | (inside[1:-1] & ~inside[:-2])) + 1
-    end = np.flatnonzero(mark[1:-1] | (inside[1:-1] & ~inside[2:])) + 2
-    bounds = np.searchsorted(start, [*begins.tolist(), len(kinds)])
-    counts = np.diff(bounds)
-    shift = np.repeat(begins, counts)
-    return CharSpans((start - shift).astype(np.int32), (end - shift).astype(np.int32)), counts
+    kinds = _KINDS.of(code_points(f" {text} "))
+    own = kinds[1:-1]
+    mark = own == _MARK
+    # a run begins and ends where the kind grows: it has the largest number
+    start = np.flatnonzero(mark | (own > kinds[:-2])).astype(np.int32)
+    end = np.flatnonzero(mark | (own > kinds[2:])).astype(np.int32)
+    return CharSpans(start, end + np.int32(1))
 
 
-class CharacterKinds:
+class CharacterTable:
     """A table of what each character is, by a function of one, which is asked when a character is met first."""
 
-    def __init__(self, kind_of: Callable[[str], int]) -> None:
-        """Take the function; its numbers are 1 to 255."""
-        self._kind_of = kind_of
-        self._kinds = np.zeros(sys.maxunicode + 1, np.uint8)  # 0: not met yet
+    def __init__(self, entry_of: Callable[[str], int], dtype: type[np.unsignedinteger]) -> None:
+        """Take the function, whose numbers are at least 1, and the type that holds them."""
+        self.entries: NDArray[np.unsignedinteger] = np.zeros(sys.maxunicode + 1, dtype)  # 0: not met yet
+        self._entry_of, self._learning = entry_of, Lock()
 
-    def of(self, characters: NDArray[np.uint32]) -> NDArray[np.uint8]:
-        """The kinds of characters. Shape: ``[n]`` → ``[n]``."""
-        kinds = self._kinds[characters]
-        if not kinds.all():
-            for code_point in np.unique(characters[kinds == 0]).tolist():
-                self._kinds[code_point] = self._kind_of(chr(code_point))
-            kinds = self._kinds[characters]
-        return kinds
+    def of(self, characters: NDArray[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
+        """The entries of characters. Shape: ``[n]`` → ``[n]``."""
+        entries: NDArray[np.unsignedinteger] = self.entries[characters]
+        if not entries.all():
+            self.learn(characters)
+            entries = self.entries[characters]
+        return entries
+
+    def learn(self, characters: NDArray[np.unsignedinteger]) -> None:
+        """Enter the characters that were not met before."""
+        new = np.unique(characters[self.entries[characters] == 0]).tolist()
+        with self._learning:
+            for code_point in new:
+                if not self.entries[code_point]:
+                    self.entries[code_point] = self._entry_of(chr(code_point))
 
 
 _BLOCK = 1 << 15  # characters that are split at once: what is computed of them stays in a processor's cache
 _SPACE, _MARK, _INSIDE = 1, 2, 3
 _IS_SPACE, _IS_MARK = regex.compile(r"\s").match, regex.compile(r"\p{P}").match
-_KINDS = CharacterKinds(lambda each: _SPACE if _IS_SPACE(each) else _MARK if _IS_MARK(each) else _INSIDE)
+_KINDS = CharacterTable(lambda each: _SPACE if _IS_SPACE(each) else _MARK if _IS_MARK(each) else _INSIDE, np.uint8)
 
 
 def _cut_words(words: CharSpans, borders: Sequence[int]) -> CharSpans:
@@ -164,9 +180,9 @@ def _cut_words(words: CharSpans, borders: Sequence[int]) -> CharSpans:
 
 def locate_words(words: Sequence[str]) -> CharSpans:
     """Locate given words in their text, which is the words joined by single spaces."""
-    lengths = np.fromiter(map(len, words), np.int32, len(words))
-    start = np.cumsum(lengths + 1, dtype=np.int32) - (lengths + 1)
-    return CharSpans(start, start + lengths)
+    lengths = lengths_of(words)
+    start = offsets_of(lengths + 1)[:-1]
+    return CharSpans(start.astype(np.int32), (start + lengths).astype(np.int32))
 
 
 def align_words(words: CharSpans, pieces: CharSpans) -> tuple[Int64s, Int64s]:
@@ -176,7 +192,7 @@ def align_words(words: CharSpans, pieces: CharSpans) -> tuple[Int64s, Int64s]:
 
     Shape: ``words [N]``, ``pieces [P]`` → first piece ``[N]`` and the one after the last ``[N]``.
     """
-    return align_each(words, np.array([len(words)]), pieces, np.array([len(pieces)]))
+    return _overlaps(words.start, words.end, pieces.start, pieces.end)
 
 
 def align_each(words: CharSpans, word_counts: Int64s, pieces: CharSpans, piece_counts: Int64s) -> tuple[Int64s, Int64s]:
@@ -185,17 +201,18 @@ def align_each(words: CharSpans, word_counts: Int64s, pieces: CharSpans, piece_c
     Shape: ``words [N]``, ``word_counts [T]``, ``pieces [P]``, ``piece_counts [T]`` → first piece ``[N]`` and the one
     after the last ``[N]``, among all pieces.
     """
-    # each text gets a range of characters of its own
     ends = (spans.end.max(initial=0) for spans in (words, pieces))
     width = 1 + max(map(int, ends)) - min(0, int(pieces.start.min(initial=0)))
-    ranges = width * np.arange(len(word_counts))
-    of_words, of_pieces = np.repeat(ranges, word_counts), np.repeat(ranges, piece_counts)
+    begins = width * np.arange(len(word_counts))  # each text gets a range of characters of its own
+    of_words, of_pieces = np.repeat(begins, word_counts), np.repeat(begins, piece_counts)
+    return _overlaps(words.start + of_words, words.end + of_words, pieces.start + of_pieces, pieces.end + of_pieces)
+
+
+def _overlaps(start: _Places, end: _Places, piece_start: _Places, piece_end: _Places) -> tuple[Int64s, Int64s]:
     # normalization can reorder characters within a cluster; running extremes keep the offsets sorted for the searches
-    piece_ends = np.maximum.accumulate(pieces.end + of_pieces)
-    piece_starts = np.minimum.accumulate((pieces.start + of_pieces)[::-1])[::-1]
-    first = np.searchsorted(piece_ends, words.start + of_words, side="right")
-    stop = np.searchsorted(piece_starts, words.end + of_words, side="left")
-    return first, np.where(words.end > words.start, np.maximum(stop, first), first)
+    first = np.searchsorted(np.maximum.accumulate(piece_end), start, side="right")
+    stop = np.searchsorted(np.minimum.accumulate(piece_start[::-1])[::-1], end, side="left")
+    return first, np.where(end > start, np.maximum(stop, first), first)
 
 
 # ── matching ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,6 +19,7 @@ from torch import Tensor
 from bertfeat.core import Derivation, FeatureSet, MemoryFeatures, piece_offsets, stored_matrices
 from bertfeat.errors import BertfeatError, TrainingError
 from bertfeat.io import prefetched
+from bertfeat.ragged import offsets_of
 
 # ── batches ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -166,7 +167,7 @@ class ExampleStore:
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """The place among all vectors at which those of each example begin, ``[E+1]``."""
-        return np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
+        return offsets_of(self.lengths)
 
     def vectors_of(self, chunk: ExampleChunk, packed: PackedExamples) -> NDArray[np.int64]:
         """The numbers that the vectors of a packed batch of a chunk have in the whole store, ``[N]``."""
@@ -218,7 +219,7 @@ class ExampleStore:
 
     def _read(self, blocks: Sequence[tuple[int, int]]) -> ExampleChunk:
         examples = np.concatenate([np.arange(first, last) for first, last in blocks])
-        offsets = np.concatenate([[0], np.cumsum(self.lengths[examples], dtype=np.int64)])
+        offsets = offsets_of(self.lengths[examples])
         features = np.empty((int(offsets[-1]), self.width), self.dtype)
         at = 0
         for first, last in _merge_blocks(blocks):

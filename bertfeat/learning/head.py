@@ -44,6 +44,7 @@ from bertfeat.learning.task import Guess, HeadScores, Prediction, network_scores
 from bertfeat.learning.tasks import task_of
 from bertfeat.learning.tasks.tags import Tags
 from bertfeat.learning.work import Work, refuse_unread_settings
+from bertfeat.ragged import lengths_of, offsets_of
 
 # ── heads ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -381,7 +382,7 @@ class Tagger(Head):
     def _tags_of(self, documents: Sequence[DocumentFeatures]) -> Iterator[tuple[str, ...]]:
         derivation = derive(self.record.input.recipe, Pooling.WORD, documents[0].columns)
         matrices = [derivation.apply(document.stored) for document in documents]
-        offsets = np.cumsum([0, *map(len, matrices)], dtype=np.int64)
+        offsets = offsets_of(lengths_of(matrices))
         chunk = ExampleChunk(offsets, np.concatenate(matrices), np.arange(len(matrices)))
         scores = network_scores(self._network, chunk, self.device)
         for guess in self.task.guesses(scores, offsets, None):

@@ -23,6 +23,7 @@ from bertfeat.core import (
 from bertfeat.errors import HeadError, UsageError, did_you_mean, parameter, quote_names, shorten
 from bertfeat.learning.example_store import describe_source
 from bertfeat.learning.tag_files import TaggedText
+from bertfeat.ragged import offsets_of, ranges
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -230,7 +231,7 @@ class PassageTokens:
     def of(cls, pieces: list[PiecePositions]) -> "PassageTokens":
         """The tokens of documents, from the token positions of batches."""
         counts = np.concatenate([np.diff(batch.offsets) for batch in pieces])
-        offsets = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        offsets = offsets_of(counts)
         segments = [batch.segment for batch in pieces]
         assert all(segment is not None for segment in segments)
         segment = np.concatenate([part for part in segments if part is not None])
@@ -265,7 +266,5 @@ class PassageTokens:
     def part(self, examples: NDArray[np.int64]) -> "PassageTokens":
         """The tokens of some examples alone."""
         lengths = np.diff(self.offsets)[examples]
-        begins = self.offsets[examples]
-        numbers = np.concatenate([begins[:0], *map(np.arange, begins.tolist(), (begins + lengths).tolist())])
-        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        return PassageTokens(offsets, self.start[numbers], self.end[numbers], self.allowed[numbers])
+        numbers = ranges(self.offsets[examples], lengths)
+        return PassageTokens(offsets_of(lengths), self.start[numbers], self.end[numbers], self.allowed[numbers])

@@ -17,6 +17,7 @@ from torch import Tensor
 from bertfeat.errors import CorpusError, parameter
 from bertfeat.pretraining.corpus import DocumentRanges, TokenStore, last_word_start
 from bertfeat.pretraining.settings import MaskShares, Objective, PretrainingSettings, parse_mask
+from bertfeat.ragged import offsets_of
 
 # ── segments ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -52,8 +53,8 @@ class SegmentDrawer:
         self._room = length - (3 if self._pairs else 2)  # without special tokens
         lengths = self._ranges.lengths
         self._counts = -(-lengths // self._room)  # sequences of each document
-        self._first = np.concatenate(([0], np.cumsum(self._counts)))  # number of each document's first sequence
-        self._before = np.concatenate(([0], np.cumsum(lengths)))  # pieces before each document
+        self._first = offsets_of(self._counts)  # number of each document's first sequence
+        self._before = offsets_of(lengths)  # pieces before each document
         self._epoch = -1
         if self._pairs and len(self._ranges) < 2:
             remedy = (

@@ -12,6 +12,7 @@ from fastapi import Request, Response
 from numpy.typing import NDArray
 
 from bertfeat.core import DocumentPieces
+from bertfeat.ragged import lengths_of, offsets_of
 from bertfeat.search import IndexSettings
 from bertfeat.server.batching import RequestFeatures, Wanted
 from bertfeat.server.problems import Kind, Problem
@@ -140,7 +141,7 @@ def features_table(texts: Sequence[str], features: RequestFeatures, wanted: Want
             columns[column.name] = pa.FixedSizeListArray.from_arrays(pa.array(flat), type=vector)
         else:
             matrices = [document.matrix(column.name) for document in features.documents if document is not None]
-            bounds = np.cumsum([0, *map(len, matrices)]).astype(np.int32)
+            bounds = offsets_of(lengths_of(matrices)).astype(np.int32)
             flat = np.concatenate(matrices).astype(np.float32).ravel()
             values = pa.FixedSizeListArray.from_arrays(pa.array(flat), type=vector)
             columns[column.name] = pa.ListArray.from_arrays(pa.array(bounds), values)

@@ -23,6 +23,7 @@ from bertfeat.core import (
     stored_matrices,
 )
 from bertfeat.errors import DamagedError, FeatureSetError
+from bertfeat.ragged import lengths_of, offsets_of
 
 # ── rows side by side ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -140,7 +141,7 @@ def without_blanks(batch: RecordBatch, tokens: PiecePositions) -> PiecePositions
     segment, start = _segments(tokens), tokens.start.copy()
     for number, name in enumerate(name for name in ("text", "pair") if name in batch.schema.names):
         texts = batch.column(name).to_pylist()
-        begins = np.cumsum([0, *map(len, texts)])
+        begins = offsets_of(lengths_of(texts))
         own = segment == number
         begin = begins[:-1][tokens.owners[own]]
         after = _next_characters("".join(texts))[np.clip(begin + start[own], 0, begins[-1])]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.core import CharSpans, DocumentPieces, FeatureSettings, Unit, WordQuery, align_words, split_words
+from bertfeat.ragged import offsets_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def combine_vectors(matrix: NDArray[np.float32], picks: Sequence[VectorPicks]) -
     The rows of ``matrix`` are the vectors that the picks refer to, pick after pick.
     """
     weights = np.fromiter((weight for pick in picks for weight in pick.weights), np.float32, len(matrix))
-    starts = np.cumsum([0, *(len(pick.numbers) for pick in picks)])[:-1]
+    starts = offsets_of([len(pick.numbers) for pick in picks])[:-1]
     if len(starts) == len(matrix):
         return matrix
     vectors: NDArray[np.float32] = np.add.reduceat(matrix * weights[:, None], starts, axis=0)

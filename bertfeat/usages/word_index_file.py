@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from bertfeat.core import FeatureSet, PiecePositions, RecordBatch, Unit, WordRule, fold_word, is_word, split_each
 from bertfeat.io import file_identity, output_file, scratch_array, storage_errors
 from bertfeat.progress import StepProgress
+from bertfeat.ragged import offsets_of
 
 _KEY = b"bertfeat.words"
 _VERSION = "1"
@@ -119,7 +120,7 @@ def write_word_index(features: FeatureSet, path: Path, key: str, tell: Callable[
         arrays = {
             "rows": pa.array(np.concatenate(rows)),
             "counts": pa.array(np.concatenate(counts)),
-            "texts": pa.array(np.cumsum(np.concatenate([[0], *per_text]), dtype=np.int64)),
+            "texts": pa.array(offsets_of(np.concatenate(per_text))),
             "vocabulary": pa.array(ordered, pa.large_string()),
             "ends": pa.array(ends),
             "words": pa.array(numbers),
@@ -215,7 +216,7 @@ def _renumber(words: NDArray[np.unsignedinteger], order: NDArray[np.int64]) -> N
         some = ranks[words[begin : begin + _AT_ONCE]]
         words[begin : begin + _AT_ONCE] = some
         counts += np.bincount(some, minlength=len(order))
-    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    return offsets_of(counts)
 
 
 def _group_places(

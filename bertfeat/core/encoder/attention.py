@@ -16,6 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from bertfeat.core.encoder.kernels import TYPES, AttentionStruct, Kernels, find_attention_kernels
 from bertfeat.core.encoder.transfer import move_to_device
+from bertfeat.ragged import offsets_of
 
 STEP = 16  # CPU attention takes half the time for lengths that are multiples of this
 
@@ -40,7 +41,7 @@ def make_attention(
     if kernels := find_attention_kernels(device, dtype, width):
         return KernelAttention(lengths, kernels, bias)
     if bias is None and has_flash_attention(device, dtype, width):
-        bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        bounds = offsets_of(lengths).astype(np.int32)
         return VarlenAttention(move_to_device(bounds, device), int(lengths.max()))
     return GroupedAttention(lengths, device, bias)
 
@@ -57,7 +58,7 @@ class KernelAttention:
 
     def __init__(self, lengths: NDArray[np.int64], kernels: Kernels, bias: Tensor | None = None) -> None:
         self._kernels, self._bias = kernels, bias
-        self._bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        self._bounds = offsets_of(lengths)
         self._singles = np.arange(len(lengths) + 1, dtype=np.int64)
         self._longest = int(lengths.max(initial=0))
 
@@ -192,7 +193,7 @@ def _split_heads(packed: Tensor, group: _LengthGroup, parts: int, heads: int) ->
 def _group_by_length(lengths: NDArray[np.int64], device: torch.device) -> list[_LengthGroup]:
     padded = -(-lengths // STEP) * STEP
     bounds = np.flatnonzero(np.diff(padded, prepend=-1, append=-1))
-    rows = np.concatenate([[0], np.cumsum(lengths)])
+    rows = offsets_of(lengths)
     return [
         _make_group(slice(int(a), int(b)), slice(int(rows[a]), int(rows[b])), lengths[a:b], int(padded[a]), device)
         for a, b in pairwise(bounds)

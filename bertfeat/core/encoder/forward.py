@@ -20,9 +20,10 @@ from bertfeat.core.encoder.text_attention import (
 )
 from bertfeat.core.encoder.transfer import move_to_device, usual_size
 from bertfeat.core.models import Model, one_line_message, silence_transformers
-from bertfeat.core.tokens import TokenBatch, ranges
+from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import ModelError, parameter
 from bertfeat.io import stage
+from bertfeat.ragged import ranges
 
 _READS_TYPES = frozenset({"xlnet"})  # model types that read segments without an embedding table for them
 

@@ -34,6 +34,7 @@ from bertfeat.core.models import (
 from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import ModelError
 from bertfeat.io import stage
+from bertfeat.ragged import offsets_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -106,7 +107,7 @@ def _with_alone(batch: TokenBatch, token: int) -> list[TokenBatch]:
 
 def _cut_batch(batch: TokenBatch, bounds: NDArray[np.int64]) -> list[TokenBatch]:
     ends = [*bounds.tolist(), len(batch.lengths)]
-    tokens = np.concatenate([[0], np.cumsum(batch.lengths)])
+    tokens = offsets_of(batch.lengths)
     return [
         TokenBatch(
             batch.windows[a:b],

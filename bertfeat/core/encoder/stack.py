@@ -35,6 +35,7 @@ from bertfeat.core.encoder.kernels import (
 from bertfeat.core.encoder.states import HiddenState
 from bertfeat.core.encoder.weights import Affine, BlockWeights
 from bertfeat.io import record_stages
+from bertfeat.ragged import offsets_of
 
 _STEP = 32  # widths of blocks in floating-point numbers are multiples of this
 _STAGES = ("embed", "QKV", "attention", "output", "norms", "FFN")  # of csrc/stack.h
@@ -97,7 +98,7 @@ class Stack:
         """
         deepest, width, dtype = max(layers), self._blocks.hidden, self._blocks.dtype
         first_token_only = first_token_only and deepest > 0
-        bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        bounds = offsets_of(lengths)
         rows = int(bounds[-1])
         states = {
             layer: torch.empty(len(lengths) if first_token_only and layer == deepest else rows, width, dtype=dtype)

@@ -29,6 +29,7 @@ from torch.nn.functional import pad
 from bertfeat.core.encoder.attention import KernelAttention, flash_attention, has_flash_attention
 from bertfeat.core.encoder.kernels import ATTENTION_STEP, find_attention_kernels
 from bertfeat.core.encoder.transfer import move_to_device
+from bertfeat.ragged import offsets_of
 
 REGISTERED = "bertfeat_text_by_text"
 """The name of the attention function among those of transformers."""
@@ -262,7 +263,7 @@ class TextAttention:
     def __init__(self, lengths: NDArray[np.int64], device: torch.device) -> None:
         self.lengths, self._device = lengths, device
         self.longest = int(lengths.max(initial=0))
-        self._bounds = np.concatenate([[0], np.cumsum(lengths)])
+        self._bounds = offsets_of(lengths)
         self._on_device: Tensor | None = None
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, terms: AttentionTerms) -> Tensor:

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from bertfeat.core.corpus import Document
 from bertfeat.core.korean import HANGUL
 from bertfeat.core.tokens import TokenizedDocuments, Tokenizer
-from bertfeat.core.words import CharacterKinds, Int64s, code_points, split_each
+from bertfeat.core.words import CharacterTable, code_points, split_each
 from bertfeat.errors import parameter, shorten
+from bertfeat.ragged import Int64s, lengths_of
 
 MOST_UNKNOWN = 0.05  # share of [UNK] among the tokens of a corpus
 MOST_PIECES = 4.0  # tokens per word
@@ -138,7 +139,7 @@ def _are_strange(
 
 @dataclass(frozen=True, slots=True)
 class _Measures:
-    """What documents consist of, from the beginning of each."""
+    """Counts of letters, signs and words in documents, from the beginning of each."""
 
     share: NDArray[np.float64]  # [D] of the characters, that the beginning has
     letters: Int64s  # [D] of the beginning
@@ -155,7 +156,7 @@ class _Measures:
         beginnings = [text[:_COUNTED] for text in texts]
         share = np.array([len(own) / max(1, len(text)) for own, text in zip(beginnings, texts, strict=True)])
         kinds = _KINDS.of(code_points("".join(f"{text}\n" for text in beginnings)))
-        sizes = np.array([len(text) + 1 for text in beginnings], np.int64)
+        sizes = lengths_of(beginnings) + 1
         starts = np.cumsum(sizes) - sizes
         dense = (kinds & _DENSE) > 0
         begins = dense.copy()  # of a run, which is counted as one word, or a part of one
@@ -178,4 +179,4 @@ def _kind_of_character(character: str) -> int:
     return script | (_LETTER if kind in "LM" else _SIGN if kind in "NPS" else _OTHER)
 
 
-_KINDS = CharacterKinds(_kind_of_character)
+_KINDS = CharacterTable(_kind_of_character, np.uint8)

@@ -11,8 +11,9 @@ from bertfeat.core.corpus import Document, Failure, KeptColumn, text_digest
 from bertfeat.core.extraction.compute import FeatureMatrices
 from bertfeat.core.features import CELL_LIMIT, Counts, PartContent, Pieces, Table, count_documents, vector_bytes
 from bertfeat.core.recipe import FeatureColumn, Unit
-from bertfeat.core.tokens import TokenizedDocuments, TokenSpans, ranges
+from bertfeat.core.tokens import TokenizedDocuments, TokenSpans
 from bertfeat.errors import shell_spelling
+from bertfeat.ragged import offsets_of, ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def find_unique(documents: Sequence[Document]) -> tuple[tuple[Document, ...], ND
 
 
 def _key_of_features(document: Document) -> object:
-    """What is equal where features are; a text alone is its own key."""
+    """A key by which documents with equal features are equal; a text alone is its own key."""
     if document.pair is None and document.words is None and not document.before and not document.after:
         return document.text
     return document.text, document.pair, document.words, document.before, document.after
@@ -164,10 +165,11 @@ def identity_content(
 
 def _list_failures(tokenized: TokenizedRows, rejected: Mapping[int, str]) -> tuple[Failure, ...]:
     """The failures of the corpus and the documents that were rejected, in row order."""
-    numbers = tokenized.unique_numbers.tolist() if rejected else []
+    if not rejected:
+        return tokenized.failures
     failures = [
         Failure(document.row, document.id, f"row {document.row} (id {document.id}): {rejected[number]}")
-        for document, number in zip(tokenized.documents, numbers, strict=False)
+        for document, number in zip(tokenized.documents, tokenized.unique_numbers.tolist(), strict=True)
         if number in rejected
     ]
     return tuple(sorted([*tokenized.failures, *failures], key=lambda failure: failure.row))
@@ -215,7 +217,7 @@ def _take_pieces(
     if spans is None:
         return None
     lengths = np.diff(spans.offsets)[documents]
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    offsets = offsets_of(lengths)
     at = ranges(spans.offsets[documents], lengths)
     return Pieces(
         offsets=offsets,

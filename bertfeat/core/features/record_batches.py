@@ -16,6 +16,7 @@ from bertfeat.core.features.columns import ReadableColumn
 from bertfeat.core.recipe import FeatureColumn
 from bertfeat.display import displayed
 from bertfeat.errors import DamagedError
+from bertfeat.ragged import offsets_of, ranges
 
 RecordBatch = pa.RecordBatch
 """Rows of a feature set, as :meth:`FeatureSet.stream` reads them."""
@@ -60,9 +61,7 @@ class PieceRanges:
     def expand(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The tokens or words of all texts, one text after the other: their places in ``rows``, and their texts."""
         sizes = self.sizes
-        begins = np.cumsum(sizes) - sizes
-        places = np.arange(int(sizes.sum())) + np.repeat(self.first - begins, sizes)
-        return places, np.repeat(np.arange(len(sizes)), sizes)
+        return ranges(self.first, sizes), np.repeat(np.arange(len(sizes)), sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,7 @@ class Pieces(PiecePositions):
 def list_offsets(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
     """Return the offsets at which each document's values begin in a flat list column, ``[D+1]``."""
     lengths = batch.column(name).value_lengths().to_numpy()
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    return offsets_of(lengths)
 
 
 def piece_owners(offsets: NDArray[np.int64]) -> NDArray[np.int64]:

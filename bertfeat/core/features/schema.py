@@ -16,6 +16,7 @@ from bertfeat.core.features.cells import encode_vectors, vector_bytes
 from bertfeat.core.features.record_batches import Matrix, Pieces
 from bertfeat.core.recipe import FeatureColumn
 from bertfeat.errors import FeatureSetError, UsageError, parameter
+from bertfeat.ragged import lengths_of, offsets_of
 
 KEPT_TYPES = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
 POSITION_COLUMNS = {
@@ -83,7 +84,7 @@ def content_table(content: PartContent, columns: Sequence[FeatureColumn]) -> pa.
             for name, array in _piece_arrays(kind, pieces, columns):
                 add(name, array)
     if content.tags is not None:
-        offsets = np.cumsum([0, *map(len, content.tags)], dtype=np.int64)
+        offsets = offsets_of(lengths_of(content.tags))
         add("tags", _list_array(offsets, _string_array([tag for tags in content.tags for tag in tags])))
     schema = pa.schema([*identity.schema, *(field for field, _ in fields)])
     return pa.table([*identity.columns, *(array for _, array in fields)], schema=schema)

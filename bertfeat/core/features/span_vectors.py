@@ -22,6 +22,7 @@ from bertfeat.core.spans import SpanRule
 from bertfeat.core.words import CharSpans, align_each
 from bertfeat.display import displayed
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, did_you_mean, parameter
+from bertfeat.ragged import lengths_of, offsets_of
 
 if TYPE_CHECKING:
     from bertfeat.core.features.reader import FeatureSet
@@ -160,12 +161,12 @@ class SpanReader:
             MissingLibraryError: words of Korean texts are counted, and what found them is not installed.
         """
         pieces, spans = PiecePositions.read(batch, self.column.pooling), self._cutter.cut(batch)
-        joined, counts = CharSpans.join(spans), np.array([len(each) for each in spans], np.int64)
+        joined, counts = CharSpans.join(spans), lengths_of(spans)
         counted = np.flatnonzero(pieces.usable if pieces.segment is None else pieces.usable & (pieces.segment == 0))
         own = np.searchsorted(counted, pieces.offsets)  # where each document's counted pieces begin
         first, stop = align_each(joined, counts, CharSpans(pieces.start[counted], pieces.end[counted]), np.diff(own))
         return SpanPositions(
-            offsets=np.concatenate([[0], np.cumsum(counts)]),
+            offsets=offsets_of(counts),
             start=joined.start,
             end=joined.end,
             segment=None,

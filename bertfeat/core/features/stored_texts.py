@@ -13,6 +13,7 @@ from bertfeat.core.features.open_parts import PartReader
 from bertfeat.core.features.part import read_footer
 from bertfeat.errors import FeatureSetError, parameter
 from bertfeat.io import Location, scratch_array
+from bertfeat.ragged import offsets_of
 
 DigestBatch = tuple[Sequence[bytes], int, NDArray[np.int64]]
 """Digests of 16 bytes, the number of the set or part that holds their texts, and the row of each there."""
@@ -96,7 +97,7 @@ class StoredTexts:
         counts = np.zeros(number, np.int64)
         for start in range(0, len(self), _AT_ONCE):
             counts += np.bincount(_buckets(given[_KEY, start : start + _AT_ONCE], number), minlength=number)
-        ends = np.concatenate([[0], np.cumsum(counts)])
+        ends = offsets_of(counts)
         free = ends[:-1].copy()
         for start in range(0, len(self), _AT_ONCE):
             texts = given[:, start : start + _AT_ONCE]

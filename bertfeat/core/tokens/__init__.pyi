@@ -14,7 +14,7 @@ from .layout import (
     tokenize as tokenize,
 )
 from .long_texts import split_texts as split_texts
-from .pieces import TextPieces as TextPieces, ranges as ranges
+from .pieces import TextPieces as TextPieces
 from .sequences import Subword as Subword, TokenSettings as TokenSettings
 from .tokenizer import (
     Tokenizer as Tokenizer,

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.core.tokens.layout import Layout, TokenGroups
-from bertfeat.core.tokens.pieces import ranges
-from bertfeat.core.words import Int64s
+from bertfeat.ragged import Int64s, ranges
 
 
 @dataclass(frozen=True, slots=True)

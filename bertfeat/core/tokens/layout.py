@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from bertfeat.core.corpus import Document
 from bertfeat.core.tokens.long_texts import split_texts
-from bertfeat.core.tokens.pieces import ranges
 from bertfeat.core.tokens.sequences import (
     NO_TOKENS,
     Subword,
@@ -24,7 +23,8 @@ from bertfeat.core.tokens.sequences import (
 )
 from bertfeat.core.tokens.tokenizer import Tokenizer
 from bertfeat.core.tokens.windows import LongTextPolicy, TextWindow, cut_windows
-from bertfeat.core.words import CharSpans, Int64s, align_each, locate_words, split_each, split_words
+from bertfeat.core.words import CharSpans, align_each, locate_words, split_each, split_words
+from bertfeat.ragged import Int64s, lengths_of, offsets_of, ranges
 
 _Int32s = NDArray[np.int32]  # positions of tokens: half the memory of int64, and a part has fewer than 2³¹
 _Masks = NDArray[np.bool_]
@@ -191,7 +191,7 @@ class _ReadTexts:
         ]
         document, segment, start, stop, token = np.array(rows, np.int64).reshape(-1, 5).T
         spans = [text for sequence in sequences for text in sequence.texts]
-        counts = np.array([len(text) for text in spans], np.int64)
+        counts = lengths_of(spans)
         return cls(document, segment.astype(np.int8), CharSpans.join(spans), counts, start, stop, token)
 
 
@@ -217,7 +217,7 @@ class _FlatTokens:
     @property
     def offsets(self) -> Int64s:
         """The first token of each document, and the number of all. Shape: ``[D+1]``."""
-        return _bounds(self.lengths)
+        return offsets_of(self.lengths)
 
     @property
     def document(self) -> NDArray[np.int32]:
@@ -240,7 +240,7 @@ class _FlatTokens:
             own=_concatenate_masks([chunk.own for chunk in chunks], sizes),
             counted=_concatenate_masks([chunk.counted for chunk in chunks], sizes),
             spans=CharSpans.join(spans) if known else None,
-            texts=_ReadTexts.of_sequences(sequences, _bounds(lengths)) if known else None,
+            texts=_ReadTexts.of_sequences(sequences, offsets_of(lengths)) if known else None,
             lengths=lengths,
             heads=np.array([each.head for each in sequences], np.int64),
             tails=np.array([len(each.chunks[-1].ids) if each.chunks else 0 for each in sequences], np.int64),
@@ -254,15 +254,8 @@ class _FlatTokens:
         """Lay out all single texts at once, without prompts or neighbors."""
         split = split_texts(tokenizer, texts, offsets=settings.with_tokens or settings.with_words)
         template, sizes = tokenizer.single, split.counts
-        capacity = settings.max_length - template.size
-        excess = np.maximum(0, sizes - capacity)
-        rejected = {} if template.size else dict.fromkeys(np.flatnonzero(sizes == 0).tolist(), NO_TOKENS)
-        if settings.long is LongTextPolicy.ERROR:
-            too_long = np.flatnonzero(excess).tolist()
-            rejected |= {at: too_long_reason(int(sizes[at]) + template.size, settings.max_length) for at in too_long}
-        cut = settings.long in (LongTextPolicy.TRUNCATE, LongTextPolicy.TRUNCATE_LEFT)
-        truncated = excess if cut else np.zeros_like(excess)
-        cut_before = truncated if settings.long is LongTextPolicy.TRUNCATE_LEFT else np.zeros_like(excess)
+        rejected, truncated = _reject_or_truncate(sizes, template.size, settings)
+        cut_before = truncated * (settings.long is LongTextPolicy.TRUNCATE_LEFT)
         read = np.ones(len(sizes), bool)
         read[list(rejected)] = False
         lengths = np.where(read, sizes - truncated + template.size, 0)
@@ -285,7 +278,7 @@ class _FlatTokens:
         if split.spans is not None:
             spans = CharSpans(np.zeros(len(ids), np.int32), np.zeros(len(ids), np.int32))
             spans.start[text_tokens], spans.end[text_tokens] = split.spans.start[pieces], split.spans.end[pieces]
-            characters = np.fromiter(map(len, texts), np.int32, len(texts))[read]
+            characters = lengths_of(texts)[read]
             spans.start[tails] = spans.end[tails] = characters[:, None]
             read_texts = _ReadTexts(
                 document=np.flatnonzero(read),
@@ -308,15 +301,27 @@ class _FlatTokens:
             lengths=lengths,
             heads=np.full(len(lengths), head),
             tails=np.full(len(lengths), tail),
-            windows=_WindowTable.over_bodies(np.flatnonzero(read), bodies, capacity, causal=settings.causal),
+            windows=_WindowTable.over_bodies(
+                np.flatnonzero(read), bodies, settings.max_length - template.size, causal=settings.causal
+            ),
             truncated=truncated.astype(np.int32),
             rejected=rejected,
         )
 
 
-def _bounds(counts: Int64s) -> Int64s:
-    """The number of the first of each group, and the number of all. Shape: ``[n]`` → ``[n+1]``."""
-    return np.concatenate([[0], np.cumsum(counts)])
+def _reject_or_truncate(sizes: Int64s, special: int, settings: TokenSettings) -> tuple[dict[int, str], Int64s]:
+    """The texts that are rejected, with the reasons, and how many pieces of each text are cut.
+
+    ``sizes [D]`` are their pieces, to which so many special tokens come.
+    """
+    rejected = {} if special else dict.fromkeys(np.flatnonzero(sizes == 0).tolist(), NO_TOKENS)
+    excess = np.maximum(0, sizes + special - settings.max_length)
+    if settings.long is LongTextPolicy.ERROR:
+        too_long = np.flatnonzero(excess).tolist()
+        rejected |= {at: too_long_reason(int(sizes[at]) + special, settings.max_length) for at in too_long}
+    if settings.long in (LongTextPolicy.TRUNCATE, LongTextPolicy.TRUNCATE_LEFT):
+        return rejected, excess
+    return rejected, np.zeros_like(excess)
 
 
 def _concatenate(arrays: Sequence[NDArray[np.generic]], dtype: type[_Scalar]) -> NDArray[_Scalar]:
@@ -349,7 +354,7 @@ def _token_spans(flat: _FlatTokens, stored: NDArray[np.bool_], tokenizer: Tokeni
     """The stored tokens with their offsets."""
     assert flat.spans is not None
     return TokenSpans(
-        offsets=np.concatenate([[0], np.cumsum(_count(flat, stored), dtype=np.int64)]),
+        offsets=offsets_of(_count(flat, stored)),
         strings=tokenizer.strings(flat.ids[stored]),
         start=flat.spans.start[stored],
         end=flat.spans.end[stored],
@@ -367,7 +372,7 @@ class _WindowLayout:
         read = np.stack([heads, windows.stop - windows.start, tails], axis=1)  # [W, 3] tokens of head, body, tail
         starts = np.stack([bodies - heads, bodies + windows.start, ends - tails], axis=1)
         self.source = ranges(starts.ravel(), read.ravel()).astype(np.int32)  # [N] positions among the M tokens
-        self.offsets: Int64s = np.concatenate([[0], np.cumsum(read.sum(axis=1))])
+        self.offsets: Int64s = offsets_of(read.sum(axis=1))
         # the head is taken from a document's first window, the tail from its last one
         first, last = (np.ones(len(document), bool) for _ in range(2))
         first[1:] = last[:-1] = document[1:] != document[:-1]
@@ -400,11 +405,11 @@ class _WordLayout:
         spans, counts, places = _find_words(strings, given, settings)
         first, stop = align_each(spans, counts, texts.spans, texts.counts)
         text = np.repeat(np.arange(len(strings)), counts)  # of each word
-        begins = _bounds(texts.counts)[:-1]
+        begins = offsets_of(texts.counts)[:-1]
         start, end = (begins + texts.start)[text], (begins + texts.stop)[text]
         aligned = (stop > first) & (first >= start) & (stop <= end)
         self.spans = TokenSpans(
-            offsets=_bounds(np.bincount(texts.document, weights=counts, minlength=len(documents)).astype(np.int64)),
+            offsets=offsets_of(np.bincount(texts.document, weights=counts, minlength=len(documents)).astype(np.int64)),
             strings=[
                 strings[at][a:b]
                 for at, a, b in zip(text.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True)
@@ -436,11 +441,11 @@ def _find_words(
             split_words(text, settings.words) if words is None else locate_words(words)
             for text, words in zip(texts, given, strict=True)
         ]
-        spans, counts = CharSpans.join(each), np.array([len(own) for own in each], np.int64)
+        spans, counts = CharSpans.join(each), lengths_of(each)
     if settings.only is None:
         return spans, counts, None
     chosen = [
         settings.only.places(text, own, settings.words) for text, own in zip(texts, spans.cut(counts), strict=True)
     ]
-    places, chosen_counts = _concatenate(chosen, np.int32), np.array([len(each) for each in chosen], np.int64)
-    return spans.take(places + np.repeat(_bounds(counts)[:-1], chosen_counts)), chosen_counts, places
+    places, chosen_counts = _concatenate(chosen, np.int32), lengths_of(chosen)
+    return spans.take(places + np.repeat(offsets_of(counts)[:-1], chosen_counts)), chosen_counts, places

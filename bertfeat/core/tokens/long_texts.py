@@ -49,7 +49,7 @@ def split_texts(tokenizer: PieceReader, texts: Sequence[str], *, offsets: bool, 
         _split_long_text(tokenizer, group[0], offsets, section)
         if len(group[0]) > section
         else tokenizer.pieces(group, offsets=offsets)
-        for group in cut_into_blocks(texts, _AT_ONCE * section, alone=section)
+        for group in cut_into_blocks(texts, _AT_ONCE * section, section)
     )
     return TextPieces.join([*split], offsets=offsets)
 

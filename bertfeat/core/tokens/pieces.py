@@ -10,7 +10,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core.words import CharSpans, Int64s
+from bertfeat.core.words import CharSpans
+from bertfeat.ragged import Int64s, ranges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,11 +56,3 @@ class TextPieces:
         starts[numbers], counts[numbers] = len(self.ids) + others.starts, others.counts
         order = ranges(starts, counts)
         return type(self)(both.ids[order], both.spans and both.spans.take(order), counts)
-
-
-def ranges(starts: Int64s, lengths: Int64s) -> Int64s:
-    """Concatenate ranges of numbers. Shape: ``[R]``, ``[R]`` → ``[sum of lengths]``."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    shifts: Int64s = np.repeat(starts - (ends - lengths), lengths)
-    return np.arange(total) + shifts

@@ -27,6 +27,7 @@ from bertfeat.core.tokens.wordpiece import WordPiece
 from bertfeat.core.words import CharSpans
 from bertfeat.errors import ModelError
 from bertfeat.io import storage_errors
+from bertfeat.ragged import lengths_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -95,7 +96,7 @@ class Tokenizer:
         encode = self._fast.encode_batch if offsets else self._fast.encode_batch_fast
         with wrap_library_errors(self._failure):
             encodings = encode(list(texts), add_special_tokens=False)
-        counts = np.fromiter(map(len, encodings), np.int64, len(encodings))
+        counts = lengths_of(encodings)
         ids = np.fromiter(chain.from_iterable(each.ids for each in encodings), np.int32, int(counts.sum()))
         if not offsets:
             return TextPieces(ids, None, counts)

@@ -10,23 +10,22 @@ Without a C compiler at installation there is no kernel, and ``tokenizers`` does
 import ctypes
 import importlib.util
 import logging
-import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import chain
-from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as FastTokenizer, models, normalizers, pre_tokenizers
 
 from bertfeat.core.tokens.pieces import TextPieces
-from bertfeat.core.words import CharSpans, Int64s, code_points
+from bertfeat.core.words import CharacterTable, CharSpans, code_points
+from bertfeat.ragged import Int64s, lengths_of, offsets_of
 
 _log = logging.getLogger(__name__)
 _VERSION = 1  # of csrc/wordpiece.c; raise both with every change of a struct or a function
-_UNKNOWN, _LETTER, _ALONE, _SPACE, _NOTHING, _SEVERAL, _REFUSED = range(7)  # what a character becomes
+_LETTER, _ALONE, _SPACE, _NOTHING, _SEVERAL, _REFUSED = range(1, 7)  # what a character becomes; 0 is not known yet
 _BEGINS_ADDED, _VALUE_SHIFT = 8, 4
 _STEP_WORDS = 2  # 64-bit words of a step of the tree of pieces
 _INNER = "##"  # the beginning of pieces that go on with a word
@@ -42,15 +41,14 @@ class WordPiece:
         assert isinstance(model, models.WordPiece)
         self._library, self._tokenizer = library, tokenizer
         self._unknown, self._most = vocabulary[model.unk_token], model.max_input_chars_per_word
-        self._table = np.zeros(sys.maxunicode + 1, np.uint32)
+        self._table = CharacterTable(self._entry, np.uint32)
         self._expansions, self._expanded = np.zeros(_EXPANSIONS, np.uint32), 0
         self._added, self._first_of_others = _added_tokens(tokenizer)
         listed = [[len(each), *map(ord, each)] for each in self._added]
         self._listed = np.array([*chain.from_iterable(listed), 0], np.uint32)
         self._reorders = _reorders_marks(tokenizer.normalizer)
-        self._learning = Lock()
         self._steps, self._shift = _build_tree(library, vocabulary, _INNER)
-        self._learn(range(128))
+        self._table.learn(np.arange(128, dtype=np.uint32))
 
     @classmethod
     def of(cls, tokenizer: FastTokenizer) -> "WordPiece | None":
@@ -70,10 +68,10 @@ class WordPiece:
     def split(self, texts: Sequence[str], *, offsets: bool) -> tuple[TextPieces, Int64s]:
         """Split texts into pieces, and give the numbers of those that are left to the tokenizer."""
         characters = code_points("".join(texts))
-        bounds = np.concatenate([[0], np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))])
+        bounds = offsets_of(lengths_of(texts))
         split = self._call(characters, bounds, offsets=offsets)
         if split is None:
-            self._learn(np.unique(characters[self._table[characters] == _UNKNOWN]).tolist())
+            self._table.learn(characters)
             split = self._call(characters, bounds, offsets=offsets)
         assert split is not None
         return split
@@ -88,7 +86,7 @@ class WordPiece:
         counts, word = np.empty(texts, np.int64), np.empty(2 * self._most, np.uint32)
         job = _SplitStruct(
             _TreeStruct(self._steps.ctypes.data, len(self._steps) // _STEP_WORDS, self._shift),
-            table=self._table.ctypes.data,
+            table=self._table.entries.ctypes.data,
             expansions=self._expansions.ctypes.data,
             added=self._listed.ctypes.data,
             unknown=self._unknown,
@@ -109,16 +107,8 @@ class WordPiece:
         spans = None if starts is None or ends is None else CharSpans(starts[:found], ends[:found])
         return TextPieces(ids[:found], spans, counts), left
 
-    def _learn(self, code_points: Sequence[int]) -> None:
-        """Enter what some characters become into the table."""
-        with self._learning:
-            for code_point in code_points:
-                if self._table[code_point] == _UNKNOWN:
-                    self._table[code_point] = self._entry(code_point)
-
-    def _entry(self, code_point: int) -> int:
-        """The entry of a character in the table, by the tokenizer's own normalizer and pre-tokenizer."""
-        character = chr(code_point)
+    def _entry(self, character: str) -> int:
+        """What a character becomes, by the tokenizer's own normalizer and pre-tokenizer."""
         if unicodedata.category(character) in ("Cs", "Cn"):
             return _REFUSED  # half of a pair, or of another version of Unicode
         normalizer, splitter = self._tokenizer.normalizer, self._tokenizer.pre_tokenizer
@@ -153,7 +143,7 @@ def _build_tree(library: ctypes.CDLL, vocabulary: Mapping[str, int], inner: str)
     goes_on = np.array([piece.startswith(inner) and piece != inner for piece in vocabulary], np.int8)
     pieces = [piece.removeprefix(inner) if inside else piece for piece, inside in zip(vocabulary, goes_on, strict=True)]
     characters = code_points("".join(pieces))
-    bounds = np.concatenate([[0], np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)))])
+    bounds = offsets_of(lengths_of(pieces))
     ids = np.fromiter(vocabulary.values(), np.int32, len(vocabulary))
     bits = 4
     while True:

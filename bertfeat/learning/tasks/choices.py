@@ -31,6 +31,7 @@ from bertfeat.learning.task import (
 )
 from bertfeat.learning.tasks.labels import OneOfSeveral, label_loss, shares_of
 from bertfeat.learning.trainer import Example
+from bertfeat.ragged import lengths_of, offsets_of
 
 if TYPE_CHECKING:
     from bertfeat.learning.sequences import HeadSequences, Sequencer
@@ -167,7 +168,7 @@ class Choices(OneOfSeveral):
     ) -> list[Guess]:
         """The most probable choice of each question, from one score per choice of its stack."""
         kept = [row[: len(others)] for row, others in zip(scores, texts.others, strict=True)]
-        offsets = np.cumsum([0, *map(len, kept)])
+        offsets = offsets_of(lengths_of(kept))
         return self.guesses(np.concatenate(kept)[:, None], offsets, None)
 
 
