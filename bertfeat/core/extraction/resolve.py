@@ -16,7 +16,7 @@ from bertfeat.core.tokens import LongTextPolicy, Subword, TokenSettings
 from bertfeat.core.words import WordList, WordRule
 from bertfeat.errors import FeatureSetError, UsageError, parameter
 
-NUMERICS_VERSION = 7
+NUMERICS_VERSION = 8
 """Raised whenever the same settings would give other numbers than before."""
 
 INT8_VERSION = 1

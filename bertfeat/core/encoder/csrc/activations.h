@@ -9,23 +9,18 @@ enum { GELU, GELU_TANH, RELU, NO_ACTIVATION };
 
 #ifdef BERTFEAT_X86
 
-/* x · Φ(x), the error function by a polynomial in x² up to |x| = 4.5 and 1 from there; absolute error 7e-5, and
-   beyond 8 no more than 1e-6 · |x|. */
+/* x · Φ(x) as max(x, 0) - |x|·(1 - Φ(|x|)), the tail of Φ as the fourth power of a polynomial in |x| up to 4.7, where it is
+   1e-9; absolute error 2.6e-5. */
 SIMD_INLINE Vec gelu(Vec x) {
-    const Vec edge = all(4.5f);
-    const Vec near = larger(-edge, smaller(edge, x));
-    const Vec u = near * near;
-    Vec y = all(3.21415846e-11f);
-    y = fma_vec(y, u, all(-3.47915114e-09f));
-    y = fma_vec(y, u, all(1.65452919e-07f));
-    y = fma_vec(y, u, all(-4.58427644e-06f));
-    y = fma_vec(y, u, all(8.30391432e-05f));
-    y = fma_vec(y, u, all(-0.00104913991f));
-    y = fma_vec(y, u, all(0.00963146816f));
-    y = fma_vec(y, u, all(-0.0660759439f));
-    y = fma_vec(y, u, all(0.398776134f));
-    const Vec phi = fma_vec(y, near, all(0.5f));
-    return x * phi;
+    const Vec size = size_within(x, 4.7f);
+    Vec root = all(-4.91755083e-4f);
+    root = fma_vec(root, size, all(2.84137530e-3f));
+    root = fma_vec(root, size, all(8.50235950e-3f));
+    root = fma_vec(root, size, all(-5.46291061e-2f));
+    root = fma_vec(root, size, all(-1.65751547e-1f));
+    root = fma_vec(root, size, all(8.40627670e-1f));
+    const Vec square = root * root;
+    return fma_vec(-(square * size), square, larger(all(0.0f), x));
 }
 
 /* Its form by tanh (Hendrycks and Gimpel 2016): x · σ(2·√(2/π)·(x + 0.044715·x³)). */

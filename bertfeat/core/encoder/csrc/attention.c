@@ -31,7 +31,7 @@ typedef struct {
 
 size_t bertfeat_attention_bytes(int64_t longest, int64_t width) {
     const int64_t padded = round_up(longest, 32), wide = round_up(width, 32);
-    return 4 * (size_t)(2 * padded * wide + 2 * TILE * padded + 2 * TILE * wide);
+    return 4 * (size_t)(2 * padded * wide + TILE * padded + 2 * TILE * wide);
 }
 
 Scratch bertfeat_attention_scratch(void *memory, int64_t longest, int64_t width) {
@@ -41,11 +41,9 @@ Scratch bertfeat_attention_scratch(void *memory, int64_t longest, int64_t width)
     s.key = at, at += padded * wide;
     s.value = at, at += padded * wide;
     s.scores = at, at += TILE * padded;
-    s.weights = at, at += TILE * padded;
     s.query = at, at += TILE * wide;
     s.mixed = at;
     memset(s.query, 0, TILE * wide * 4);
-    memset(s.weights, 0, TILE * padded * 4); /* rows without a query are multiplied, too */
     return s;
 }
 

@@ -22,8 +22,7 @@ typedef struct {
 /* What one thread works in. */
 typedef struct {
     void *key, *value, *query; /* repacked */
-    float *scores;             /* [16, padded] */
-    void *weights;             /* [16, padded] bfloat16 (AMX, AVX512-BF16) */
+    float *scores;             /* [16, padded]; bfloat16 weights take their place, a row in that of its scores */
     float *mixed;              /* [16, width rounded up to 32] */
 } Scratch;
 

@@ -28,65 +28,52 @@ BF16_CODE static void pack_bf16(const Attention *a, const Item *item, const Scra
             }
 }
 
-enum { TOGETHER = 4 }; /* queries whose chains of sums and maxima run side by side, and end in one vector */
-
-/* Four vectors as quarters of one: of each, `join` of its values 16, 12, 8 … apart, until one is left. */
-#define JOINED(join, x)                                                                                                \
-    ({                                                                                                                 \
-        const __m512 ab = join(_mm512_unpacklo_ps(x[0], x[1]), _mm512_unpackhi_ps(x[0], x[1]));                        \
-        const __m512 cd = join(_mm512_unpacklo_ps(x[2], x[3]), _mm512_unpackhi_ps(x[2], x[3]));                        \
-        const __m512 abcd = join(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));                    \
-        const __m512 half = join(abcd, _mm512_shuffle_f32x4(abcd, abcd, 0x4e));                                        \
-        join(half, _mm512_shuffle_f32x4(half, half, 0xb1));                                                            \
-    })
-
-/* Scores [TOGETHER, keys], rows `padded` apart, to weights that are not yet divided by their sum, with zeros up to a multiple
-   of 32; shares are one over that sum. */
-BF16_INLINE void weigh(const float *scores, uint16_t *weights, int64_t keys, int64_t padded, __m512 unit, float *shares) {
+/* Scores [TOGETHER, padded] of the keys that are seen to weights that are not yet divided by their sum, with zeros up to a
+   multiple of 32, in the places of the scores; shares are one over that sum. */
+BF16_INLINE void weigh(float *scores, int64_t padded, Seen seen, __m512 unit, float *shares) {
     __m512 highest[TOGETHER], sum[TOGETHER];
-    const int64_t whole = keys / 16 * 16;
-    const uint16_t rest = lanes16(keys - whole);
+    const int64_t whole = seen.first + (seen.stop - seen.first) / 16 * 16;
+    const uint16_t rest = lanes16(seen.stop - whole);
 #pragma GCC unroll 4
     for (int i = 0; i < TOGETHER; i++)
         highest[i] = _mm512_mask_load_ps(_mm512_set1_ps(-3.4e38f), rest, scores + i * padded + whole),
         sum[i] = _mm512_setzero_ps();
-    for (int64_t n = 0; n < whole; n += 16)
+    for (int64_t n = seen.first; n < whole; n += 16)
 #pragma GCC unroll 4
         for (int i = 0; i < TOGETHER; i++) highest[i] = _mm512_max_ps(highest[i], _mm512_load_ps(scores + i * padded + n));
     const __m512 all = _mm512_mul_ps(JOINED(_mm512_max_ps, highest), unit);
 #pragma GCC unroll 4
     for (int i = 0; i < TOGETHER; i++) highest[i] = _mm512_permutexvar_ps(_mm512_set1_epi32(i), all);
-    for (int64_t n = 0; n < keys; n += 32) {
-        const uint16_t low_lanes = lanes16(keys - n), high_lanes = lanes16(keys - n - 16);
+    for (int64_t n = seen.first; n < seen.stop; n += 32) {
+        const uint16_t low_lanes = lanes16(seen.stop - n), high_lanes = lanes16(seen.stop - n - 16);
 #pragma GCC unroll 4
         for (int i = 0; i < TOGETHER; i++) {
-            const float *at = scores + i * padded + n;
-            const __m512 low = exp2_coarse(_mm512_fmsub_ps(_mm512_load_ps(at), unit, highest[i]));
-            const __m512 high = exp2_coarse(_mm512_fmsub_ps(_mm512_load_ps(at + 16), unit, highest[i]));
+            float *row = scores + i * padded;
+            const __m512 low = exp2_coarse(_mm512_fmsub_ps(_mm512_load_ps(row + n), unit, highest[i]));
+            const __m512 high = exp2_coarse(_mm512_fmsub_ps(_mm512_load_ps(row + n + 16), unit, highest[i]));
             const __m512 low_kept = _mm512_maskz_mov_ps(low_lanes, low), high_kept = _mm512_maskz_mov_ps(high_lanes, high);
             sum[i] = _mm512_add_ps(sum[i], _mm512_add_ps(low_kept, high_kept));
-            _mm512_store_si512(weights + i * padded + n, (__m512i)_mm512_cvtne2ps_pbh(high_kept, low_kept));
+            _mm512_store_si512((uint16_t *)row + n, (__m512i)_mm512_cvtne2ps_pbh(high_kept, low_kept));
         }
     }
     _mm_storeu_ps(shares, _mm_div_ps(_mm_set1_ps(1.0f), _mm512_castps512_ps128(JOINED(_mm512_add_ps, sum))));
 }
 
-/* The scores of queries [q, q + rows), [rows, padded], to weights, of the keys that they see. */
-BF16_INLINE void weigh_rows(const Attention *a, const Item *item, const Scratch *s, int64_t q, int64_t rows, Seen seen,
-                            float *shares) {
+/* The scores of queries [q, q + rows), [rows, padded], to weights of the keys that they see, which are half as wide: rows
+   are 2 * padded weights apart. */
+BF16_INLINE const uint16_t *weigh_rows(const Attention *a, const Item *item, const Scratch *s, int64_t q, int64_t rows,
+                                       Seen seen, float *shares) {
     const __m512 unit = _mm512_set1_ps(a->scale * 1.44269504f); /* to powers of two */
     if (item->bias || hides_keys(a, q, rows, seen))
         for (int64_t i = 0; i < rows; i++) adjust_scores(a, item, q + i, seen, s->scores + i * item->padded);
-    for (int64_t i = 0; i < rows; i += TOGETHER) {
-        const int64_t at = i * item->padded + seen.first;
-        weigh(s->scores + at, (uint16_t *)s->weights + at, seen.stop - seen.first, item->padded, unit, shares + i);
-    }
+    for (int64_t i = 0; i < rows; i += TOGETHER) weigh(s->scores + i * item->padded, item->padded, seen, unit, shares + i);
+    return (const uint16_t *)s->scores;
 }
 
 /* What queries [q, q + rows) have mixed, divided by their sums, as results. */
 BF16_INLINE void put_mixed(const Attention *a, const Item *item, const Scratch *s, int64_t q, int64_t rows,
                            const float *shares) {
-    const Rows out = {a->out, a->out_stride, a->out_tile, a->out_column};
+    const Rows out = {a->out, a->out_stride, a->out_tile, 32, a->out_column};
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < a->width; c += 32) {
             const __m512 each = _mm512_set1_ps(shares[i]);
@@ -113,7 +100,6 @@ BF16_INLINE const uint16_t *queries_from(const Attention *a, const Item *item, c
 
 AMX void bertfeat_attend_amx(const Attention *a, const Item *item, const Scratch *s) {
     const int64_t width = a->width, padded = item->padded, wide = width / 32;
-    uint16_t *weights = s->weights;
     pack_bf16(a, item, s);
     for (int64_t q = 0; q < item->queries; q += TILE) {
         const int64_t rows = least(TILE, item->queries - q);
@@ -137,7 +123,7 @@ AMX void bertfeat_attend_amx(const Attention *a, const Item *item, const Scratch
             _tile_stored(2, s->scores + n, padded * 4);
         }
         float share[TILE];
-        weigh_rows(a, item, s, q, rows, seen, share);
+        const uint16_t *weights = weigh_rows(a, item, s, q, rows, seen, share);
         _tile_zero(4);
         _tile_zero(5);
         if (width == 64) {
@@ -145,7 +131,7 @@ AMX void bertfeat_attend_amx(const Attention *a, const Item *item, const Scratch
             _tile_zero(7);
         }
         for (int64_t n = seen.first; n < seen.stop; n += 32) {
-            _tile_loadd(0, weights + n, padded * 2);
+            _tile_loadd(0, weights + n, padded * 4);
             _tile_loadd(2, value, 64);
             _tile_loadd(3, value + TILE_VALUES, 64);
             _tile_dpbf16ps(4, 0, 2);
@@ -173,7 +159,6 @@ AMX void bertfeat_attend_amx(const Attention *a, const Item *item, const Scratch
 
 BF16_CODE void bertfeat_attend_bf16(const Attention *a, const Item *item, const Scratch *s) {
     const int64_t width = a->width, padded = item->padded, wide = width / 32;
-    uint16_t *weights = s->weights;
     pack_bf16(a, item, s);
     for (int64_t q = 0; q < item->queries; q += PAIR_ROWS) {
         const int64_t rows = least(PAIR_ROWS, item->queries - q);
@@ -185,9 +170,9 @@ BF16_CODE void bertfeat_attend_bf16(const Attention *a, const Item *item, const 
         for (int64_t n = seen.first; n < seen.stop; n += 32, key += 2 * wide * TILE_VALUES)
             multiply_pairs(query, stride, 32, key, wide * TILE_VALUES, TILE_VALUES, wide, s->scores + n, padded, 0);
         float share[PAIR_ROWS];
-        weigh_rows(a, item, s, q, rows, seen, share);
+        const uint16_t *weights = weigh_rows(a, item, s, q, rows, seen, share);
         for (int64_t c = 0; c < width; c += 32, value += 2 * TILE_VALUES)
-            multiply_pairs(weights + seen.first, padded, 32, value, TILE_VALUES, 2 * wide * TILE_VALUES,
+            multiply_pairs(weights + seen.first, 2 * padded, 32, value, TILE_VALUES, 2 * wide * TILE_VALUES,
                            round_up(seen.stop - seen.first, 32) / 32, s->mixed + c, width, 0);
         put_mixed(a, item, s, q, rows, share);
     }

@@ -26,10 +26,15 @@ enum { CHUNK = 384 /* of the inner width, which goes by in chunks: what is raise
 /* ── rows ───────────────────────────────────────────────────────────────────────────────────────────────── */
 
 static inline Rows rows_of_panel(uint16_t *panel, int64_t width) {
-    return (Rows){panel, 32, width / 32 * TILE_VALUES, TILE_VALUES};
+    return (Rows){panel, 32, width / 32 * TILE_VALUES, 32, TILE_VALUES};
 }
 
-static inline Rows rows_of_memory(uint16_t *first, int64_t stride) { return (Rows){first, stride, TILE * stride, 32}; }
+static inline Rows rows_of_memory(uint16_t *first, int64_t width) { return (Rows){first, width, TILE * width, width, 0}; }
+
+/* So many rows of one head after those of another. */
+static inline Rows rows_of_heads(uint16_t *first, int64_t rows, int64_t width) {
+    return (Rows){first, width, TILE * width, width, rows * width};
+}
 
 /* Copy rows; of `padded` rows those from `rows` on become zeros. */
 STACK_CODE static void copy_rows(Rows from, int64_t rows, int64_t padded, int64_t width, Rows to) {
@@ -45,14 +50,14 @@ STACK_INLINE __m512i narrow(__m512 low, __m512 high) { return (__m512i)_mm512_cv
 
 /* ── products ───────────────────────────────────────────────────────────────────────────────────────────── */
 
-/* Rows [begin, end) of a block of 32 × 32 sums, with their biases, activated, to their place. */
-STACK_INLINE void put_rows(Rows to, int64_t row, int64_t column, const float *sums, const float *bias,
-                           int64_t activation, int64_t begin, int64_t end) {
+/* Rows [begin, end) of a block of 32 × 32 sums, with their biases, activated, to the first columns of theirs. */
+STACK_INLINE void put_rows(Rows to, int64_t row, const float *sums, const float *bias, int64_t activation, int64_t begin,
+                           int64_t end) {
     const __m512 low_bias = _mm512_loadu_ps(bias), high_bias = _mm512_loadu_ps(bias + 16);
     for (int64_t r = begin; r < end; r++) {
         const __m512 low = activated(_mm512_add_ps(_mm512_load_ps(sums + r * 32), low_bias), activation);
         const __m512 high = activated(_mm512_add_ps(_mm512_load_ps(sums + r * 32 + 16), high_bias), activation);
-        _mm512_storeu_si512(values_at(to, row + r, column), narrow(low, high));
+        _mm512_storeu_si512(values_at(to, row + r, 0), narrow(low, high));
     }
 }
 
@@ -117,7 +122,9 @@ STACK_CODE static void multiply(uint16_t *panel, int64_t padded, const Product *
                                 int64_t activation, Rows out) {
     const int64_t depth = p->in / 32;
     float sums[2][32 * 32] __attribute__((aligned(64)));
-    int64_t now = 0, last_row = -1, last_column = 0;
+    int64_t now = 0, last_row = -1;
+    const float *last_bias = p->bias;
+    Rows last = out; /* the columns of the block before */
     for (int64_t n = begin; n < end; n += 32)
         for (int64_t m = 0; m < padded; m += 32) {
             const uint16_t *a = panel + m / TILE * depth * TILE_VALUES, *b = strip_of(p, n);
@@ -128,13 +135,13 @@ STACK_CODE static void multiply(uint16_t *panel, int64_t padded, const Product *
                 MULTIPLY_TILES(a, depth, b);
                 if (last_row < 0) continue;
                 const int64_t due = (k + 1) * 32 / depth;
-                put_rows(out, last_row, last_column - begin, sums[1 - now], p->bias + last_column, activation, done, due);
+                put_rows(last, last_row, sums[1 - now], last_bias, activation, done, due);
                 done = due;
             }
             STORE_TILES(sums[now]);
-            last_row = m, last_column = n, now = 1 - now;
+            last = from_column(out, n - begin), last_bias = p->bias + n, last_row = m, now = 1 - now;
         }
-    put_rows(out, last_row, last_column - begin, sums[1 - now], p->bias + last_column, activation, 0, 32);
+    put_rows(last, last_row, sums[1 - now], last_bias, activation, 0, 32);
 }
 
 /* sums [padded, out], in blocks, += a panel times the inputs [begin, end) of a product; the first time there is nothing to add to. */
@@ -175,7 +182,7 @@ STACK_CODE static void multiply(uint16_t *panel, int64_t padded, const Product *
         for (int64_t m = 0; m < padded; m += PAIR_ROWS) {
             if (n + 32 < end) fetch_part(strip_of(p, n + 32), 64 * p->in, m, PAIR_ROWS, padded);
             multiply_rows(values_at(rows, m, 0), strip_of(p, n), p->in / 32, sums, 0);
-            put_rows(out, m, n - begin, sums, p->bias + n, activation, 0, PAIR_ROWS);
+            put_rows(from_column(out, n - begin), m, sums, p->bias + n, activation, 0, PAIR_ROWS);
         }
 }
 
@@ -195,43 +202,60 @@ STACK_INLINE void end_products(void) {}
 
 #endif
 
-/* ── residual and layer norm ────────────────────────────────────────────────────────────────────────────── */
+/* ── residual and layer norm, of TOGETHER rows from a multiple of that on ───────────────────────────────── */
 
-/* Layer norm (Ba et al. 2016) of a row x. */
-STACK_INLINE void normalize_row(const float *x, const Norm *norm, int64_t width, Rows out, int64_t row) {
-    __m512 total[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()}, squares[2] = {total[0], total[0]};
-    for (int64_t c = 0; c < width; c += 32)
-        for (int i = 0; i < 2; i++) total[i] = _mm512_add_ps(total[i], _mm512_load_ps(x + c + 16 * i));
-    const __m512 mean = _mm512_set1_ps(_mm512_reduce_add_ps(_mm512_add_ps(total[0], total[1])) / (float)width);
-    for (int64_t c = 0; c < width; c += 32)
-        for (int i = 0; i < 2; i++) {
-            const __m512 centered = _mm512_sub_ps(_mm512_load_ps(x + c + 16 * i), mean);
+/* Value i of a vector, as all values of one. */
+STACK_INLINE __m512 spread(__m512 x, int i) { return _mm512_permutexvar_ps(_mm512_set1_epi32(i), x); }
+
+/* Layer norm (Ba et al. 2016) of rows x [TOGETHER, width], whose values add up to total. */
+STACK_INLINE void normalize_rows(const float *x, const __m512 *total, const Norm *norm, int64_t width, Rows out, int64_t row) {
+    const __m512 count = _mm512_set1_ps((float)width), means = _mm512_div_ps(JOINED(_mm512_add_ps, total), count);
+    __m512 mean[TOGETHER], squares[TOGETHER];
+#pragma GCC unroll 4
+    for (int i = 0; i < TOGETHER; i++) mean[i] = spread(means, i), squares[i] = _mm512_setzero_ps();
+    for (int64_t c = 0; c < width; c += 16)
+#pragma GCC unroll 4
+        for (int i = 0; i < TOGETHER; i++) {
+            const __m512 centered = _mm512_sub_ps(_mm512_load_ps(x + i * width + c), mean[i]);
             squares[i] = _mm512_fmadd_ps(centered, centered, squares[i]);
         }
-    const float variance = _mm512_reduce_add_ps(_mm512_add_ps(squares[0], squares[1])) / (float)width;
-    const __m512 scale = _mm512_set1_ps(1.0f / __builtin_sqrtf(variance + norm->eps));
+    const __m512 variance = _mm512_div_ps(JOINED(_mm512_add_ps, squares), count);
+    const __m512 scales = _mm512_div_ps(_mm512_set1_ps(1.0f), _mm512_sqrt_ps(_mm512_add_ps(variance, _mm512_set1_ps(norm->eps))));
     for (int64_t c = 0; c < width; c += 32) {
-        __m512 half[2];
-        for (int i = 0; i < 2; i++) {
-            const __m512 unit = _mm512_mul_ps(_mm512_sub_ps(_mm512_load_ps(x + c + 16 * i), mean), scale);
-            half[i] = _mm512_fmadd_ps(unit, _mm512_loadu_ps(norm->weight + c + 16 * i), _mm512_loadu_ps(norm->bias + c + 16 * i));
+        const __m512 low_weight = _mm512_loadu_ps(norm->weight + c), high_weight = _mm512_loadu_ps(norm->weight + c + 16);
+        const __m512 low_bias = _mm512_loadu_ps(norm->bias + c), high_bias = _mm512_loadu_ps(norm->bias + c + 16);
+#pragma GCC unroll 4
+        for (int i = 0; i < TOGETHER; i++) {
+            const float *from = x + i * width + c;
+            const __m512 scale = spread(scales, i);
+            const __m512 low = _mm512_mul_ps(_mm512_sub_ps(_mm512_load_ps(from), mean[i]), scale);
+            const __m512 high = _mm512_mul_ps(_mm512_sub_ps(_mm512_load_ps(from + 16), mean[i]), scale);
+            _mm512_storeu_si512(values_at(out, row + i, c), narrow(_mm512_fmadd_ps(low, low_weight, low_bias),
+                                                                   _mm512_fmadd_ps(high, high_weight, high_bias)));
         }
-        _mm512_storeu_si512(values_at(out, row, c), narrow(half[0], half[1]));
     }
 }
 
-/* Layer norm of a row of sums, in blocks, + bias + residual; x is room for a row. */
+/* Layer norm of rows of sums, in blocks, + bias + residual; x is room for them. */
 STACK_INLINE void normalize(float *sums, const float *bias, Rows residual, const Norm *norm, int64_t width, float *x,
                             Rows out, int64_t row) {
+    __m512 total[TOGETHER];
+#pragma GCC unroll 4
+    for (int i = 0; i < TOGETHER; i++) total[i] = _mm512_setzero_ps();
     for (int64_t c = 0; c < width; c += 32) {
         const float *from = block_at(sums, width, row, c);
-        const __m512i added = _mm512_loadu_si512(values_at(residual, row, c));
-        const __m512 low = _mm512_add_ps(_mm512_load_ps(from), _mm512_loadu_ps(bias + c));
-        const __m512 high = _mm512_add_ps(_mm512_load_ps(from + 16), _mm512_loadu_ps(bias + c + 16));
-        _mm512_store_ps(x + c, _mm512_add_ps(low, low_half(added)));
-        _mm512_store_ps(x + c + 16, _mm512_add_ps(high, high_half(added)));
+        const __m512 low_bias = _mm512_loadu_ps(bias + c), high_bias = _mm512_loadu_ps(bias + c + 16);
+#pragma GCC unroll 4
+        for (int i = 0; i < TOGETHER; i++) {
+            const __m512i added = _mm512_loadu_si512(values_at(residual, row + i, c));
+            const __m512 low = _mm512_add_ps(_mm512_add_ps(_mm512_load_ps(from + 32 * i), low_bias), low_half(added));
+            const __m512 high = _mm512_add_ps(_mm512_add_ps(_mm512_load_ps(from + 32 * i + 16), high_bias), high_half(added));
+            _mm512_store_ps(x + i * width + c, low);
+            _mm512_store_ps(x + i * width + c + 16, high);
+            total[i] = _mm512_add_ps(total[i], _mm512_add_ps(low, high));
+        }
     }
-    normalize_row(x, norm, width, out, row);
+    normalize_rows(x, total, norm, width, out, row);
 }
 
 #endif

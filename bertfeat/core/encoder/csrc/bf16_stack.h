@@ -9,8 +9,8 @@
 /* A thread's memory for a panel. */
 typedef struct {
     uint16_t *panel, *context; /* [most, hidden] each, as panels */
-    uint16_t *qkv;             /* [most, 3 * hidden]; where sums and raised lie when attention is done */
-    float *sums, *row;         /* [most, hidden] in blocks, [hidden] */
+    uint16_t *qkv;             /* [3 * heads, most, width]; where sums and raised lie when attention is done */
+    float *sums, *rows;        /* [most, hidden] in blocks, [TOGETHER, hidden] */
     uint16_t *raised;          /* [most, CHUNK], as a panel */
 } Room;
 
@@ -18,16 +18,18 @@ static const StackBlock *block_of(const Stack *j, int64_t layer) { return (const
 
 static int64_t hidden_of(const Stack *j) { return block_of(j, 0)->up.in; }
 
+static int64_t head_width(const Panel *p) { return hidden_of(p->stack) / p->stack->heads; }
+
 static size_t bytes_of(const Stack *j, int64_t most) {
     const int64_t hidden = hidden_of(j), sums = 2 * hidden + CHUNK;
-    return 4 * most * hidden + 2 * most * (3 * hidden > sums ? 3 * hidden : sums) + 4 * hidden;
+    return 4 * most * hidden + 2 * most * (3 * hidden > sums ? 3 * hidden : sums) + 4 * TOGETHER * hidden;
 }
 
 static Room room_of(const Panel *p) {
     const int64_t hidden = hidden_of(p->stack);
     Room m;
-    m.row = (float *)p->memory;
-    m.panel = (uint16_t *)(m.row + hidden);
+    m.rows = (float *)p->memory;
+    m.panel = (uint16_t *)(m.rows + TOGETHER * hidden);
     m.context = m.panel + p->most * hidden;
     m.qkv = m.context + p->most * hidden;
     m.sums = (float *)m.qkv;
@@ -35,20 +37,23 @@ static Room room_of(const Panel *p) {
     return m;
 }
 
-/* The embedding of a token, into the row of a panel; x is room for a row. */
-STACK_CODE static void embed(const Stack *j, int64_t token, float *x, Rows panel, int64_t row) {
+/* The embedding of a token, before its norm; gives what its values add up to. */
+STACK_INLINE __m512 add_embeddings(const Stack *j, int64_t token, int64_t hidden, float *x) {
     const Embeddings *t = j->tables;
-    const int64_t hidden = hidden_of(j);
     const uint16_t *word = (const uint16_t *)t->words + j->ids[token] * hidden;
     const uint16_t *position = (const uint16_t *)t->positions + j->positions[token] * hidden;
     const uint16_t *type = t->types ? (const uint16_t *)t->types + j->types[token] * hidden : NULL;
+    __m512 total = _mm512_setzero_ps();
     for (int64_t c = 0; c < hidden; c += 32) {
         const __m512i a = _mm512_loadu_si512(word + c), b = _mm512_loadu_si512(position + c);
         const __m512i d = type ? _mm512_loadu_si512(type + c) : _mm512_setzero_si512();
-        _mm512_store_ps(x + c, _mm512_add_ps(_mm512_add_ps(low_half(a), low_half(b)), low_half(d)));
-        _mm512_store_ps(x + c + 16, _mm512_add_ps(_mm512_add_ps(high_half(a), high_half(b)), high_half(d)));
+        const __m512 low = _mm512_add_ps(_mm512_add_ps(low_half(a), low_half(b)), low_half(d));
+        const __m512 high = _mm512_add_ps(_mm512_add_ps(high_half(a), high_half(b)), high_half(d));
+        _mm512_store_ps(x + c, low);
+        _mm512_store_ps(x + c + 16, high);
+        total = _mm512_add_ps(total, _mm512_add_ps(low, high));
     }
-    normalize_row(x, &t->norm, hidden, panel, row);
+    return total;
 }
 
 STACK_CODE static void load(Panel *p, int64_t begin) {
@@ -59,8 +64,13 @@ STACK_CODE static void load(Panel *p, int64_t begin) {
         copy_rows(rows_of_memory((uint16_t *)p->stack->rows + begin * hidden, hidden), p->rows, padded, hidden, panel);
         return;
     }
-    copy_rows(panel, 0, padded, hidden, panel); /* zeros after the last row */
-    for (int64_t r = 0; r < p->rows; r++) embed(p->stack, begin + r, m.row, panel, r);
+    copy_rows(panel, 0, padded, hidden, panel); /* zeros after the last rows */
+    for (int64_t r = 0; r < p->rows; r += TOGETHER) {
+        __m512 total[TOGETHER];
+        for (int i = 0; i < TOGETHER; i++) /* the last row again where there are no more */
+            total[i] = add_embeddings(p->stack, begin + least(r + i, p->rows - 1), hidden, m.rows + i * hidden);
+        normalize_rows(m.rows, total, &p->stack->tables->norm, hidden, panel, r);
+    }
 }
 
 STACK_CODE static void store(const Panel *p, void *out, int64_t at, int64_t rows) {
@@ -69,12 +79,13 @@ STACK_CODE static void store(const Panel *p, void *out, int64_t at, int64_t rows
     copy_rows(rows_of_panel(room_of(p).panel, hidden), rows, rows, hidden, to);
 }
 
-static void attend(Panel *p, const uint16_t *query, int64_t query_stride, const uint16_t *key, int64_t key_stride, int one) {
-    const int64_t hidden = hidden_of(p->stack);
+/* Attend among so many rows of queries, and of keys before as many of values, head by head. */
+static void attend(Panel *p, const uint16_t *query, int64_t queries, const uint16_t *key, int64_t keys, int one) {
+    const int64_t hidden = hidden_of(p->stack), width = head_width(p);
     const Rows out = rows_of_panel(room_of(p).context, hidden);
     const Attention a = {
-        .query = query, .key = key, .value = key + hidden, .out = out.first, .width = hidden / p->stack->heads,
-        .query_stride = query_stride, .key_stride = key_stride,
+        .query = query, .key = key, .value = key + keys * hidden, .out = out.first, .width = width,
+        .query_stride = width, .key_stride = width, .query_step = queries * width, .key_step = keys * width,
         .out_stride = out.row, .out_tile = out.tile, .out_column = out.column,
     };
     bertfeat_attend_panel(p, a, one);
@@ -88,8 +99,8 @@ STACK_CODE static void finish_block(Panel *p, const StackBlock *b, int64_t rows)
     const Rows panel = rows_of_panel(m.panel, hidden);
     accumulate(m.context, padded, &b->output, 0, hidden, m.sums);
     spend(p, OUTPUT);
-    for (int64_t r = 0; r < rows; r++)
-        normalize(m.sums, b->output.bias, panel, &b->attention_norm, hidden, m.row, panel, r);
+    for (int64_t r = 0; r < rows; r += TOGETHER)
+        normalize(m.sums, b->output.bias, panel, &b->attention_norm, hidden, m.rows, panel, r);
     spend(p, NORMS);
     for (int64_t chunk = 0; chunk < inner; chunk += CHUNK) {
         const int64_t end = least(chunk + CHUNK, inner);
@@ -97,18 +108,18 @@ STACK_CODE static void finish_block(Panel *p, const StackBlock *b, int64_t rows)
         accumulate(m.raised, padded, &b->down, chunk, end, m.sums);
     }
     spend(p, FEED_FORWARD);
-    for (int64_t r = 0; r < rows; r++)
-        normalize(m.sums, b->down.bias, panel, &b->out_norm, hidden, m.row, panel, r);
+    for (int64_t r = 0; r < rows; r += TOGETHER)
+        normalize(m.sums, b->down.bias, panel, &b->out_norm, hidden, m.rows, panel, r);
     spend(p, NORMS);
 }
 
 STACK_CODE static void whole_block(Panel *p, int64_t layer) {
     const StackBlock *b = block_of(p->stack, layer);
-    const int64_t hidden = b->up.in;
+    const int64_t hidden = b->up.in, rows = round_up(p->rows, STEP);
     const Room m = room_of(p);
-    multiply(m.panel, round_up(p->rows, STEP), &b->qkv, 0, 3 * hidden, NO_ACTIVATION, rows_of_memory(m.qkv, 3 * hidden));
+    multiply(m.panel, rows, &b->qkv, 0, 3 * hidden, NO_ACTIVATION, rows_of_heads(m.qkv, rows, head_width(p)));
     spend(p, QKV);
-    attend(p, m.qkv, 3 * hidden, m.qkv + hidden, 3 * hidden, 0);
+    attend(p, m.qkv, rows, m.qkv + rows * hidden, rows, 0);
     finish_block(p, b, p->rows);
 }
 
@@ -119,14 +130,14 @@ STACK_CODE static void first_token_block(Panel *p, int64_t layer) {
     const Room m = room_of(p);
     const Rows all = rows_of_panel(m.panel, hidden), firsts = rows_of_panel(m.context, hidden);
     uint16_t *query = m.qkv + rows * 2 * hidden; /* after keys and values */
-    multiply(m.panel, rows, &b->qkv, hidden, 3 * hidden, NO_ACTIVATION, rows_of_memory(m.qkv, 2 * hidden));
+    multiply(m.panel, rows, &b->qkv, hidden, 3 * hidden, NO_ACTIVATION, rows_of_heads(m.qkv, rows, head_width(p)));
     copy_rows(firsts, 0, padded, hidden, firsts);
     for (int64_t s = 0; s < p->sequences; s++)
         for (int64_t c = 0; c < hidden; c += 32) memcpy(values_at(firsts, s, c), values_at(all, p->bounds[s], c), 64);
-    multiply(m.context, padded, &b->qkv, 0, hidden, NO_ACTIVATION, rows_of_memory(query, hidden));
+    multiply(m.context, padded, &b->qkv, 0, hidden, NO_ACTIVATION, rows_of_heads(query, padded, head_width(p)));
     copy_rows(firsts, padded, padded, hidden, all);
     spend(p, QKV);
-    attend(p, query, hidden, m.qkv, 2 * hidden, 1);
+    attend(p, query, padded, m.qkv, rows, 1);
     finish_block(p, b, p->sequences);
 }
 

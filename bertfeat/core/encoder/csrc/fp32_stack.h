@@ -128,9 +128,10 @@ static void attend_and_finish(Panel *p, const StackBlock *b, const float *query,
                               int64_t key_stride, int one) {
     const int64_t hidden = b->up.in, inner = b->up.out, rows = one ? p->sequences : p->rows;
     const Room m = room_of(p);
+    const int64_t width = hidden / p->stack->heads;
     const Attention a = {
-        .query = query, .key = key, .value = key + hidden, .out = m.context, .width = hidden / p->stack->heads,
-        .query_stride = query_stride, .key_stride = key_stride, .out_stride = hidden,
+        .query = query, .key = key, .value = key + hidden, .out = m.context, .width = width,
+        .query_stride = query_stride, .key_stride = key_stride, .query_step = width, .key_step = width, .out_stride = hidden,
     };
     bertfeat_attend_panel(p, a, one);
     spend(p, ATTENTION);

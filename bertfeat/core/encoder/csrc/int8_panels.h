@@ -223,9 +223,10 @@ INT8 static void attend_and_finish(Panel *p, const Int8Block *b, const char *que
                                    int64_t key_stride, int one) {
     const int64_t hidden = b->up.in, rows = one ? p->sequences : p->rows, bytes = value_bytes(p->stack);
     char *context = attention_of(p) + most_rows(p->most) * 3 * hidden * bytes;
+    const int64_t width = hidden / p->stack->heads;
     const Attention a = {
-        .query = query, .key = key, .value = key + hidden * bytes, .out = context, .width = hidden / p->stack->heads,
-        .query_stride = query_stride, .key_stride = key_stride,
+        .query = query, .key = key, .value = key + hidden * bytes, .out = context, .width = width,
+        .query_stride = query_stride, .key_stride = key_stride, .query_step = width, .key_step = width,
         .out_stride = hidden, .out_tile = TILE * hidden, .out_column = 32,
     };
     bertfeat_attend_panel(p, a, one);

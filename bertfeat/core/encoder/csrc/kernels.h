@@ -158,16 +158,22 @@ enum {
     TILE_VALUES = 512, /* bfloat16 values of an AMX tile: 16 rows of 32 */
 };
 
-/* Where rows of bfloat16 values lie: in memory, or as the tiles of a panel. In values: from a row to the next within 16,
-   from 16 rows to the next, from 32 values of a row to the next. */
+/* Where rows of bfloat16 values lie: in memory, head by head, or as the tiles of a panel. In values: from a row to the next
+   within 16, from 16 rows to the next; how many values of a row lie side by side, and from those to the next ones. */
 typedef struct {
     uint16_t *first;
-    int64_t row, tile, column;
+    int64_t row, tile, wide, column;
 } Rows;
+
+/* The same rows from a column on, a multiple of 32. */
+static inline Rows from_column(Rows rows, int64_t column) {
+    rows.first += column / rows.wide * rows.column + column % rows.wide;
+    return rows;
+}
 
 /* The 32 values of a row from a multiple of 32 on. */
 static inline uint16_t *values_at(Rows rows, int64_t row, int64_t column) {
-    return rows.first + row / TILE * rows.tile + row % TILE * rows.row + column / 32 * rows.column;
+    return from_column(rows, column).first + row / TILE * rows.tile + row % TILE * rows.row;
 }
 
 /* A thread's own memory, kept from call to call; NULL where there is none. */
@@ -237,6 +243,18 @@ AVX512_INLINE __m512 exp2_fine(__m512 x) {
     y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(1.0f));
     return _mm512_scalef_ps(y, whole);
 }
+
+/* Four vectors as quarters of one: of each, `join` of its values 16, 12, 8 … apart, until one is left. */
+#define JOINED(join, x)                                                                                                \
+    ({                                                                                                                 \
+        const __m512 ab = join(_mm512_unpacklo_ps(x[0], x[1]), _mm512_unpackhi_ps(x[0], x[1]));                        \
+        const __m512 cd = join(_mm512_unpacklo_ps(x[2], x[3]), _mm512_unpackhi_ps(x[2], x[3]));                        \
+        const __m512 abcd = join(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));                    \
+        const __m512 half = join(abcd, _mm512_shuffle_f32x4(abcd, abcd, 0x4e));                                        \
+        join(half, _mm512_shuffle_f32x4(half, half, 0xb1));                                                            \
+    })
+
+enum { TOGETHER = 4 }; /* rows whose chains of sums or maxima run side by side, and end in one vector */
 
 /* 2^x with a relative error of 3e-6, far below bfloat16's: a polynomial over [0, 1), since scalef itself rounds x down. */
 AVX512_INLINE __m512 exp2_coarse(__m512 x) {

@@ -29,7 +29,7 @@ static int allocate(const Work *w, Panel *p) {
 
 void bertfeat_attend_panel(Panel *p, Attention a, int one) {
     a.heads = p->stack->heads, a.type = p->stack->type, a.form = p->stack->form, a.scale = p->stack->scale;
-    a.value_stride = a.key_stride, a.query_step = a.key_step = a.value_step = a.width, a.group = 1;
+    a.value_stride = a.key_stride, a.value_step = a.key_step, a.group = 1;
     a.before = a.after = p->stack->bounds[p->stack->sequences], a.bias = p->stack->bias, a.farthest = p->stack->farthest;
     a.query_bounds = one ? p->singles : p->bounds, a.key_bounds = p->bounds;
     for (int64_t s = 0; s < p->sequences; s++)

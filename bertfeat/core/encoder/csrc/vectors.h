@@ -20,6 +20,7 @@ SIMD_INLINE Vec all(float x) { return _mm512_set1_ps(x); }
 SIMD_INLINE Vec fma_vec(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 SIMD_INLINE Vec smaller(Vec a, Vec b) { return _mm512_min_ps(a, b); } /* b where one is NaN */
 SIMD_INLINE Vec larger(Vec a, Vec b) { return _mm512_max_ps(a, b); }  /* b where one is NaN */
+SIMD_INLINE Vec size_within(Vec x, float most) { return _mm512_range_ps(x, all(most), 10); } /* |x|, at most so much; most where x is NaN */
 SIMD_INLINE float sum_of(Vec x) { return _mm512_reduce_add_ps(x); }
 SIMD_INLINE float least_of(Vec x) { return _mm512_reduce_min_ps(x); }
 SIMD_INLINE float largest_of(Vec x) { return _mm512_reduce_max_ps(x); }
@@ -58,6 +59,7 @@ SIMD_INLINE Vec all(float x) { return _mm256_set1_ps(x); }
 SIMD_INLINE Vec fma_vec(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 SIMD_INLINE Vec smaller(Vec a, Vec b) { return _mm256_min_ps(a, b); } /* b where one is NaN */
 SIMD_INLINE Vec larger(Vec a, Vec b) { return _mm256_max_ps(a, b); }  /* b where one is NaN */
+SIMD_INLINE Vec size_within(Vec x, float most) { return smaller(larger(x, -x), all(most)); } /* |x|, at most so much; most where x is NaN */
 
 #define REDUCE(x, join)                                                                                                \
     __m128 four = join(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));                                        \
