@@ -17,7 +17,7 @@
 #define STACK_INLINE STACK_CODE static inline __attribute__((unused))
 
 #ifdef WITH_AMX
-enum { STEP = 32 }; /* rows of a panel are filled up to a multiple of this */
+enum { STEP = TILE }; /* rows of a panel are filled up to a multiple of this */
 #else
 enum { STEP = PAIR_ROWS };
 #endif
@@ -72,43 +72,41 @@ static inline const uint16_t *strip_of(const Product *p, int64_t n) { return (co
 
 #ifdef WITH_AMX
 
-/* Four AMX tiles of sums += 32 rows of a panel (so many tiles wide) by 32 outputs. The rows are streamed, so that they do
-   not push the weight's strip out of the nearest cache. */
-#define MULTIPLY_TILES(a, wide, b)                                                                                     \
-    do {                                                                                                               \
-        _tile_stream_loadd(4, a, 64);                                                                                  \
-        _tile_loadd(6, b, 64);                                                                                         \
-        _tile_dpbf16ps(0, 4, 6);                                                                                       \
-        _tile_loadd(7, (b) + TILE_VALUES, 64);                                                                         \
-        _tile_dpbf16ps(1, 4, 7);                                                                                       \
-        _tile_stream_loadd(5, (a) + (wide)*TILE_VALUES, 64);                                                           \
-        _tile_dpbf16ps(2, 5, 6);                                                                                       \
-        _tile_dpbf16ps(3, 5, 7);                                                                                       \
-    } while (0)
+/* Four AMX tiles of sums += 32 rows of a panel (so many tiles wide) by 32 outputs; of the first 16 rows alone where there
+   are no more. The rows are streamed, so that they do not push the weight's strip out of the nearest cache. */
+STACK_INLINE void multiply_tiles(const uint16_t *a, int64_t wide, const uint16_t *b, int both) {
+    _tile_stream_loadd(4, a, 64);
+    _tile_loadd(6, b, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, b + TILE_VALUES, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    if (!both) return;
+    _tile_stream_loadd(5, a + wide * TILE_VALUES, 64);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+}
 
-#define ZERO_TILES()                                                                                                   \
-    do {                                                                                                               \
-        _tile_zero(0);                                                                                                 \
-        _tile_zero(1);                                                                                                 \
-        _tile_zero(2);                                                                                                 \
-        _tile_zero(3);                                                                                                 \
-    } while (0)
+STACK_INLINE void zero_tiles(void) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+}
 
-#define LOAD_TILES(block)                                                                                              \
-    do {                                                                                                               \
-        _tile_loadd(0, block, 128);                                                                                    \
-        _tile_loadd(1, (block) + TILE, 128);                                                                           \
-        _tile_loadd(2, (block) + TILE * 32, 128);                                                                      \
-        _tile_loadd(3, (block) + TILE * 32 + TILE, 128);                                                               \
-    } while (0)
+STACK_INLINE void load_tiles(const float *block) {
+    _tile_loadd(0, block, 128);
+    _tile_loadd(1, block + TILE, 128);
+    _tile_loadd(2, block + TILE * 32, 128);
+    _tile_loadd(3, block + TILE * 32 + TILE, 128);
+}
 
-#define STORE_TILES(block)                                                                                             \
-    do {                                                                                                               \
-        _tile_stored(0, block, 128);                                                                                   \
-        _tile_stored(1, (block) + TILE, 128);                                                                          \
-        _tile_stored(2, (block) + TILE * 32, 128);                                                                     \
-        _tile_stored(3, (block) + TILE * 32 + TILE, 128);                                                              \
-    } while (0)
+STACK_INLINE void store_tiles(float *block, int both) {
+    _tile_stored(0, block, 128);
+    _tile_stored(1, block + TILE, 128);
+    if (!both) return;
+    _tile_stored(2, block + TILE * 32, 128);
+    _tile_stored(3, block + TILE * 32 + TILE, 128);
+}
 
 /* Fetch lines [4 step, 4 step + 4) of the next strip, of so many bytes: the strip comes while this one is multiplied. */
 STACK_INLINE void fetch_ahead(const uint16_t *next, int64_t step, int64_t bytes) {
@@ -122,26 +120,27 @@ STACK_CODE static void multiply(uint16_t *panel, int64_t padded, const Product *
                                 int64_t activation, Rows out) {
     const int64_t depth = p->in / 32;
     float sums[2][32 * 32] __attribute__((aligned(64)));
-    int64_t now = 0, last_row = -1;
+    int64_t now = 0, last_row = 0, last_rows = 0;
     const float *last_bias = p->bias;
     Rows last = out; /* the columns of the block before */
     for (int64_t n = begin; n < end; n += 32)
         for (int64_t m = 0; m < padded; m += 32) {
             const uint16_t *a = panel + m / TILE * depth * TILE_VALUES, *b = strip_of(p, n);
+            const int both = m + TILE < padded;
             int64_t done = 0;
-            ZERO_TILES();
+            zero_tiles();
             for (int64_t k = 0; k < depth; k++, a += TILE_VALUES, b += 2 * TILE_VALUES) {
                 if (n + 32 < end) fetch_ahead(strip_of(p, n + 32), m / 32 * depth + k, 64 * p->in);
-                MULTIPLY_TILES(a, depth, b);
-                if (last_row < 0) continue;
-                const int64_t due = (k + 1) * 32 / depth;
+                multiply_tiles(a, depth, b, both);
+                const int64_t due = (k + 1) * last_rows / depth;
                 put_rows(last, last_row, sums[1 - now], last_bias, activation, done, due);
                 done = due;
             }
-            STORE_TILES(sums[now]);
-            last = from_column(out, n - begin), last_bias = p->bias + n, last_row = m, now = 1 - now;
+            store_tiles(sums[now], both);
+            last = from_column(out, n - begin), last_bias = p->bias + n, now = 1 - now;
+            last_row = m, last_rows = both ? 2 * TILE : TILE;
         }
-    put_rows(last, last_row, sums[1 - now], last_bias, activation, 0, 32);
+    put_rows(last, last_row, sums[1 - now], last_bias, activation, 0, last_rows);
 }
 
 /* sums [padded, out], in blocks, += a panel times the inputs [begin, end) of a product; the first time there is nothing to add to. */
@@ -152,15 +151,16 @@ STACK_CODE static void accumulate(const uint16_t *panel, int64_t padded, const P
         for (int64_t m = 0; m < padded; m += 32) {
             const uint16_t *a = panel + m / TILE * depth * TILE_VALUES, *b = strip_of(p, n) + begin * 32;
             float *block = block_at(sums, p->out, m, n);
+            const int both = m + TILE < padded;
             if (begin == 0)
-                ZERO_TILES();
+                zero_tiles();
             else
-                LOAD_TILES(block);
+                load_tiles(block);
             for (int64_t k = 0; k < depth; k++, a += TILE_VALUES, b += 2 * TILE_VALUES) {
                 if (n + 32 < p->out) fetch_ahead(strip_of(p, n + 32) + begin * 32, m / 32 * depth + k, 64 * (end - begin));
-                MULTIPLY_TILES(a, depth, b);
+                multiply_tiles(a, depth, b, both);
             }
-            STORE_TILES(block);
+            store_tiles(block, both);
         }
 }
 
