@@ -70,7 +70,7 @@ AMX, ZEN4, ZEN5, AVX2_ZEN4, AVX2 = (
     result(f"processors-{name}")["corpora"]
     for name in ("amx-intel-6-167", "avx512_bf16-zen4", "avx512_bf16-zen5", "avx2-zen4", "avx2-zen5")
 )
-BLOCKS_ON_AMX = result("guard-amx-44c8817")["corpora"]
+GUARDED = {commit: result(f"guard-amx-{commit}")["corpora"] for commit in ("44c8817", "2f8087c4")}
 QUALITY = result("int8_quality")
 REAL, REAL_AVX2 = ([*result(name)["models"].values()] for name in ("precision", "precision-avx2"))
 WAYS, PLAN, TORTURE = result("ways"), result("plan_size"), result("torture")
@@ -421,11 +421,15 @@ def one_call(corpora: dict[str, Any], precision: str) -> list[float]:
     ]
 
 
-def blocks_on_amx(precision: str) -> list[float]:
-    """A row of docs/speed.md: the blocks one by one, as they were there, next to all in one call, and the ratio."""
-    both = [BLOCKS_ON_AMX[name] for name in ("sentences", "paragraphs")]
+def guarded_on_amx(commit: str, precision: str) -> list[float]:
+    """A row of docs/speed.md: tokens a second as they were with a commit, as they became, and the ratio."""
+    both = [GUARDED[commit][name] for name in ("sentences", "paragraphs")]
     return [
-        *(each["tokens_per_second"][f"pooled_ours:{precision}{build}"] for build in ("@44c8817", "") for each in both),
+        *(
+            each["tokens_per_second"][f"pooled_ours:{precision}{build}"]
+            for build in (f"@{commit}", "")
+            for each in both
+        ),
         *(1 / each["seconds_to_reference"][precision] for each in both),
     ]
 
@@ -660,7 +664,11 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
     ),
     (
         "guard-amx-44c8817",
-        {f"with AMX, {precision}": blocks_on_amx(precision) for precision in ("fp32", "bf16", "int8")},
+        {f"with AMX, {precision}": guarded_on_amx("44c8817", precision) for precision in ("fp32", "bf16", "int8")},
+    ),
+    (
+        "guard-amx-2f8087c4",
+        {f"later, {precision}": guarded_on_amx("2f8087c4", precision) for precision in ("fp32", "bf16", "int8")},
     ),
     (
         "concat4",
