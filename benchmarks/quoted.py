@@ -668,7 +668,10 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
     ),
     (
         "guard-amx-2f8087c4",
-        {f"later, {precision}": guarded_on_amx("2f8087c4", precision) for precision in ("fp32", "bf16", "int8")},
+        {
+            f"a leaner block with AMX, {precision}": guarded_on_amx("2f8087c4", precision)
+            for precision in ("fp32", "bf16", "int8")
+        },
     ),
     (
         "concat4",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import pairwise, starmap
 from threading import Lock
 from typing import Self
 
@@ -44,8 +44,7 @@ class CharSpans:
 
     def cut(self, counts: NDArray[np.int64]) -> Iterator[Self]:
         """The spans of each text, of which there are so many."""
-        ends = np.cumsum(counts)
-        return map(self.take, map(slice, (ends - counts).tolist(), ends.tolist()))
+        return map(self.take, starmap(slice, pairwise(offsets_of(counts).tolist())))
 
     def take(self, numbers: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Self:
         """Some of the spans."""
@@ -89,7 +88,7 @@ def split_words(text: str, rule: WordRule = WordRule.SPACES) -> CharSpans:
         MissingLibraryError: the program that the rule asks is not installed.
     """
     words = _between_spaces(text)
-    return _cut_words(words, find_particle_borders(text)) if rule is WordRule.KOREAN else words
+    return _split_off_particles(words, text) if rule is WordRule.KOREAN else words
 
 
 def split_each(texts: Sequence[str], rule: WordRule = WordRule.SPACES) -> tuple[CharSpans, Int64s]:
@@ -102,8 +101,7 @@ def split_each(texts: Sequence[str], rule: WordRule = WordRule.SPACES) -> tuple[
     for some in cut_into_blocks(texts, _BLOCK, _BLOCK):
         spans, count = _between_spaces_of_each(some)
         if rule is WordRule.KOREAN:
-            pairs = zip(spans.cut(count), some, strict=True)
-            parts = [_cut_words(own, find_particle_borders(text)) for own, text in pairs]
+            parts = list(map(_split_off_particles, spans.cut(count), some))
             spans, count = CharSpans.join(parts), lengths_of(parts)
         found.append(spans)
         counts.append(count)
@@ -133,7 +131,8 @@ def _between_spaces(text: str) -> CharSpans:
     kinds = _KINDS.of(code_points(f" {text} "))
     own = kinds[1:-1]
     mark = own == _MARK
-    # a run begins and ends where the kind grows: it has the largest number
+    # a run begins where the kind is larger than the one before, and ends where it is larger than the next: what is
+    # inside of one has the largest number
     start = np.flatnonzero(mark | (own > kinds[:-2])).astype(np.int32)
     end = np.flatnonzero(mark | (own > kinds[2:])).astype(np.int32)
     return CharSpans(start, end + np.int32(1))
@@ -170,9 +169,9 @@ _IS_SPACE, _IS_MARK = regex.compile(r"\s").match, regex.compile(r"\p{P}").match
 _KINDS = CharacterTable(lambda each: _SPACE if _IS_SPACE(each) else _MARK if _IS_MARK(each) else _INSIDE, np.uint8)
 
 
-def _cut_words(words: CharSpans, borders: Sequence[int]) -> CharSpans:
-    """The parts of words between borders that lie inside of them."""
-    cuts = np.unique(np.array(borders, np.int32))
+def _split_off_particles(words: CharSpans, text: str) -> CharSpans:
+    """Words, and the particles that follow Korean ones as words of their own."""
+    cuts = np.unique(np.array(find_particle_borders(text), np.int32))
     word = np.searchsorted(words.start, cuts, side="right") - 1
     cuts = cuts[(word >= 0) & (words.start[word] < cuts) & (cuts < words.end[word])] if len(words) else cuts[:0]
     return CharSpans(np.sort(np.concatenate([words.start, cuts])), np.sort(np.concatenate([words.end, cuts])))

@@ -208,7 +208,7 @@ def _make_group(
     if (lengths == length).all():
         return _LengthGroup(sequences, rows, number, length, None, None, None)
     filled = np.arange(length) < lengths[:, None]  # [number, length]
-    starts = rows.start + np.cumsum(lengths) - lengths
+    starts = rows.start + offsets_of(lengths)[:-1]
     spread = np.where(filled, starts[:, None] + np.arange(length), starts[:, None])
     return _LengthGroup(
         sequences,

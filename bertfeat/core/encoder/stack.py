@@ -148,7 +148,7 @@ class FloatBlocks:
         self.attention_dtype = self.dtype = dtype
         self._kernels, self._eps, self.hidden = kernels, eps, blocks[0].up.weight.shape[1]
         affines = [(*each.products, each.attention_norm, each.out_norm) for each in blocks]
-        places = np.cumsum([0, *(product.weight.numel() for block in affines for product in block[:4])]).tolist()
+        places = offsets_of([product.weight.numel() for block in affines for product in block[:4]]).tolist()
         packed = kernels.huge_room(places[-1], dtype)
         rooms = (packed[begin:end] for begin, end in pairwise(places))
         self._kept: list[Tensor | _Norm] = [packed]

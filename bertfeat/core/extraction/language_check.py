@@ -17,7 +17,7 @@ from bertfeat.core.korean import HANGUL
 from bertfeat.core.tokens import TokenizedDocuments, Tokenizer
 from bertfeat.core.words import CharacterTable, code_points, split_each
 from bertfeat.errors import parameter, shorten
-from bertfeat.ragged import Int64s, lengths_of
+from bertfeat.ragged import Int64s, lengths_of, offsets_of
 
 MOST_UNKNOWN = 0.05  # share of [UNK] among the tokens of a corpus
 MOST_PIECES = 4.0  # tokens per word
@@ -156,8 +156,7 @@ class _Measures:
         beginnings = [text[:_COUNTED] for text in texts]
         share = np.array([len(own) / max(1, len(text)) for own, text in zip(beginnings, texts, strict=True)])
         kinds = _KINDS.of(code_points("".join(f"{text}\n" for text in beginnings)))
-        sizes = lengths_of(beginnings) + 1
-        starts = np.cumsum(sizes) - sizes
+        starts = offsets_of(lengths_of(beginnings) + 1)[:-1]
         dense = (kinds & _DENSE) > 0
         begins = dense.copy()  # of a run, which is counted as one word, or a part of one
         begins[1:] &= ~dense[:-1]

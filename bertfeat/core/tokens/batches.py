@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.core.tokens.layout import Layout, TokenGroups
-from bertfeat.ragged import Int64s, ranges
+from bertfeat.ragged import Int64s, offsets_of, ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class TokenBatch:
     @property
     def starts(self) -> Int64s:
         """Position of each window's first token in the batch. Shape: ``[S]``."""
-        return np.cumsum(self.lengths) - self.lengths
+        return offsets_of(self.lengths)[:-1]
 
     def positions(self, first: int) -> NDArray[np.int64]:
         """Number of each token's position in its window, from ``first`` on. Shape: ``[T]``.

@@ -5,13 +5,14 @@ Shapes: ``T`` texts, ``P`` pieces of all of them.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, starmap
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.core.words import CharSpans
-from bertfeat.ragged import Int64s, ranges
+from bertfeat.ragged import Int64s, offsets_of, ranges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,14 +41,13 @@ class TextPieces:
         return len(self.counts)
 
     def __iter__(self) -> Iterator[Self]:
-        starts = self.starts
-        for own in map(slice, starts.tolist(), (starts + self.counts).tolist()):
+        for own in starmap(slice, pairwise(offsets_of(self.counts).tolist())):
             yield self.of_one(self.ids[own], self.spans and self.spans.take(own))
 
     @property
     def starts(self) -> Int64s:
         """The number of each text's first piece. Shape: ``[T]``."""
-        return np.cumsum(self.counts) - self.counts
+        return offsets_of(self.counts)[:-1]
 
     def with_texts(self, numbers: Int64s, others: Self) -> Self:
         """The same with the pieces of other texts in the places of some that have none here."""

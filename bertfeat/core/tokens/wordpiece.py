@@ -108,7 +108,7 @@ class WordPiece:
         return TextPieces(ids[:found], spans, counts), left
 
     def _entry(self, character: str) -> int:
-        """What a character becomes, by the tokenizer's own normalizer and pre-tokenizer."""
+        """The entry of a character in the table, by the tokenizer's own normalizer and pre-tokenizer."""
         if unicodedata.category(character) in ("Cs", "Cn"):
             return _REFUSED  # half of a pair, or of another version of Unicode
         normalizer, splitter = self._tokenizer.normalizer, self._tokenizer.pre_tokenizer

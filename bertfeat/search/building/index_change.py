@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bertfeat.core import FeatureSet
 from bertfeat.errors import IndexFolderError, parameter
+from bertfeat.ragged import lengths_of, offsets_of
 from bertfeat.search.building.listing import DocumentList, find_replaced, join_keys, pair_equal, span_keys, text_keys
 from bertfeat.search.document_store import SOURCE
 from bertfeat.search.vector_index import VectorIndex
@@ -72,7 +73,7 @@ def compare_with_sets(
     at[compared[partner[partner >= 0]]] = np.arange(np.count_nonzero(partner >= 0))
 
     rows = [lists[number].rows[~left_out[number]] for number in numbers]
-    has_vector = np.split(partner >= 0, np.cumsum([len(each) for each in rows])[:-1])
+    has_vector = np.split(partner >= 0, offsets_of(lengths_of(rows))[1:-1])
     return IndexChange(
         gone=gone,
         places=at,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bertfeat.core import unit_vectors
 from bertfeat.errors import needed_library
+from bertfeat.ragged import offsets_of
 
 LONGEST_RUN = 1024
 """Most tokens that are clustered together, since time and memory grow with their square; of a longer text, each run."""
@@ -33,10 +34,9 @@ def pool_documents(
     units = unit_vectors(vectors)
     if not np.isfinite(units).all():
         raise ValueError("a token has a value that is not finite")
-    ends = np.cumsum(lengths)
     pooled = [
-        [pool_tokens(units[start:stop], factor) for start, stop in _runs(int(end - length), int(end))]
-        for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)
+        [pool_tokens(units[start:stop], factor) for start, stop in _runs(*bounds)]
+        for bounds in pairwise(offsets_of(lengths).tolist())
     ]
     new_lengths = np.array([sum(map(len, runs)) for runs in pooled], np.int64)
     return np.concatenate([run for runs in pooled for run in runs]), new_lengths

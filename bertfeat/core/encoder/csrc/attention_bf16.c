@@ -43,7 +43,7 @@ BF16_INLINE void weigh(float *scores, int64_t padded, Seen seen, __m512 unit, fl
         for (int i = 0; i < TOGETHER; i++) highest[i] = _mm512_max_ps(highest[i], _mm512_load_ps(scores + i * padded + n));
     const __m512 all = _mm512_mul_ps(JOINED(_mm512_max_ps, highest), unit);
 #pragma GCC unroll 4
-    for (int i = 0; i < TOGETHER; i++) highest[i] = _mm512_permutexvar_ps(_mm512_set1_epi32(i), all);
+    for (int i = 0; i < TOGETHER; i++) highest[i] = spread(all, i);
     for (int64_t n = seen.first; n < seen.stop; n += 32) {
         const uint16_t low_lanes = lanes16(seen.stop - n), high_lanes = lanes16(seen.stop - n - 16);
 #pragma GCC unroll 4

@@ -36,12 +36,16 @@ static inline Rows rows_of_heads(uint16_t *first, int64_t rows, int64_t width) {
     return (Rows){first, width, TILE * width, width, rows * width};
 }
 
-/* Copy rows; of `padded` rows those from `rows` on become zeros. */
-STACK_CODE static void copy_rows(Rows from, int64_t rows, int64_t padded, int64_t width, Rows to) {
-    for (int64_t r = 0; r < padded; r++)
+STACK_CODE static void copy_rows(Rows from, int64_t rows, int64_t width, Rows to) {
+    for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < width; c += 32)
-            _mm512_storeu_si512(values_at(to, r, c),
-                                r < rows ? _mm512_loadu_si512(values_at(from, r, c)) : _mm512_setzero_si512());
+            _mm512_storeu_si512(values_at(to, r, c), _mm512_loadu_si512(values_at(from, r, c)));
+}
+
+/* Rows that belong to nobody: zeros, since what lies there might be no number. */
+STACK_CODE static void zero_rows(Rows rows, int64_t begin, int64_t end, int64_t width) {
+    for (int64_t r = begin; r < end; r++)
+        for (int64_t c = 0; c < width; c += 32) _mm512_storeu_si512(values_at(rows, r, c), _mm512_setzero_si512());
 }
 
 STACK_INLINE __m512 low_half(__m512i x) { return widen(_mm512_castsi512_si256(x)); }
@@ -203,9 +207,6 @@ STACK_INLINE void end_products(void) {}
 #endif
 
 /* ── residual and layer norm, of TOGETHER rows from a multiple of that on ───────────────────────────────── */
-
-/* Value i of a vector, as all values of one. */
-STACK_INLINE __m512 spread(__m512 x, int i) { return _mm512_permutexvar_ps(_mm512_set1_epi32(i), x); }
 
 /* Layer norm (Ba et al. 2016) of rows x [TOGETHER, width], whose values add up to total. */
 STACK_INLINE void normalize_rows(const float *x, const __m512 *total, const Norm *norm, int64_t width, Rows out, int64_t row) {

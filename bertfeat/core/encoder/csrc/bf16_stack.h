@@ -60,11 +60,11 @@ STACK_CODE static void load(Panel *p, int64_t begin) {
     const int64_t hidden = hidden_of(p->stack), padded = round_up(p->rows, STEP);
     const Room m = room_of(p);
     const Rows panel = rows_of_panel(m.panel, hidden);
+    zero_rows(panel, p->rows, padded, hidden);
     if (p->stack->rows) {
-        copy_rows(rows_of_memory((uint16_t *)p->stack->rows + begin * hidden, hidden), p->rows, padded, hidden, panel);
+        copy_rows(rows_of_memory((uint16_t *)p->stack->rows + begin * hidden, hidden), p->rows, hidden, panel);
         return;
     }
-    copy_rows(panel, 0, padded, hidden, panel); /* zeros after the last rows */
     for (int64_t r = 0; r < p->rows; r += TOGETHER) {
         __m512 total[TOGETHER];
         for (int i = 0; i < TOGETHER; i++) /* the last row again where there are no more */
@@ -76,7 +76,7 @@ STACK_CODE static void load(Panel *p, int64_t begin) {
 STACK_CODE static void store(const Panel *p, void *out, int64_t at, int64_t rows) {
     const int64_t hidden = hidden_of(p->stack);
     const Rows to = rows_of_memory((uint16_t *)out + at * hidden, hidden);
-    copy_rows(rows_of_panel(room_of(p).panel, hidden), rows, rows, hidden, to);
+    copy_rows(rows_of_panel(room_of(p).panel, hidden), rows, hidden, to);
 }
 
 /* Attend among so many rows of queries, and of keys before as many of values, head by head. */
@@ -131,11 +131,11 @@ STACK_CODE static void first_token_block(Panel *p, int64_t layer) {
     const Rows all = rows_of_panel(m.panel, hidden), firsts = rows_of_panel(m.context, hidden);
     uint16_t *query = m.qkv + rows * 2 * hidden; /* after keys and values */
     multiply(m.panel, rows, &b->qkv, hidden, 3 * hidden, NO_ACTIVATION, rows_of_heads(m.qkv, rows, head_width(p)));
-    copy_rows(firsts, 0, padded, hidden, firsts);
+    zero_rows(firsts, p->sequences, padded, hidden);
     for (int64_t s = 0; s < p->sequences; s++)
         for (int64_t c = 0; c < hidden; c += 32) memcpy(values_at(firsts, s, c), values_at(all, p->bounds[s], c), 64);
     multiply(m.context, padded, &b->qkv, 0, hidden, NO_ACTIVATION, rows_of_heads(query, padded, head_width(p)));
-    copy_rows(firsts, padded, padded, hidden, all);
+    copy_rows(firsts, padded, hidden, all);
     spend(p, QKV);
     attend(p, query, padded, m.qkv, rows, 1);
     finish_block(p, b, p->sequences);

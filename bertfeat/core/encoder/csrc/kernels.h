@@ -254,6 +254,9 @@ AVX512_INLINE __m512 exp2_fine(__m512 x) {
         join(half, _mm512_shuffle_f32x4(half, half, 0xb1));                                                            \
     })
 
+/* Value i of a vector, as all values of one. */
+AVX512_INLINE __m512 spread(__m512 x, int i) { return _mm512_permutexvar_ps(_mm512_set1_epi32(i), x); }
+
 enum { TOGETHER = 4 }; /* rows whose chains of sums or maxima run side by side, and end in one vector */
 
 /* 2^x with a relative error of 3e-6, far below bfloat16's: a polynomial over [0, 1), since scalef itself rounds x down. */
