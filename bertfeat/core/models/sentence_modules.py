@@ -1,0 +1,209 @@
+"""The modules of a sentence-transformers model after its encoder: how its tokens become the vector of a text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain
+from pathlib import Path
+
+from bertfeat.core.models.files import path_inside_model, read_model_json
+from bertfeat.core.models.sentence_files import MODULES, POOLINGS, PoolingFile, SentenceModule, read_module_file
+from bertfeat.errors import ModelError, parameter
+
+_WEIGHTS = "model.safetensors"
+_VECTOR = "sentence_embedding"  # sentence-transformers' name of the vector of a text
+_ACTIVATIONS = ("ELU", "GELU", "Identity", "LeakyReLU", "Mish", "ReLU", "SiLU", "Sigmoid", "Softplus", "Tanh")
+_ACTIVATION_PLACES = ("torch.nn.modules.activation", "torch.nn.modules.linear", "torch.nn")
+
+
+class PoolingMode(StrEnum):
+    """A pooling, by sentence-transformers' name."""
+
+    CLS = "cls"
+    MAX = "max"
+    MEAN = "mean"
+    MEAN_SQRT = "mean_sqrt_len_tokens"  # the sum over the root of the number of tokens
+    WEIGHTED_MEAN = "weightedmean"  # the n-th token has the weight n
+    LAST = "lasttoken"
+
+
+@dataclass(frozen=True, slots=True)
+class DenseStep:
+    """A product and an activation of its result: ``[in]`` → ``[out]``."""
+
+    in_features: int
+    out_features: int
+    bias: bool
+    activation: str  # a class of torch.nn
+    residual: bool  # whether the input is added, by a product of its own where the widths differ
+    weights: Path
+
+    def __str__(self) -> str:
+        how = f"{self.activation}, residual" if self.residual else self.activation
+        return f"Dense {self.in_features} to {self.out_features} ({how})"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNormStep:
+    """Layer norm (Ba et al. 2016): ``[n]`` → ``[n]``."""
+
+    width: int
+    weights: Path
+
+    def __str__(self) -> str:
+        return "LayerNorm"
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizeStep:
+    """Division by the length."""
+
+    def __str__(self) -> str:
+        return "Normalize"
+
+
+SentenceStep = DenseStep | LayerNormStep | NormalizeStep
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceModules:
+    """The poolings of a model, whose vectors are put side by side, and the steps that follow."""
+
+    poolings: tuple[PoolingMode, ...]
+    steps: tuple[SentenceStep, ...]
+    width: int  # of the vector that they give
+
+    def __str__(self) -> str:
+        return ", ".join([" and ".join(self.poolings), *map(str, self.steps)])
+
+    @property
+    def plain(self) -> bool:
+        """Whether they are one of bertfeat's own poolings and nothing else."""
+        return not self.steps and len(self.poolings) == 1 and self.poolings[0] in POOLINGS
+
+    @property
+    def turns(self) -> bool:
+        """Whether they change more than the length of what one of the poolings gives."""
+        return len(self.poolings) > 1 or any(not isinstance(step, NormalizeStep) for step in self.steps)
+
+    @property
+    def weight_files(self) -> tuple[Path, ...]:
+        """The files of their weights, in their order."""
+        return tuple(step.weights for step in self.steps if not isinstance(step, NormalizeStep))
+
+
+@dataclass(frozen=True, slots=True)
+class _DenseFile:
+    in_features: int
+    out_features: int
+    bias: bool = True
+    activation_function: str = "torch.nn.modules.activation.Tanh"
+    module_input_name: str = _VECTOR
+    module_output_name: str | None = None
+    use_residual: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerNormFile:
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class _NormalizeFile:
+    module_input_name: str = _VECTOR
+    module_output_name: str | None = None
+
+
+def read_sentence_modules(
+    name: str, folder: Path, modules: Sequence[SentenceModule], pooling: PoolingFile, hidden_size: int
+) -> SentenceModules:
+    """Read what follows the encoder, whose hidden states are ``hidden_size`` wide.
+
+    Raises:
+        ModelError: a module is unknown, damaged, or takes another width than the one before it gives.
+    """
+    kinds = [module.kind for module in modules]
+    if kinds[:2] != ["Transformer", "Pooling"]:
+        raise _not_computable(
+            name, f"its {MODULES} lists {' and '.join(kinds[:2])} where a Transformer and a Pooling are known"
+        )
+    if unknown := [mode for mode in pooling.modes if mode not in list(PoolingMode)]:
+        raise _not_computable(name, f"its pooling {unknown[0]!r} is unknown")
+    if not pooling.include_prompt:
+        raise _not_computable(name, "it leaves out the tokens of the prompt (include_prompt)")
+    reader = _StepReader(name, folder, len(pooling.modes) * hidden_size)
+    steps = tuple(chain.from_iterable(map(reader.read, modules[2:])))
+    return SentenceModules(tuple(map(PoolingMode, pooling.modes)), steps, reader.width)
+
+
+class _StepReader:
+    """Reads the steps one after the other, and follows the width of the vector."""
+
+    def __init__(self, name: str, folder: Path, width: int) -> None:
+        self._name, self._folder, self.width = name, folder, width
+
+    def read(self, module: SentenceModule) -> tuple[SentenceStep, ...]:
+        """Read a module; one that is there for training only is no step."""
+        read = {"Dense": self._dense, "LayerNorm": self._layer_norm, "Normalize": self._normalize, "Dropout": None}
+        if module.kind not in read or not module.type.startswith("sentence_transformers."):
+            raise _not_computable(self._name, f"its module {module.type!r} is unknown")
+        reader = read[module.kind]
+        return () if reader is None else (reader(module),)
+
+    def _dense(self, module: SentenceModule) -> DenseStep:
+        said = read_module_file(self._name, self._folder, module, _DenseFile)
+        place, _, activation = said.activation_function.rpartition(".")
+        if activation not in _ACTIVATIONS or place not in _ACTIVATION_PLACES:
+            raise _not_computable(
+                self._name, f"the activation {said.activation_function!r} of its {module.path} is unknown"
+            )
+        self._check_names(module, said.module_input_name, said.module_output_name)
+        self._advance(module, said.in_features, said.out_features)
+        weights = self._weights(module)
+        return DenseStep(said.in_features, said.out_features, said.bias, activation, said.use_residual, weights)
+
+    def _layer_norm(self, module: SentenceModule) -> LayerNormStep:
+        said = read_module_file(self._name, self._folder, module, _LayerNormFile)
+        self._advance(module, said.dimension, said.dimension)
+        return LayerNormStep(said.dimension, self._weights(module))
+
+    def _normalize(self, module: SentenceModule) -> NormalizeStep:
+        said = read_model_json(self._name, self._path(module), "config.json", _NormalizeFile) or _NormalizeFile()
+        self._check_names(module, said.module_input_name, said.module_output_name)
+        return NormalizeStep()
+
+    def _path(self, module: SentenceModule) -> Path:
+        return path_inside_model(self._name, self._folder, module.path or ".", MODULES)
+
+    def _check_names(self, module: SentenceModule, given: str, made: str | None) -> None:
+        for value in (given, made or given):
+            if value != _VECTOR:
+                raise _not_computable(self._name, f"its {module.path} is for {value!r}, not for the vector of a text")
+
+    def _advance(self, module: SentenceModule, taken: int, given: int) -> None:
+        if taken != self.width or given < 1:
+            problem = f"its {module.path} makes {given} values of {taken}, and gets {self.width}"
+            raise ModelError(problem, where=self._name, remedy="get it anew from where the model came")
+        self.width = given
+
+    def _weights(self, module: SentenceModule) -> Path:
+        path = self._path(module)
+        weights = path / _WEIGHTS
+        if not weights.is_file():
+            raise ModelError(
+                f"{path} has no {_WEIGHTS}",
+                where=self._name,
+                remedy="bertfeat reads safetensors only. Convert it once with\n"
+                f'  python -c "from sentence_transformers import SentenceTransformer; '
+                f"SentenceTransformer('{self._name}').save('converted')\"\n"
+                f"and use {parameter('model', 'converted')}",
+            )
+        return weights
+
+
+def _not_computable(name: str, problem: str) -> ModelError:
+    return ModelError(
+        f"the vector that sentence-transformers gives a text cannot be computed: {problem}",
+        where=name,
+        remedy=f"take {parameter('layers', 'last')}",
+    )
