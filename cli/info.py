@@ -1,6 +1,6 @@
 """``bertfeat info``: describe a feature set, an index, a head, a model or a corpus, or what is installed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -416,17 +416,23 @@ def _has_size(path: Path, size: int) -> bool:
     return path.is_file() and path.stat().st_size == size
 
 
+def _told_or_why_not(tell: Callable[[], str]) -> str:
+    from bertfeat.errors import ModelError
+
+    try:
+        return tell()
+    except ModelError as error:
+        return f"none ({error})"
+
+
 def _describe_model(name: str, revision: str | None) -> _Description:
     """The properties of a model, and which of its own settings are used."""
     from bertfeat.core import find_model, planned_path
-    from bertfeat.errors import ModelError
 
     model = find_model(name, revision=revision)
     path = planned_path(model)
-    try:
-        pooling = str(model.pooling)
-    except ModelError as error:
-        pooling = f"none ({error})"
+    pooling = _told_or_why_not(lambda: str(model.pooling))
+    sentence = _told_or_why_not(lambda: model.sentence_described)
     value = {
         "kind": "model",
         "name": model.name,
@@ -441,7 +447,7 @@ def _describe_model(name: str, revision: str | None) -> _Description:
         "path": path,
         "prompts": model.prompts,
         "default_prompt": model.default_prompt,
-        "heads_not_applied": model.heads_not_applied,
+        "sentence": sentence,
         "stored_limits": model.stored_limits,
     }
     rows = [
@@ -455,7 +461,7 @@ def _describe_model(name: str, revision: str | None) -> _Description:
         ("pooling", f"{pooling}, as its own configuration says, or by default"),
         ("path", path.sentence),
         ("notes", "\n".join(path.notes) or None),
-        ("not applied", ", ".join(model.heads_not_applied) or None),
+        ("sentence", sentence),
         ("prompts", "\n".join(f"{key}: {prompt!r}" for key, prompt in model.prompts.items()) or None),
         ("folder", model.folder),
         ("fingerprint", model.fingerprint),

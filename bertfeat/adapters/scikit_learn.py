@@ -34,7 +34,7 @@ class FeatureTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         model: str | Path | None = None,
         *,
         normalize: bool = False,
-        layers: str | Sequence[str] = "last",
+        layers: str | Sequence[str] | None = None,
         pooling: str | Sequence[str] | None = None,
         precision: str = "auto",
         device: str | None = None,

@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, cast
 
 from bertfeat.arguments import checked
-from bertfeat.errors import RecipeError, UsageError, did_you_mean
+from bertfeat.errors import RecipeError, UsageError, did_you_mean, parameter
 
 _NAMES = (
     *("embeddings", "last", "second-to-last", "sum4", "mean4", "concat4", "sum-all", "mean-all", "concat-all", "all"),
-    "cls",
+    *("cls", "sentence"),
 )
 GRAMMAR = (
     f"{', '.join(_NAMES)}, a layer number such as 7 or -2, or sum=, mean=, concat= with layers such as -4..-1 or 1+6+12"
@@ -80,6 +80,9 @@ class Pooling(StrEnum):
 
     LAST = "last-token", Unit.DOCUMENT, True, ()
     """The last token of a document: in a decoder the only one that sees all others."""
+
+    SENTENCE = "sentence", Unit.DOCUMENT, False, ("special_tokens",)
+    """The model's own: what its sentence-transformers modules make of all tokens of the last layer."""
 
     TOKEN = "token", Unit.TOKEN, True, ("special_tokens",)
     """Every subword token."""
@@ -172,7 +175,7 @@ class FeatureColumn:
 
     recipe: Recipe
     pooling: Pooling
-    width: int  # of a vector; with a basis fewer values are stored
+    width: int  # of a vector: under the pooling sentence the model's own; with a basis fewer values are stored
     dtype: VectorDtype  # of the stored values
     basis: Basis | None = None  # None: the vectors themselves are stored
 
@@ -185,6 +188,10 @@ class FeatureColumn:
     def hidden_size(self) -> int:
         """Width H of one layer."""
         return self.width // self.recipe.width(1)
+
+    def fits(self, hidden_size: int) -> bool:
+        """Whether it is as wide as the layers of a model make it."""
+        return self.pooling is Pooling.SENTENCE or self.width == self.recipe.width(hidden_size)
 
     @property
     def described(self) -> str:
@@ -203,6 +210,8 @@ class FeatureColumn:
 # ── parsing ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 _NAMED = ("embeddings", "last", "second-to-last")  # single layers
+OF_LAST: Mapping[str, Pooling] = {"cls": Pooling.CLS, "sentence": Pooling.SENTENCE}
+"""What stands among layers, and is the last one under a pooling of its own."""
 _LAST_FOUR = re.compile(r"(sum|mean|concat)(?:-last-)?4")
 _ALL_LAYERS = re.compile(r"(sum|mean|concat)-all")
 _COMBINED = re.compile(r"(sum|mean|concat)=(.+)")
@@ -213,7 +222,7 @@ _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 def parse_recipes(specs: LayerSpec | Sequence[LayerSpec], num_layers: int) -> tuple[Recipe, ...]:
     """Parse layer specifications against a model of ``num_layers`` transformer blocks; equal recipes are given once.
 
-    ``cls`` is no recipe of its own and is refused here; see :func:`feature_columns`.
+    ``cls`` and ``sentence`` are no recipes of their own and are refused here; see :func:`feature_columns`.
 
     Raises:
         RecipeError: a specification that does not parse, or a layer outside ``0..num_layers``.
@@ -263,22 +272,37 @@ def feature_columns(
     num_layers: int,
     hidden_size: int,
     dtype: str,
+    sentence: Callable[[], tuple[Pooling, int]] | None = None,
 ) -> tuple[FeatureColumn, ...]:
-    """Every recipe under every pooling, and ``last_cls`` where ``cls`` stands among the layers.
+    """Every recipe under every pooling, ``last_cls`` where ``cls`` stands among the layers, and so with ``sentence``.
 
     Equal columns are given once. ``dtype`` is that of token and word matrices; document vectors are float32.
+    ``sentence`` gives what the pooling of that name is in the model, which may be one of the others, and its width; it
+    is asked where there is one.
 
     Raises:
-        RecipeError: see :func:`parse_recipes`.
+        RecipeError: see :func:`parse_recipes`; or ``sentence`` of other layers than the last.
     """
     columns: dict[tuple[Recipe, Pooling], FeatureColumn] = {}
     for spec in split_specs(layers):
-        layers_spec, spec_poolings = ("last", [Pooling.CLS]) if spec == "cls" else (spec, poolings)
+        layers_spec, spec_poolings = ("last", [OF_LAST[spec]]) if spec in OF_LAST else (spec, poolings)
         for recipe in _parse_spec(layers_spec, num_layers):
             for pooling in spec_poolings:
+                width = recipe.width(hidden_size)
+                if pooling is Pooling.SENTENCE and sentence is not None:
+                    _check_is_last(recipe, num_layers)
+                    pooling, width = sentence()
                 stored: VectorDtype = "float32" if pooling.per_document else cast(VectorDtype, dtype)  # checked below
-                columns.setdefault((recipe, pooling), FeatureColumn(recipe, pooling, recipe.width(hidden_size), stored))
+                columns.setdefault((recipe, pooling), FeatureColumn(recipe, pooling, width, stored))
     return tuple(columns.values())
+
+
+def _check_is_last(recipe: Recipe, num_layers: int) -> None:
+    if (recipe.operation, recipe.layers) != (Operation.LAYER, (num_layers,)):
+        raise RecipeError(
+            f"a model's own modules take its last layer, and not {recipe}",
+            remedy=f"write sentence among the {parameter('layers')}, and give others another {parameter('pooling')}",
+        )
 
 
 def needed_layers(columns: Iterable[FeatureColumn]) -> tuple[int, ...]:

@@ -167,7 +167,7 @@ class Extraction:
     dtype: VectorDtype
     special_tokens: bool
     context: str | None
-    stored: tuple[FeatureColumn, ...] = ()  # the columns that the input is read from, where these have bases
+    stored: tuple[FeatureColumn, ...] = ()  # the columns that the input is read from, where layers do not make them
 
     @property
     def settings(self) -> FeatureSettings:
@@ -180,7 +180,7 @@ def extraction_of(features: FeatureSet, pooling: Pooling) -> Extraction:
     recorded = features.header.settings.plain
     try:
         values = {field.name: recorded[field.name] for field in fields(Extraction) if field.name != "stored"}
-        extraction = replace(from_plain(values, Extraction), stored=_columns_with_bases(features, pooling))
+        extraction = replace(from_plain(values, Extraction), stored=_columns_as_stored(features, pooling))
         if pooling is Pooling.WORD and extraction.subword is None:
             raise JsonError("they lack subword")
         return extraction
@@ -189,8 +189,13 @@ def extraction_of(features: FeatureSet, pooling: Pooling) -> Extraction:
         raise TrainingError(problem, where=features.folder, remedy="extract it again") from error
 
 
-def _columns_with_bases(features: FeatureSet, pooling: Pooling) -> tuple[FeatureColumn, ...]:
-    return tuple(column for column in features.columns if column.pooling is pooling and column.basis is not None)
+def _columns_as_stored(features: FeatureSet, pooling: Pooling) -> tuple[FeatureColumn, ...]:
+    """The columns of a pooling that do not follow from a model's layers alone: with bases, or of its own modules."""
+    return tuple(
+        column
+        for column in features.columns
+        if column.pooling is pooling and (column.basis is not None or pooling is Pooling.SENTENCE)
+    )
 
 
 def count_failed_rows(sources: Mapping[str, object], sets: Mapping[str, tuple[FeatureSet, ...]]) -> int:
@@ -229,7 +234,7 @@ def check_same_features(
         )
         problem = f"{ours.folder} was extracted in another way than {what}: {listed}"
         raise TrainingError(problem, remedy="extract it again as that")
-    if _columns_with_bases(ours, pooling) != extraction.stored:
+    if _columns_as_stored(ours, pooling) != extraction.stored:
         raise TrainingError(
             f"the vectors of {ours.folder} are stored by other components than those of {what}",
             remedy=f"extract it again with {parameter('basis')}, and name the set whose components it is to have",

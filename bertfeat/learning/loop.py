@@ -135,8 +135,8 @@ class HeadLoop:
         self.store = self.examples.store
         self.folder, self.device = folder, resolve_device(device)
         self.settings = self.task.settle(settings, len(self.store))
-        apart, width = self.reads.pairs is PairForm.APART, self.reads.model.hidden_size
-        self.shape = self.task.shape(self.reads.layers, width, self.settings, apart=apart)
+        apart = self.reads.pairs is PairForm.APART
+        self.shape = self.task.shape(self.reads.layers, self.reads.layer_width, self.settings, apart=apart)
         self.history: list[EpochRecord] = []
         self.candidates: list[Candidate] = []
         self.solved = solved

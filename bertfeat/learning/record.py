@@ -63,6 +63,12 @@ class HeadInput:
     layers: LayerInput
     pairs: PairForm | None  # None: single texts
 
+    @property
+    def layer_width(self) -> int:
+        """Number of values that a layer gives: the width of a hidden state, or of what a model's own modules make."""
+        own = [each.width for each in self.extraction.stored if each.pooling is Pooling.SENTENCE]
+        return own[0] if own else self.model.hidden_size
+
 
 @dataclass(frozen=True, slots=True)
 class ExampleColumns:

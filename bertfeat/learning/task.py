@@ -347,11 +347,11 @@ class Task(ABC):
         """Make an untrained network of a shape."""
         return HeadNetwork(shape)
 
-    def shape(self, layers: LayerInput, hidden_size: int, settings: HeadSettings, *, apart: bool) -> HeadShape:
+    def shape(self, layers: LayerInput, layer_width: int, settings: HeadSettings, *, apart: bool) -> HeadShape:
         """The shape of the network on features of a model; ``apart``: the texts of a pair have a vector each."""
         texts = 2 if apart else 1
         return HeadShape(
-            width=texts * layers.recipe.width(hidden_size),
+            width=texts * layers.recipe.width(layer_width),
             texts=texts,
             layers=layers.side_by_side,
             mixed=layers.mixed,

@@ -313,7 +313,7 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
         return f"{foreign_layers[0]} has layers that a model with {num_layers} does not have"
     if misnamed := [each for each in kept if parse_recipes(each.recipe.spelling, num_layers) != (each.recipe,)]:
         return f"{misnamed[0].name} is not of layers {list(misnamed[0].recipe.layers)} in a model with {num_layers}"
-    if other_widths := [each.name for each in kept if each.width != each.recipe.width(settings.model.hidden_size)]:
+    if other_widths := [each.name for each in kept if not each.fits(settings.model.hidden_size)]:
         return f"{other_widths[0]} is not as wide as layers of {settings.model.hidden_size} values make it"
     if missing := sorted(needed - set(settings.files)):
         return f"it does not list {missing[0]}"

@@ -194,7 +194,7 @@ def _own_extractor(
         raise UsageError(f"the index or features were made with {own}", where=parameter("precision", precision))
     extractor = Extractor(
         model if recorded is None else recorded.location,
-        layers=layers or "last",
+        layers=layers or None,
         pooling=pooling,
         precision=precision or own or "auto",
         device=device,

@@ -109,8 +109,8 @@ async def _rank(
     if not texts:
         raise Problem(Kind.EMPTY, "there are no texts to rank", param)
     asked, read = documents_of([body.query], param="query"), documents_of(texts, param=param)
-    own = served.extractor.columns[0].pooling
-    poolings = [str(own if own.per_document else Pooling.MEAN), str(Pooling.TOKEN)]
+    own = served.extractor.columns[0].pooling if body.layers is None else served.pooling
+    poolings = [str(own if own is not None and own.per_document else Pooling.MEAN), str(Pooling.TOKEN)]
     index = _index_of(service, served)
     of_query, of_texts = (
         served.read(body.layers, poolings, long=body.long, prompt=prompt, prompt_name=body.prompt_name)

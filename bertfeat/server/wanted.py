@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, StrictB
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from bertfeat.core import MAX_TEXT, Document, Extractor, FeatureColumn, LongTextPolicy
+from bertfeat.core import MAX_TEXT, Document, Extractor, FeatureColumn, LongTextPolicy, Pooling
 from bertfeat.server.batching import Wanted
 from bertfeat.server.problems import Kind, Problem
 
@@ -114,6 +114,12 @@ class ServedModel:
         """The model, as answers name it."""
         return self.names[0]
 
+    @property
+    def pooling(self) -> Pooling | None:
+        """The pooling of requests that name layers and no pooling; None for the model's own."""
+        own = self.extractor.columns[0].pooling
+        return None if own is Pooling.SENTENCE else own  # which is of the last layer only
+
     def read(
         self,
         layers: str | Sequence[str] | None = None,
@@ -185,7 +191,7 @@ class ServedModel:
         own = self.extractor.columns
         return self.extractor.columns_under(
             layers=layers if layers is not None else [column.recipe.spec for column in own],
-            pooling=pooling if pooling is not None else own[0].pooling,
+            pooling=pooling if pooling is not None else self.pooling,
             dtype="float32",
         )
 

@@ -98,7 +98,7 @@ def test_default_model() -> None:
     value = told("sentence-transformers/all-MiniLM-L6-v2")
     assert (value["num_layers"], value["hidden_size"], value["max_tokens"], value["pooling"]) == (6, 384, 512, "mean")
     assert value["stored_limits"] == {"tokenizer.json": 128, "sentence_bert_config.json": 256}
-    assert value["heads_not_applied"] == ["Normalize"]
+    assert value["sentence"] == "384 values: the last layer by mean, Normalize"
     assert "switched off  128 tokens, says tokenizer.json" in info("sentence-transformers/all-MiniLM-L6-v2").stdout
 
 

@@ -25,7 +25,7 @@ def test_the_packaged_default_is_found_without_its_code() -> None:
     assert found.name == DEFAULT_MODEL
     assert (found.num_layers, found.hidden_size, found.max_tokens) == (6, 384, 512)
     assert found.pooling is Pooling.MEAN
-    assert found.heads_not_applied == ("Normalize",)
+    assert found.sentence_described == "384 values: the last layer by mean, Normalize"
     assert found.stored_limits == {"tokenizer.json": 128, "sentence_bert_config.json": 256}
     assert models.DEFAULT_PACKAGE not in sys.modules
 

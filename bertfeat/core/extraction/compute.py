@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertfeat.core.encoder import Encoder, HiddenState, PendingCopy, is_out_of_memory, move_to_device
-from bertfeat.core.extraction.pooling import GATHERING, POOLING_METHODS, PoolingMethod, set_rows
+from bertfeat.core.extraction.pooling import GATHERING, POOLING_METHODS, PoolingMethod, Reduce, methods_with, set_rows
 from bertfeat.core.recipe import FeatureColumn, Operation, Pooling, needed_layers
 from bertfeat.core.tokens import (
     BatchGroups,
@@ -61,12 +61,16 @@ def compute_features(
     batch_tokens: int,
     batch_size: int | None = None,
     on_batch: OnBatch | None = None,
+    sentence: Reduce | None = None,
 ) -> FeatureMatrices:
     """Run every window that the columns read through the encoder, and fill their matrices.
 
-    Tokens of overlapping windows count twice for ``on_batch``.
+    Tokens of overlapping windows count twice for ``on_batch``. ``sentence`` are the model's own modules, where a column
+    is of that pooling.
     """
-    return _BatchPass(encoder, tokenized, columns).run(batch_tokens, batch_size, on_batch or (lambda *_: None))
+    return _BatchPass(encoder, tokenized, columns, methods_with(sentence)).run(
+        batch_tokens, batch_size, on_batch or (lambda *_: None)
+    )
 
 
 def windows_of_columns(layout: Layout, columns: Iterable[FeatureColumn]) -> NDArray[np.int64]:
@@ -78,8 +82,14 @@ def windows_of_columns(layout: Layout, columns: Iterable[FeatureColumn]) -> NDAr
 class _BatchPass:
     """One pass over the batches of a layout, and the results it fills."""
 
-    def __init__(self, encoder: Encoder, tokenized: TokenizedDocuments, columns: Sequence[FeatureColumn]) -> None:
-        self._encoder, self._layout, self._columns = encoder, tokenized.layout, columns
+    def __init__(
+        self,
+        encoder: Encoder,
+        tokenized: TokenizedDocuments,
+        columns: Sequence[FeatureColumn],
+        methods: Mapping[Pooling, PoolingMethod],
+    ) -> None:
+        self._encoder, self._layout, self._columns, self._methods = encoder, tokenized.layout, columns, methods
         self._layers = needed_layers(columns)
         self._ways: dict[_WayKey, _Way] = {}
         self._spread: dict[Pooling, TokenGroups] = {}  # rows with tokens in several windows that cannot be merged
@@ -92,7 +102,7 @@ class _BatchPass:
             self._ways[column.pooling, False].groups is tokenized.layout.first_tokens for column in deepest
         )
         self._targets = [
-            _Target(column, key, way.method, way.new_result(column))
+            _Target(column, key, way.method, way.new_result(column, encoder.hidden_size))
             for column in columns
             for key, way in self._ways.items()
             if key[0] is column.pooling
@@ -113,7 +123,7 @@ class _BatchPass:
             if target.gathers:
                 self._reduce_gathered(target, results[target.column.name])
         for column in self._columns:
-            POOLING_METHODS[column.pooling].finish(results[column.name])
+            self._methods[column.pooling].finish(results[column.name])
         matrices = {name: result.numpy() for name, result in results.items()}
         return FeatureMatrices(matrices, self._splits)
 
@@ -175,7 +185,7 @@ class _BatchPass:
 
         Where windows cannot be merged, the tokens of rows that lie in several windows are gathered.
         """
-        method = POOLING_METHODS[pooling]
+        method = self._methods[pooling]
         groups = method.groups_of(self._layout)
         if method.averaged:
             self._shares[pooling] = 1.0 / np.maximum(groups.counts(), 1)
@@ -192,10 +202,11 @@ class _BatchPass:
         column, spread = target.column, self._spread[target.column.pooling]
         rows, begins = np.unique(spread.targets, return_index=True)
         picked, offsets = torch.arange(len(spread.tokens)), torch.from_numpy(begins)
-        layers = column.recipe.width(1)
-        reduce = POOLING_METHODS[column.pooling].reduce
-        values = torch.cat([reduce(layer, picked, offsets) for layer in target.result.chunk(layers, dim=1)], dim=1)
-        whole = replace(target, key=(column.pooling, False), method=POOLING_METHODS[column.pooling], result=result)
+        layers, method = column.recipe.width(1), self._methods[column.pooling]
+        values = torch.cat(
+            [method.reduce(layer, picked, offsets) for layer in target.result.chunk(layers, dim=1)], dim=1
+        )
+        whole = replace(target, key=(column.pooling, False), method=method, result=result)
         self._store(whole, values, torch.from_numpy(rows.astype(np.int64)))
 
 
@@ -209,9 +220,10 @@ class _Way:
     groups: TokenGroups
     method: PoolingMethod
 
-    def new_result(self, column: FeatureColumn) -> Tensor:
-        dtype = torch.float32 if self.method is GATHERING else DTYPES[column.dtype]
-        return self.method.new_result(self.groups.size, column.width, dtype)
+    def new_result(self, column: FeatureColumn, hidden_size: int) -> Tensor:
+        if self.method is GATHERING:
+            return self.method.new_result(self.groups.size, column.recipe.width(hidden_size), torch.float32)
+        return self.method.new_result(self.groups.size, column.width, DTYPES[column.dtype])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,9 @@ A batch holds the tokens of many documents side by side, without padding. Poolin
 tokens go into which row of the result, ``reduce`` makes one vector of the tokens of each segment (the part of one
 result row that lies in one window), and ``merge`` puts the segments of a batch into the result.
 
+The pooling ``sentence`` is made of a model's own modules, which :func:`methods_with` puts into the table
+(:mod:`bertfeat.core.extraction.sentence_pooling`).
+
 To add a pooling: a member of :class:`bertfeat.core.recipe.Pooling`, and an entry of :data:`POOLING_METHODS`. It needs
 ``merge`` only where the result for a whole text follows from those for its windows, as a sum or a maximum does; without
 it (a median, say) all tokens of a text of several windows are gathered, and reduced together at the end of the part.
@@ -14,7 +17,7 @@ Shapes: ``T`` tokens of a batch, ``H`` hidden width, ``P`` picked tokens, ``S`` 
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -27,6 +30,10 @@ from bertfeat.core.tokens import Layout, TokenGroups
 from bertfeat.io import use_huge_pages
 
 # ── reduce: the tokens of a batch → one vector per segment ──────────────────────────────────────────────────
+
+
+Reduce = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Makes one vector of the tokens of each segment: ``hidden [T, H]``, ``picked [P]``, ``offsets [S]`` → ``[S, W]``."""
 
 
 def segment_sum(hidden: Tensor, picked: Tensor, offsets: Tensor) -> Tensor:
@@ -88,7 +95,7 @@ class PoolingMethod:
     """The functions that compute one pooling."""
 
     groups: Callable[[Layout], TokenGroups | None]  # which tokens go into which row; None if the layout lacks them
-    reduce: Callable[[Tensor, Tensor, Tensor], Tensor]  # of one layer, or of a sum of layers if not linear
+    reduce: Reduce  # of one layer, or of a sum of layers if not linear
     merge: Callable[[Tensor, Tensor, Tensor], None] | None = None  # None: windows cannot be merged
     averaged: bool = False  # whether a row is divided by its number of tokens
     initial: float | None = 0.0  # value of a row before any token; None where every row is set
@@ -112,6 +119,10 @@ class PoolingMethod:
             result[result == self.initial] = 0.0
 
 
+def _unknown_modules(hidden: Tensor, picked: Tensor, offsets: Tensor) -> Tensor:
+    raise ValueError("the model's own modules were not given")
+
+
 GATHERING = PoolingMethod(lambda layout: layout.tokens, select_rows, set_rows, initial=None)
 """The method that keeps tokens as they are, for rows that are reduced at the end."""
 
@@ -125,6 +136,14 @@ POOLING_METHODS: Mapping[Pooling, PoolingMethod] = {
         partial(keep_extreme, which="amax"),
         initial=-math.inf,
     ),
+    Pooling.SENTENCE: PoolingMethod(lambda layout: layout.pooled, _unknown_modules),
     Pooling.TOKEN: PoolingMethod(lambda layout: layout.tokens, select_rows, set_rows, initial=None),
     Pooling.WORD: PoolingMethod(lambda layout: layout.words, segment_sum, add_to_rows, averaged=True),
 }
+
+
+def methods_with(sentence: Reduce | None) -> Mapping[Pooling, PoolingMethod]:
+    """The methods of all poolings, where a model's own modules reduce the tokens of a text."""
+    if sentence is None:
+        return POOLING_METHODS
+    return {**POOLING_METHODS, Pooling.SENTENCE: replace(POOLING_METHODS[Pooling.SENTENCE], reduce=sentence)}

@@ -1,6 +1,7 @@
 """The settings of an extractor against its model: columns and token settings of them, and settings of a record."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar, get_args
@@ -11,10 +12,19 @@ from bertfeat.core.extraction.plan import PLAN_VERSION
 from bertfeat.core.extraction.settings import ExtractorSettings
 from bertfeat.core.features import FeatureSettings, ModelIdentity
 from bertfeat.core.models import Model, find_model
-from bertfeat.core.recipe import FeatureColumn, Pooling, Unit, VectorDtype, feature_columns, parse_poolings
+from bertfeat.core.recipe import (
+    OF_LAST,
+    FeatureColumn,
+    Pooling,
+    Unit,
+    VectorDtype,
+    feature_columns,
+    parse_poolings,
+    split_specs,
+)
 from bertfeat.core.tokens import LongTextPolicy, Subword, TokenSettings
 from bertfeat.core.words import WordList, WordRule
-from bertfeat.errors import FeatureSetError, UsageError, parameter
+from bertfeat.errors import FeatureSetError, ModelError, UsageError, parameter
 
 NUMERICS_VERSION = 8
 """Raised whenever the same settings would give other numbers than before."""
@@ -36,11 +46,12 @@ def resolve_columns(settings: ExtractorSettings, model: Model) -> tuple[FeatureC
         problem = f"unknown dtype {settings.dtype!r}"
         raise UsageError(problem, remedy=f"there are: {', '.join(get_args(VectorDtype))}")
     columns = feature_columns(
-        settings.layers,
-        parse_poolings(settings.pooling, lambda: model.pooling),
+        resolve_layers(settings, model),
+        resolve_poolings(settings, model) or (),
         num_layers=model.num_layers,
         hidden_size=model.hidden_size,
         dtype=settings.dtype,
+        sentence=lambda: model.sentence,
     )
     if model.causal and any(column.pooling is Pooling.CLS for column in columns):
         raise UsageError(
@@ -49,6 +60,32 @@ def resolve_columns(settings: ExtractorSettings, model: Model) -> tuple[FeatureC
             remedy=f"give {parameter('pooling', 'last-token')} or {parameter('pooling', 'mean')}",
         )
     return columns
+
+
+def resolve_layers(settings: ExtractorSettings, model: Model) -> tuple[str, ...]:
+    """The layers of settings; by default what the model was trained to give a text, where that is no layer's pooling.
+
+    Raises:
+        RecipeError: there are none.
+    """
+    if settings.layers is not None:
+        return split_specs(settings.layers)
+    with suppress(ModelError):  # modules that cannot be applied
+        if settings.pooling is None and model.sentence_modules is not None and model.sentence_modules.turns:
+            return ("sentence",)
+    return ("last",)
+
+
+def resolve_poolings(settings: ExtractorSettings, model: Model) -> tuple[Pooling, ...] | None:
+    """The poolings of settings, by default the model's own; None where all layers bring theirs (``cls``, ``sentence``).
+
+    Raises:
+        UsageError: an unknown pooling.
+        ModelError: the model's own has no name here.
+    """
+    if settings.pooling is None and OF_LAST.keys() >= set(resolve_layers(settings, model)):
+        return None
+    return parse_poolings(settings.pooling, lambda: model.pooling)
 
 
 def resolve_tokens(settings: ExtractorSettings, model: Model, columns: Sequence[FeatureColumn]) -> TokenSettings:
@@ -77,6 +114,8 @@ def resolve_tokens(settings: ExtractorSettings, model: Model, columns: Sequence[
         raise UsageError(problem, remedy=f"give one of them; an empty {parameter('prompt')} is none")
     if tokens.context is not None and any(column.pooling is Pooling.CLS for column in columns):
         raise UsageError(f"with {parameter('context')} the first token of a text reads its first word only")
+    if tokens.context is not None and any(column.pooling is Pooling.SENTENCE for column in columns):
+        raise UsageError(f"a model's own modules take a text as a whole, and {parameter('context')} reads it in pieces")
     if tokens.only is not None and not tokens.with_words:
         raise UsageError(
             f"{parameter('only')} chooses the words that get vectors, and words get none",
@@ -135,9 +174,10 @@ def settings_to_record(
 
 def settings_of_record(record: FeatureSettings, columns: Sequence[FeatureColumn]) -> ExtractorSettings:
     """The settings under which a model computes ``columns`` as a record says; the model itself is left to be named."""
+    own = [column for column in columns if column.pooling is Pooling.SENTENCE]
     return ExtractorSettings(
-        layers=tuple(dict.fromkeys(column.recipe.spelling for column in columns)),
-        pooling=tuple(dict.fromkeys(column.pooling for column in columns)),
+        layers=tuple(dict.fromkeys("sentence" if each in own else each.recipe.spelling for each in columns)),
+        pooling=tuple(dict.fromkeys(each.pooling for each in columns if each not in own)) or None,
         precision=record.precision,
         long=record.long,
         max_length=record.max_length,

@@ -57,14 +57,15 @@ class ExtractorSettings(ModelSettings):
     model: ModelName = None  # the only one that can be given by its place
     _: KW_ONLY
     layers: Annotated[
-        LayerSpec | Sequence[LayerSpec],
+        LayerSpec | Sequence[LayerSpec] | None,
         Option(
-            "Layers, also joined: last, concat4, sum4, mean-all, -1,-2, all, embeddings, cls, mean=1..6, concat=9+12.",
-            default="last",
+            "Layers, also joined: last, concat4, sum4, mean-all, -1,-2, all, embeddings, cls, mean=1..6, concat=9+12; "
+            "sentence: the vector that sentence-transformers gives a text.",
+            default="last, or sentence where more than a pooling makes it",
             metavar="SPEC[,SPEC]",
             basic=True,
         ),
-    ] = "last"
+    ] = None
     pooling: Annotated[
         str | Sequence[str] | None,
         Option(

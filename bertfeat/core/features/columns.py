@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bertfeat.core.derivation import Derivation, derive
 from bertfeat.core.recipe import (
     BEST_LAYERS,
+    OF_LAST,
     FeatureColumn,
     LayerSpec,
     Operation,
@@ -94,7 +95,13 @@ def column_names(stored: Sequence[FeatureColumn]) -> str:
 def _best_columns(
     stored: Sequence[FeatureColumn], num_layers: int, pooling: str | None, task: TaskName
 ) -> list[ReadableColumn]:
-    """The columns of the best layers for a task, one for each pooling that may be meant, if they can be read."""
+    """The columns of the best layers for a task, one for each pooling that may be meant, if they can be read.
+
+    What a model was trained to give for search is better than any of them.
+    """
+    trained = task == "search" and any(column.pooling is Pooling.SENTENCE for column in stored)
+    if trained and pooling in (None, Pooling.SENTENCE):
+        return [find_column(stored, num_layers, "sentence")]
     columns = []
     for candidate in _candidate_poolings(pooling, stored):
         with suppress(NotDerivableError):
@@ -124,8 +131,8 @@ def _parse_name(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> 
     for column in stored:
         if column.name == name:
             return column.recipe, column.pooling
-    if name == "cls":  # the pooling alone: of the last layer
-        name = "last_cls"
+    if name in OF_LAST:
+        name = f"last_{name}"
     recipe, _, pooling = name.rpartition("_")
     if pooling not in list(Pooling):
         recipe, pooling = name, ""

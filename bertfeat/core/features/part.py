@@ -169,7 +169,7 @@ def _header_problems(header: PartHeader) -> Iterator[str]:
         recipe, pooling = column.recipe, column.pooling
         if names.count(column.name) > 1:
             yield f"{column.name!r} twice"
-        if recipe.layers[-1] > model.num_layers or column.width != recipe.width(model.hidden_size):
+        if recipe.layers[-1] > model.num_layers or not column.fits(model.hidden_size):
             layers = f"{model.num_layers} layers of {model.hidden_size}"
             yield f"{column.name!r} of {column.width} values from a model of {layers}"
         if column.dtype not in (("float32",) if pooling.per_document else get_args(VectorDtype)):

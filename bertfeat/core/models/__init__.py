@@ -10,6 +10,7 @@ from bertfeat.core.models.find import DEFAULT_MODEL, DEFAULT_PACKAGE, DEFAULT_WE
 from bertfeat.core.models.fingerprint import TOKENIZER_KEYS_WITHOUT_EFFECT
 from bertfeat.core.models.foreign import LibraryConfig, one_line_message, silence_transformers, wrap_library_errors
 from bertfeat.core.models.model import Model
+from bertfeat.core.models.sentence_modules import DenseStep, LayerNormStep, PoolingMode, SentenceStep
 
 __all__ = [
     "DECODERS",
@@ -19,10 +20,14 @@ __all__ = [
     "ENCODER_HALVES",
     "PACKED_FAMILIES",
     "TOKENIZER_KEYS_WITHOUT_EFFECT",
+    "DenseStep",
+    "LayerNormStep",
     "LibraryConfig",
     "Model",
     "ModelConfig",
     "ModelSizes",
+    "PoolingMode",
+    "SentenceStep",
     "find_model",
     "one_line_message",
     "open_weights",

@@ -1,6 +1,7 @@
 """One model: where its files are, and what they say about it."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,16 +24,19 @@ from bertfeat.core.models.fingerprint import (
 )
 from bertfeat.core.models.foreign import LibraryConfig
 from bertfeat.core.models.sentence_files import (
+    PoolingFile,
     Prompts,
     SentenceModule,
+    pooling_of_modes,
     read_limits,
     read_lower_case,
     read_modules,
     read_not_applied,
-    read_pooling,
+    read_pooling_file,
     read_prompts,
     read_truncation_side,
 )
+from bertfeat.core.models.sentence_modules import SentenceModules, read_sentence_modules
 from bertfeat.core.recipe import Pooling
 from bertfeat.errors import ModelError, parameter
 from bertfeat.io import MOST_BYTES
@@ -175,25 +179,60 @@ class Model:
                 raise ModelError(f"{file} has more than {MOST_BYTES:,} bytes, which is no tokenizer", where=self.name)
         for file in self.weight_files:  # a file that holds no weights need not be read whole
             open_weights(self.name, file, "np")
-        settings = {
+        settings: dict[str, object] = {
             "config": config_settings(self.config, self._raw_config),
             "tokenizer": tokenizer_settings(self.name, self.folder),
             "lowercase": self.lower_cases,
         }
+        files = [*self.weight_files, *vocabulary]
+        with suppress(ModelError):  # modules that cannot be applied decide nothing
+            if self.sentence_modules is not None:
+                settings["sentence"] = str(self.sentence_modules)
+                files += self.sentence_modules.weight_files
         try:
-            return digest_of_model([*self.weight_files, *vocabulary], settings)
+            return digest_of_model(files, settings)
         except OSError as error:
             raise ModelError(f"its files cannot be read: {error}", where=self.name) from error
 
     @cached_property
     def pooling(self) -> Pooling:
-        """The pooling of the model's own sentence-transformers configuration, else mean."""
-        return read_pooling(self.name, self.sentence_folder, self._modules)
+        """The pooling of the model's own sentence-transformers configuration, else mean.
+
+        Raises:
+            ModelError: there are several, or it is one that needs :attr:`sentence_modules`.
+        """
+        return pooling_of_modes(self.name, self._pooling_file.modes)
 
     @cached_property
-    def heads_not_applied(self) -> tuple[str, ...]:
-        """Names of the sentence-transformers modules after pooling (Dense, Normalize), which bertfeat leaves out."""
-        return tuple(module.kind for module in self._modules if module.kind not in ("Transformer", "Pooling"))
+    def sentence_modules(self) -> SentenceModules | None:
+        """The modules by which sentence-transformers gives the vector of a text; None where that is :attr:`pooling`.
+
+        Raises:
+            ModelError: one of them is unknown or damaged.
+        """
+        if not self._modules:
+            return None
+        modules = read_sentence_modules(
+            self.name, self.sentence_folder, self._modules, self._pooling_file, self.hidden_size
+        )
+        return None if modules.plain else modules
+
+    @property
+    def sentence(self) -> tuple[Pooling, int]:
+        """The pooling of the last layer by which sentence-transformers gives the vector of a text, and its width.
+
+        Raises:
+            ModelError: as :attr:`sentence_modules`.
+        """
+        modules = self.sentence_modules
+        return (self.pooling, self.hidden_size) if modules is None else (Pooling.SENTENCE, modules.width)
+
+    @property
+    def sentence_described(self) -> str:
+        """The vector that sentence-transformers gives a text, as ``bertfeat info`` describes it; raises as above."""
+        pooling, width = self.sentence
+        made = f"by {self.sentence_modules}" if self.sentence_modules else f"under its pooling, {pooling}"
+        return f"{width:,} values: the last layer {made}"
 
     @property
     def prompts(self) -> Mapping[str, str]:
@@ -224,6 +263,10 @@ class Model:
     def sentence_folder(self) -> Path:
         """The folder of sentence-transformers' own files, which may be above that of the encoder."""
         return self.home or self.folder
+
+    @cached_property
+    def _pooling_file(self) -> PoolingFile:
+        return read_pooling_file(self.name, self.sentence_folder, self._modules)
 
     @cached_property
     def _modules(self) -> tuple[SentenceModule, ...]:

@@ -4,15 +4,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from bertfeat.core.models.files import path_inside_model, read_model_json
-from bertfeat.core.recipe import Pooling, list_poolings
+from bertfeat.core.recipe import Pooling
 from bertfeat.errors import ModelError, parameter
 
-_MODULES = "modules.json"
+MODULES = "modules.json"
+"""The list of a sentence-transformers model's steps."""
 _SETTINGS = "config_sentence_transformers.json"
 _ENCODER = "sentence_bert_config.json"
 _POOLING = "config.json"
@@ -41,6 +42,9 @@ _USUAL_VALUES: Mapping[str, object] = {
     "transformer_task": "feature-extraction",
 }
 """Values of other keys that ask for what bertfeat does anyway."""
+POOLINGS = {"mean": Pooling.MEAN, "cls": Pooling.CLS, "max": Pooling.MAX, "lasttoken": Pooling.LAST}
+"""bertfeat's poolings by sentence-transformers' names."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +62,10 @@ class SentenceModule:
 
 
 @dataclass(frozen=True, slots=True)
-class _PoolingFile:
+class PoolingFile:
     """``1_Pooling/config.json``: newer files name the mode, older ones have a flag for each."""
 
+    include_prompt: bool = True
     pooling_mode: str | list[str] | None = None
     pooling_mode_mean_tokens: bool | None = None
     pooling_mode_cls_token: bool | None = None
@@ -69,19 +74,20 @@ class _PoolingFile:
     pooling_mode_weightedmean_tokens: bool | None = None
     pooling_mode_lasttoken: bool | None = None
 
+    @property
     def modes(self) -> list[str]:
-        """The poolings that the file asks for, by sentence-transformers' names; it concatenates several."""
+        """The poolings that the file asks for, by sentence-transformers' names, else mean; it concatenates several."""
         if self.pooling_mode is not None:
             return [self.pooling_mode] if isinstance(self.pooling_mode, str) else self.pooling_mode
         flags = {
-            "mean": self.pooling_mode_mean_tokens,
             "cls": self.pooling_mode_cls_token,
             "max": self.pooling_mode_max_tokens,
+            "mean": self.pooling_mode_mean_tokens,
             "mean_sqrt_len_tokens": self.pooling_mode_mean_sqrt_len_tokens,
             "weightedmean": self.pooling_mode_weightedmean_tokens,
             "lasttoken": self.pooling_mode_lasttoken,
         }
-        return [mode for mode, flag in flags.items() if flag]
+        return [mode for mode, flag in flags.items() if flag] or ["mean"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,32 +129,38 @@ class _TokenizerLimits:
 
 def read_modules(name: str, folder: Path) -> tuple[SentenceModule, ...]:
     """Read the steps of a sentence-transformers model; none where it is no such model."""
-    return tuple(read_model_json(name, folder, _MODULES, list[SentenceModule]) or ())
+    return tuple(read_model_json(name, folder, MODULES, list[SentenceModule]) or ())
 
 
-def read_pooling(name: str, folder: Path, modules: tuple[SentenceModule, ...]) -> Pooling:
-    """Read the pooling of the model's own configuration, else mean."""
-    for module in modules:
-        if module.kind == "Pooling":
-            path = path_inside_model(name, folder, f"{module.path or '.'}/config.json", _MODULES)
-            settings = read_model_json(name, path.parent, path.name, _PoolingFile)
-            if settings is None:
-                raise ModelError(
-                    f"{_MODULES} names {path}, which is missing", where=name, remedy="get it from where the model came"
-                )
-            if modes := settings.modes():
-                return _known_pooling(name, modes)
-    return Pooling.MEAN
+def read_pooling_file(name: str, folder: Path, modules: tuple[SentenceModule, ...]) -> PoolingFile:
+    """Read the pooling of the model's own configuration."""
+    module = next((module for module in modules if module.kind == "Pooling"), None)
+    return PoolingFile() if module is None else read_module_file(name, folder, module, PoolingFile)
 
 
-def _known_pooling(name: str, modes: list[str]) -> Pooling:
-    poolings = {pooling.value: pooling for pooling in Pooling if pooling.per_document} | {"lasttoken": Pooling.LAST}
-    if len(modes) == 1 and modes[0] in poolings:
-        return poolings[modes[0]]
+def read_module_file(name: str, folder: Path, module: SentenceModule, kind: type[T]) -> T:
+    """Read the configuration of a module, which must be there."""
+    path = path_inside_model(name, folder, f"{module.path or '.'}/config.json", MODULES)
+    settings = read_model_json(name, path.parent, path.name, kind)
+    if settings is None:
+        raise ModelError(
+            f"{MODULES} names {path}, which is missing", where=name, remedy="get it from where the model came"
+        )
+    return settings
+
+
+def pooling_of_modes(name: str, modes: list[str]) -> Pooling:
+    """The pooling of bertfeat's that does what sentence-transformers does.
+
+    Raises:
+        ModelError: there is none.
+    """
+    if len(modes) == 1 and modes[0] in POOLINGS:
+        return POOLINGS[modes[0]]
     raise ModelError(
-        f"its own pooling is {' and '.join(modes)!r}, which bertfeat does not have",
+        f"its own pooling is {' and '.join(modes)!r}, which goes with {parameter('layers', 'sentence')} only",
         where=name,
-        remedy=f"choose one: {parameter('pooling')} {list_poolings()}",
+        remedy=f"take that, or choose one: {parameter('pooling')} {', '.join(POOLINGS.values())}",
     )
 
 
@@ -161,7 +173,7 @@ def read_lower_case(name: str, folder: Path, modules: tuple[SentenceModule, ...]
 def read_not_applied(name: str, folder: Path, encoder: Path, modules: tuple[SentenceModule, ...]) -> tuple[str, ...]:
     """Read the settings of sentence-transformers' files that are not applied here, each as ``key: JSON value``."""
     pooling = [f"{module.path}/{_POOLING}" for module in modules if module.kind == "Pooling" and module.path]
-    files = [folder / _SETTINGS, encoder / _ENCODER, *(path_inside_model(name, folder, p, _MODULES) for p in pooling)]
+    files = [folder / _SETTINGS, encoder / _ENCODER, *(path_inside_model(name, folder, p, MODULES) for p in pooling)]
     found = []
     for path in files if modules else ():
         said = read_model_json(name, path.parent, path.name, dict[str, object]) or {}

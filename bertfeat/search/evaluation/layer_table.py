@@ -210,7 +210,7 @@ def _choose_columns(
 def _find_columns(features: FeatureSet, spec: str, pooling: Pooling, others: Sequence[Pooling]) -> list[ReadableColumn]:
     if spec == "all":
         return features.single_layers(pooling)
-    named = Pooling.CLS if spec == "cls" else next((each for each in Pooling if spec.endswith(f"_{each}")), pooling)
+    named = next((each for each in Pooling if spec == each or spec.endswith(f"_{each}")), pooling)
     if named is not pooling and named in others:
         return []  # it is found with the pooling that it names
     if not named.per_document:

@@ -43,12 +43,15 @@ from bertfeat.core.extraction.progress import ExtractionReport, Progress
 from bertfeat.core.extraction.resolve import (
     find_recorded_model,
     resolve_columns,
+    resolve_layers,
+    resolve_poolings,
     resolve_tokens,
     settings_of_record,
     settings_to_record,
 )
 from bertfeat.core.extraction.run import ExtractionRun
 from bertfeat.core.extraction.run_options import ExtractionOptions
+from bertfeat.core.extraction.sentence_pooling import SentencePooling
 from bertfeat.core.extraction.sentence_transformers.methods import SentenceEncoder
 from bertfeat.core.extraction.settings import ExtractorSettings
 from bertfeat.core.extraction.source import CorpusSource
@@ -63,7 +66,7 @@ from bertfeat.core.features import (
     find_canary_problem,
 )
 from bertfeat.core.models import Model, find_model
-from bertfeat.core.recipe import FeatureColumn, LayerSpec, Pooling, Unit, parse_poolings, split_specs
+from bertfeat.core.recipe import FeatureColumn, LayerSpec, Pooling, Unit
 from bertfeat.core.tokens import Tokenizer, TokenSettings, tokenize
 from bertfeat.errors import FeatureSetError, ModelError, UsageError
 from bertfeat.io import Address, as_location, keep_freed_memory, prefetched, stage, to_plain
@@ -75,7 +78,7 @@ _CUDA_BATCH_TOKENS = 131_072
 _CUDA_BYTES_PER_TOKEN = 64  # times hidden size: activations of one block, in 16 bit
 _CHUNK = 2048  # texts that encode() and features() compute at a time
 # left out of pickles, and made again
-_CACHED = ("tokenizer", "encoder", "_loaded", "canary", "batch_tokens", "model_card_data")
+_CACHED = ("tokenizer", "encoder", "_loaded", "_sentence", "canary", "batch_tokens", "model_card_data")
 
 
 @checked
@@ -89,8 +92,8 @@ class Extractor(SentenceEncoder):
     without the words after it.
 
     An Extractor of one column has the methods that sentence-transformers needs of a frozen ``SentenceTransformer``, and
-    gives the same numbers in fp32 at the same ``max_length`` with ``long="truncate"``. Modules after the pooling
-    (Dense, Normalize) are not applied; ``encode(normalize_embeddings=True)`` does the work of Normalize.
+    gives the same numbers in fp32 at the same ``max_length`` with ``long="truncate"``: with ``layers="sentence"`` those
+    of all modules after its encoder (Dense, Normalize), else of its pooling.
 
     Raises:
         UsageError: a setting that cannot be right, such as a layer outside the model.
@@ -108,8 +111,8 @@ class Extractor(SentenceEncoder):
         """Whether it was made with a prompt, which is used instead of the model's."""
         self.given: ExtractorSettings = replace(
             settings,
-            layers=split_specs(settings.layers),
-            pooling=parse_poolings(settings.pooling, lambda: self.model.pooling),
+            layers=resolve_layers(settings, self.model),
+            pooling=resolve_poolings(settings, self.model),
         )
         """The settings that it was made with."""
         self.location = _location(settings.model, self.model)
@@ -238,6 +241,13 @@ class Extractor(SentenceEncoder):
         return load_encoder(self.model, self.precision, self.device)
 
     @cached_property
+    def _sentence(self) -> SentencePooling:
+        return SentencePooling(self.model)
+
+    def _sentence_for(self, columns: Sequence[FeatureColumn]) -> SentencePooling | None:
+        return self._sentence if any(column.pooling is Pooling.SENTENCE for column in columns) else None
+
+    @cached_property
     def canary(self) -> Canary:
         """The vectors that the encoder gives a few fixed strings."""
         return compute_canary(self._loaded, self.tokenizer, max_tokens=self.model.max_tokens)
@@ -292,7 +302,7 @@ class Extractor(SentenceEncoder):
 
     def variant(self, columns: Sequence[FeatureColumn], token_settings: TokenSettings) -> Self:
         """An extractor of the same weights, for other columns or another reading of the texts."""
-        self.tokenizer, self.encoder  # noqa: B018  # loaded here, once for all variants
+        self.tokenizer, self.encoder, self._sentence_for(columns)  # loaded here, once for all variants
         other = self.with_bases(columns)
         other.token_settings = token_settings
         return other
@@ -359,6 +369,7 @@ class Extractor(SentenceEncoder):
                 batch_tokens=batch_tokens or self.batch_tokens,
                 batch_size=batch_size,
                 on_batch=on_batch,
+                sentence=self._sentence_for(self.columns),
             )
             return assemble_part(
                 tokenized, computed, self.columns, kept=kept, keep_text=keep_text, tags=tags, pairs=pairs
@@ -503,7 +514,8 @@ class Extractor(SentenceEncoder):
         return vectors
 
     def _token_matrices(self, items: list[CorpusItem], prompt: str, options: EncodeOptions) -> Iterator[Tensor]:
-        column = replace(self.column, pooling=Pooling.TOKEN, dtype="float32")
+        recipe = self.column.recipe
+        column = FeatureColumn(recipe, Pooling.TOKEN, recipe.width(self.model.hidden_size), "float32")
         # as part of the text, a prompt has tokens of its own in the result
         prompted = [replace(document, text=prompt + document.text) for document in text_documents(items)]
         for content in self._with("", column)._shown_contents(prompted, options):
