@@ -15,6 +15,7 @@ from tests.support.runs import extractor
 from tests.support.tiny_models import Tiny
 
 SEGMENTS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6), max_size=6)
+OF_LAYERS = [each for each in Pooling if each.per_document and each is not Pooling.SENTENCE]
 HIDDEN = torch.randn(10, 4, generator=torch.Generator().manual_seed(3))
 
 
@@ -71,7 +72,7 @@ ORACLES: dict[str, Callable[[NDArray[np.float32]], NDArray[np.float32]]] = {
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("gathers", [False, True], ids=["merged", "gathered"])
 @pytest.mark.parametrize("layers", ["last", "concat4", "sum4"])
-@pytest.mark.parametrize("pooling", [pooling for pooling in Pooling if pooling.per_document], ids=str)
+@pytest.mark.parametrize("pooling", OF_LAYERS, ids=str)
 def test_a_long_text_is_pooled_over_all_of_its_tokens(
     bert: Tiny, pooling: Pooling, layers: str, gathers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

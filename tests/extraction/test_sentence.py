@@ -221,6 +221,23 @@ def test_what_was_computed_is_used_again(make: Callable[..., Path], tmp_path: Pa
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
 
 
+def test_heads_learn_from_it(make: Callable[..., Path], tmp_path: Path) -> None:
+    texts = [{"text": f"{name} {number}", "label": name} for number in range(40) for name in ("river bank", "money")]
+    corpus = tmp_path / "texts.jsonl"
+    corpus.write_text("\n".join(map(json.dumps, texts)), "utf-8")
+    run = CliRunner().invoke
+    features, head = str(tmp_path / "made.features"), str(tmp_path / "made.head")
+    asked = ["--model", str(make("distiluse")), "--layers", "sentence,concat4", "--keep", "label", "-o", features]
+    assert run(main, ["extract", str(corpus), *asked]).exit_code == 0
+    sources = ["--train", features, "--dev", features, "--label", "label", "--pooling", "sentence", "-o", head]
+    trained = run(main, ["classify", "train", *sources])
+    assert trained.exit_code == 0, trained.output
+    assert "last (sentence)" in run(main, ["info", head]).stdout
+    predicted = run(main, ["classify", "predict", head, str(corpus)])
+    found = [json.loads(line)["label"] for line in predicted.stdout.splitlines()]
+    assert found == [text["label"] for text in texts]
+
+
 def test_served(make: Callable[..., Path]) -> None:
     service = open_service([], ServerSettings(), model=str(make("distiluse")), precision="fp32")
     wanted = Extractor(make("distiluse"), precision="fp32").encode(SOME[:3], normalize_embeddings=True)

@@ -100,7 +100,7 @@ def test_differences_are_named_with_both_values() -> None:
         ("document_context", True, set(Pooling)),
         ("long", "truncate", set(Pooling)),
         ("max_length", 64, set(Pooling)),
-        ("special_tokens", False, {Pooling.MEAN, Pooling.MAX, Pooling.TOKEN}),
+        ("special_tokens", False, {Pooling.MEAN, Pooling.MAX, Pooling.TOKEN, Pooling.SENTENCE}),
         ("subword", "mean", {Pooling.WORD}),
         ("precision", "bf16", set()),
         ("dtype", "float16", set()),
