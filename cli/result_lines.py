@@ -18,7 +18,7 @@ from .terminal import MIN_TEXT_WIDTH, cell_width, cut_end, cut_start, pad, singl
 
 if TYPE_CHECKING:
     from bertfeat.core import Value
-    from bertfeat.search import Hit, Index
+    from bertfeat.search import Hit, Index, Why
     from bertfeat.usages import Usage
     from bertfeat.where import Condition, ReadColumn
 
@@ -61,6 +61,14 @@ def hit_lines(hits: Sequence["Hit"], width: int | None, show: Sequence[str] = ()
         line = f"{score:>{widest}}  {pad(shown, wide)}  {kept}{hit_text(hit, room)}".rstrip()
         lines.append(line if width is None else cut_end(line, width))
     return lines
+
+
+def why_line(why: "Why") -> str:
+    """The pairs of words that add most to the score of a hit, and what special tokens and prompts add."""
+    pairs = [
+        f"{single_line(pair.query.string)}–{single_line(pair.word.string)} {pair.share:.4f}" for pair in why.strongest()
+    ]
+    return ", ".join([*pairs, f"special tokens and prompts {why.of_frame:.4f}"])
 
 
 def hit_text(hit: "Hit", width: int | None = None) -> str:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -23,15 +23,16 @@ from .options import (
     rerank_options,
     width_option,
 )
-from .result_lines import columns_to_show, hit_lines, json_values, show_option, unmet_in_index
-from .terminal import single_line, terminal_width
+from .result_lines import columns_to_show, hit_lines, json_values, show_option, unmet_in_index, why_line
+from .terminal import cut_end, single_line, terminal_width
 
 if TYPE_CHECKING:
     from bertfeat import Index, MaxSim
     from bertfeat.io import Location
-    from bertfeat.search import Answer
+    from bertfeat.search import Answer, Hit
 
 BLOCK = 256  # queries embedded and searched at once
+_INDENT = 9  # of what is said below a hit
 
 
 @click.command(cls=Command, name="search")
@@ -78,6 +79,7 @@ def command(
     bertfeat search corpus.index "a storm at sea" --where "year between 1850 and 1900" --show author,year
     bertfeat search corpus.index --queries questions.txt -k 3 --json > answers.jsonl
     bertfeat search corpus.index "unsteady flow over a wing" --rerank maxsim
+    bertfeat search corpus.index "a storm at sea" -k 3 --why
     bertfeat search words.index "he sat on the *bank*"
     """
     _check_search_options(query, queries, vectors, console)
@@ -111,8 +113,9 @@ def _check_search_options(query: str | None, queries: BinaryIO | None, vectors: 
             raise click.UsageError(
                 f"--{name} is for embedding queries, and --vectors are vectors already; leave it out"
             )
-    if vectors is not None and on_command_line("rerank"):
-        raise click.UsageError("--rerank compares the tokens of a text, and --vectors have none; leave one out")
+    for name in ("rerank", "why"):
+        if vectors is not None and on_command_line(name):
+            raise click.UsageError(f"--{name} compares the tokens of a text, and --vectors have none; leave one out")
     if console.as_json and on_command_line("width"):
         raise click.UsageError("--width is for lines, and --json has none; leave one out")
 
@@ -153,11 +156,20 @@ def _print_answers(
             console.result(_answer_json(answer, shown), [])
             continue
         lines = hit_lines(answer.hits, width, shown) or ["nothing found"]
+        lines = [each for line, hit in zip_longest(lines, answer.hits) for each in (line, *_why_lines(hit, width))]
         if headings:
             query = f"vector {number - 1}" if answer.query is None else single_line(answer.query)
             lines = [f"{chr(10) * (number > 1)}{query}", *lines]
         console.result(None, lines)
     return number, found
+
+
+def _why_lines(hit: "Hit | None", width: int | None) -> list[str]:
+    """The line below a hit that says why it is near, where that was asked."""
+    if hit is None or hit.why is None:
+        return []
+    line = f"{' ' * _INDENT}{why_line(hit.why)}"
+    return [line if width is None else cut_end(line, width)]
 
 
 def _answer_json(answer: "Answer", shown: tuple[str, ...]) -> dict[str, object]:

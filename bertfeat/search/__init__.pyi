@@ -74,3 +74,4 @@ from .vectors.statistics import (
     find_principal_components as find_principal_components,
 )
 from .verify import IndexReport as IndexReport, verify_index as verify_index
+from .why import Origin as Origin, Why as Why, WhyWord as WhyWord, WordPair as WordPair, explain as explain

@@ -34,6 +34,7 @@ from bertfeat.search.vector_index import Neighbors, VectorIndex
 from bertfeat.search.vectors.faiss_index import count_faiss_gpus
 from bertfeat.search.vectors.metric import Metric
 from bertfeat.search.verify import check_sources
+from bertfeat.search.why import ExplainedText, Explainer, Why
 from bertfeat.where import find_matching_rows, parse_where
 
 _OWN_COLUMNS = ("row", "id", "text", "pair", SOURCE)
@@ -68,6 +69,7 @@ class Hit:
     number: int  # of the vector in the index
     first_score: float | None = None  # by vector, where ``score`` is by tokens too
     maxsim: float | None = None  # by tokens, where the hit was scored again
+    why: Why | None = None  # which words met, where that was asked
 
     def cells(self) -> Cells:
         """The row of a table that shows the hit."""
@@ -87,7 +89,8 @@ class Hit:
             key: None if isinstance(value, float) and not math.isfinite(value) else value
             for key, value in self.values.items()
         }
-        present = {**hit, **piece, "row": self.row, "values": values or None}
+        why = None if self.why is None else self.why.to_json()
+        present = {**hit, **piece, "row": self.row, "values": values or None, "why": why}
         return {key: value for key, value in present.items() if value is not None}
 
 
@@ -185,7 +188,8 @@ class Index:
         ``where`` is a condition on kept columns, such as ``"year > 1900 and author like 'D%'"``; ``exact`` compares
         with every vector, whatever the type of the index. ``rerank="maxsim"``, or a :class:`MaxSim` with its options,
         scores the hits that are best by vector again by their tokens. With a ``score_threshold``, hits of a lower
-        :attr:`Hit.score` are left out, or of a larger one where it is a distance.
+        :attr:`Hit.score` are left out, or of a larger one where it is a distance. With ``why`` each hit says which of
+        its words meet which of the query (:attr:`Hit.why`); for that its text is embedded again.
 
         Raises:
             UsageError: a query that does not fit the index, ``k`` below 1, or a condition that cannot be read.
@@ -207,9 +211,10 @@ class Index:
             UsageError: an array of another shape or of other things than real numbers, a value that is not finite, or
                 ``rerank``, for which a query has tokens.
         """
-        if settings.rerank is not None:
-            problem = f"{parameter('rerank')} compares the tokens of a text, and vectors have none"
-            raise UsageError(problem, remedy="leave one of the two out")
+        for name, given in (("rerank", settings.rerank), ("why", settings.why)):
+            if given:
+                problem = f"{parameter(name)} compares the tokens of a text, and vectors have none"
+                raise UsageError(problem, remedy="leave one of the two out")
         matrix = query_vectors(vectors, self.settings.width)
         neighbors = self.vectors.search(matrix, settings.k, where=settings.where, exact=settings.exact)
         answers = self._answers(neighbors, [None] * len(matrix))
@@ -217,6 +222,7 @@ class Index:
 
     def _search(self, queries: list[str], settings: SearchSettings) -> list[Answer]:
         k, where, exact, options = settings.k, settings.where, settings.exact, check_rerank(settings.rerank)
+        explainer = self._explainer(options) if settings.why else None
         if where is not None:
             parse_where(self.vectors.documents, where, but=[SOURCE])  # before the model is loaded
         if not queries:
@@ -227,7 +233,38 @@ class Index:
             reranker = self.reranker(options)  # before the model is loaded
             neighbors = reranker.search(self.encoder, queries, k, where=where, exact=exact)
         is_similarity = options is not None or self.settings.metric is not Metric.L2
-        return _within(self._answers(neighbors, queries), settings.score_threshold, larger_is_nearer=is_similarity)
+        answers = _within(self._answers(neighbors, queries), settings.score_threshold, larger_is_nearer=is_similarity)
+        return answers if explainer is None else [self._explained(answer, explainer) for answer in answers]
+
+    def _explainer(self, rerank: MaxSim | None) -> Explainer:
+        if rerank is not None:
+            raise UsageError(
+                f"{parameter('why', True)} tells which words a score by vector is the sum of",
+                remedy=f"leave out {parameter('rerank')}",
+            )
+        return Explainer.of_index(self.vectors)
+
+    def explain(self, query: str, numbers: Sequence[int]) -> list[Why]:
+        """Explain why documents or spans, by the numbers of their hits, are near a query, as ``search(why=True)`` does.
+
+        Raises:
+            UsageError: scores of this index are no sums over words, or it has no such number.
+        """
+        query, explainer = require_text(query, "the query"), Explainer.of_index(self.vectors)
+        asked = np.array([numbers], np.int64)
+        if ((asked < 0) | (asked >= self.settings.count)).any():
+            raise UsageError(f"the index has the numbers 0 to {self.settings.count - 1:,}", where=list(numbers))
+        return self._whys(query, self._hits(Neighbors(np.zeros(asked.shape, np.float32), asked)), explainer)
+
+    def _whys(self, query: str, hits: Sequence[Hit], explainer: Explainer) -> list[Why]:
+        texts = [ExplainedText.of_hit(hit.text, hit.pair, hit.piece) for hit in hits]
+        return explainer.explain(self.encoder, query, self.settings.extraction.prompt or "", texts)
+
+    def _explained(self, answer: Answer, explainer: Explainer) -> Answer:
+        """The answer, each of whose hits says why it is near."""
+        found = self._whys(answer.query or "", answer.hits, explainer)
+        hits = tuple(replace(hit, why=why) for hit, why in zip(answer.hits, found, strict=True))
+        return replace(answer, hits=hits)
 
     def reranker(self, options: MaxSim) -> Reranker:
         """Return the reranker for the hits of this index; tokens stay open while the options name the same column.

@@ -213,3 +213,6 @@ class SearchSettings:
         float | None, Option("Leave out hits of lower scores, or of larger distances.", metavar="X")
     ] = None
     rerank: MaxSim | str | None = None
+    why: Annotated[
+        bool, Option("Which words of each hit meet which of the query, by their shares of the score.", basic=True)
+    ] = False

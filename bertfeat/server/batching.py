@@ -425,12 +425,24 @@ class SharedEncoder:
         """Tokens or words with their vectors."""
         return [document for document in self._compute(texts).documents if document is not None]
 
+    @property
+    def prompt(self) -> str:
+        """The text that is put before every text."""
+        return self.wanted.tokens.prompt
+
+    def token_features(self, texts: Sequence[str | tuple[str, str]], column: FeatureColumn) -> list[DocumentFeatures]:
+        """The tokens of texts or pairs, without a prompt, and their vectors in a column of tokens."""
+        wanted = replace(self.wanted, columns=(column,), tokens=replace(self.wanted.tokens, prompt=""))
+        other = SharedEncoder(self.identity, wanted, self._batcher, self._seconds)
+        return [document for document in other._compute(texts).documents if document is not None]
+
     def language_warning(self, text: str, /) -> str | None:
         """The warning about a query in a language that the model does not know; None if it knows it."""
         return self.wanted.extractor.language_warning(text)
 
-    def _compute(self, texts: Sequence[str]) -> RequestFeatures:
-        documents = [Document(number, str(number), text) for number, text in enumerate(texts)]
+    def _compute(self, texts: Sequence[str | tuple[str, str]]) -> RequestFeatures:
+        both = [(text, None) if isinstance(text, str) else text for text in texts]
+        documents = [Document(number, str(number), text, pair) for number, (text, pair) in enumerate(both)]
         waiting = self._batcher.submit(documents, self.wanted)
         try:
             features = waiting.future.result(self._seconds)

@@ -1,18 +1,16 @@
-"""The server's own routes, of no other API: features of any columns, search with highlighted words, usages and tags."""
+"""The server's own routes, of no other API: features of any columns, search, usages and tags."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from numpy.typing import NDArray
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
-from bertfeat.core import Document, DocumentFeatures, FeatureColumn, Pooling, unit_vectors
-from bertfeat.errors import DamagedError, parameter
-from bertfeat.search import MaxSim, unmark_words
+from bertfeat.core import Document
+from bertfeat.errors import parameter
+from bertfeat.search import MaxSim
 from bertfeat.server.answers import (
     Documented,
     Form,
@@ -78,7 +76,9 @@ class SearchBody(Body):
     )
     rerank_weight: StrictFloat | None = Field(None, description="Weight of the score by vector, which is added: 0.5.")
     rerank_idf: StrictBool | None = Field(None, description="Whether rare tokens of the query count for more; they do.")
-    highlight: StrictBool = Field(False, description="Whether to say which words of the hits match the query best.")
+    why: StrictBool = Field(
+        False, description="Which words of each hit meet which of the query, by their shares of the score."
+    )
     index: Name | None = Field(None, description="Which index, where the server has several: its name.")
 
     def maxsim(self) -> MaxSim | None:
@@ -257,15 +257,13 @@ def _features_response(
 def _search(service: Service, body: SearchBody, rerank: MaxSim | None) -> tuple[dict[str, Any], dict[str, str]]:
     index = find_folder(service.followed_indexes, body.index, "index")
     more: dict[str, Any] = {"where": body.where, "exact": body.exact, "score_threshold": body.score_threshold}
+    more["why"] = body.why
     if body.query is not None:
         answer = index.search(body.query, body.k, rerank=rerank, **more)
     else:
         (answer,) = index.search_vectors([body.vector or []], body.k, **more)
     hits = [hit.to_json() | {"number": hit.number} for hit in answer.hits]
     found: dict[str, Any] = answer.to_json() | {"hits": hits}
-    if body.highlight and body.query is not None and service.features:
-        rows, texts = [hit.row for hit in answer.hits], [hit.text for hit in answer.hits]
-        found["highlights"] = highlight_texts(service, body.query, rows, texts)
     return found, index_headers(index.settings)
 
 
@@ -321,54 +319,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return dict(value) if isinstance(value, Mapping) else value
-
-
-Highlight = tuple[int, int, float]
-"""A word of a text: its start and end in characters, and its largest cosine to a word of the query."""
-
-
-def highlight_texts(
-    service: Service, query: str, rows: Sequence[int], texts: Sequence[str | None]
-) -> list[list[Highlight]]:
-    """Find the words of each text that match the query best, in their order; ``rows`` are the texts' corpus rows.
-
-    Their vectors are those of the first set with words or tokens; a text that it does not have in that row has none.
-    """
-    sets = [each for each in service.features if any(not column.pooling.per_document for column in each.columns)]
-    wanted = {row: text for row, text in zip(rows, texts, strict=True) if text}
-    if not sets or not wanted:
-        return [[] for _ in rows]
-    encoder = service.encoder_of(sets[0])
-    # a column of words, else of tokens, with the deepest layers: in the first layers all equal words match
-    column = max(encoder.wanted.columns, key=lambda each: (each.pooling is Pooling.WORD, each.recipe.layers[::-1]))
-    (asked,) = encoder.features([unmark_words(query)[0]])
-    query_vectors = _word_vectors(asked, column)[1]
-    found: dict[int, list[Highlight]] = {}
-    with contextlib.suppress(DamagedError):  # a search is answered even if the set is damaged
-        for document in sets[0].documents_at(wanted, [column.name]):
-            if document.text == wanted[document.row]:
-                found[document.row] = _best_words(document, column, query_vectors)
-    return [found.get(row, []) if text == wanted.get(row) else [] for row, text in zip(rows, texts, strict=True)]
-
-
-def _best_words(document: DocumentFeatures, column: FeatureColumn, asked: NDArray[np.float32]) -> list[Highlight]:
-    """At most five words of a text, each with a cosine of at least 0.5 to a word of the query."""
-    spans, vectors = _word_vectors(document, column)
-    if not len(spans) or not len(asked):
-        return []
-    nearest = (vectors @ asked.T).max(axis=1)
-    best = [at for at in np.argsort(-nearest)[:5].tolist() if nearest[at] >= 0.5]
-    return [(*spans[at], round(float(nearest[at]), 4)) for at in sorted(best)]
-
-
-def _word_vectors(
-    document: DocumentFeatures, column: FeatureColumn
-) -> tuple[list[tuple[int, int]], NDArray[np.float32]]:
-    """Offsets of the words of a document's first text, without punctuation, and their unit vectors, ``[n, W]``."""
-    pieces = document.pieces_of(column)
-    assert pieces is not None
-    text = document.text or ""
-    spans = list(zip(pieces.start.tolist(), pieces.end.tolist(), strict=True))
-    in_pair = np.zeros(len(spans), np.bool_) if pieces.segment is None else pieces.segment == 1
-    own = [at for at, (start, end) in enumerate(spans) if not in_pair[at] and any(map(str.isalnum, text[start:end]))]
-    return [spans[at] for at in own], unit_vectors(document.matrix(column.name)[own])

@@ -11,12 +11,12 @@ from pydantic import Field, StrictInt
 
 import bertfeat
 from bertfeat.core import FeatureSet, Pooling
-from bertfeat.errors import NotDerivableError
+from bertfeat.errors import NotDerivableError, UsageError
 from bertfeat.plots import METHOD_NAMES
-from bertfeat.search import Index, IndexSettings
+from bertfeat.search import Index, IndexSettings, Origin
 from bertfeat.server.answers import Form, index_headers, json_response
 from bertfeat.server.background import Background
-from bertfeat.server.own import Highlight, find_folder, highlight_texts
+from bertfeat.server.own import find_folder
 from bertfeat.server.page_assets import HOME, page_assets
 from bertfeat.server.page_facets import Facet, PointColors, can_color, color_points, read_facets
 from bertfeat.server.page_map import IndexMap, map_methods
@@ -25,7 +25,7 @@ from bertfeat.server.service import Service
 from bertfeat.server.wanted import Body, documents_of
 
 _MOST_DOCUMENTS = 200  # of one request
-_MOST_HIGHLIGHTED = 50  # hits of one request for highlights
+_MOST_EXPLAINED = 50  # hits of one request
 _MOST_TEXT = 2000  # characters of a text that are sent
 _AROUND = 300  # characters of it before a token, word or span that is far from its beginning
 _MOST_READ = 20  # documents that are read at once
@@ -33,11 +33,11 @@ _LONGEST_READ = 20_000  # characters of a text that is read
 _DIGITS = 18  # of a number at most, so that it fits into an int64
 
 
-class HighlightsBody(Body):
+class WhyBody(Body):
     """The numbers of hits that are on the screen, and the query that found them."""
 
     query: str
-    numbers: Annotated[list[Annotated[StrictInt, Field(ge=0)]], Field(max_length=_MOST_HIGHLIGHTED)]
+    numbers: Annotated[list[Annotated[StrictInt, Field(ge=0)]], Field(max_length=_MOST_EXPLAINED)]
 
 
 def page_routes(service: Service) -> APIRouter:
@@ -101,13 +101,13 @@ def page_routes(service: Service) -> APIRouter:
             }
         )
 
-    @router.post("/page/highlights")
-    async def highlights(body: HighlightsBody, request: Request) -> Response:
+    @router.post("/page/why")
+    async def why(body: WhyBody, request: Request) -> Response:
         documents_of([body.query], param="query")
         await service.check_size([body.query])
         of_index = data.of_index()
-        found = await service.run(lambda: _highlights(service, of_index.index, body), request=request)
-        return _of_index(of_index, {"highlights": found})
+        found = await service.run(lambda: _explain_on_screen(of_index.index, body), request=request)
+        return _of_index(of_index, found)
 
     @router.get("/page/{name}")
     async def asset(name: str, request: Request) -> Response:
@@ -205,13 +205,28 @@ def _documents(data: _IndexData, given: list[int], method: str, *, by_row: bool)
     return found
 
 
-def _highlights(service: Service, index: Index, asked: HighlightsBody) -> list[list[Highlight]]:
-    """For each hit the words of its text that match the query best; none without a set that has them."""
-    numbers = np.array(asked.numbers, np.int64)
-    _check_numbers(index, numbers)
-    stored = index.vectors.documents.take(index.vectors.document_numbers(numbers)).to_pylist()
-    rows, texts = [each["row"] for each in stored], [each.get("text") for each in stored]
-    return highlight_texts(service, asked.query, rows, texts)
+def _explain_on_screen(index: Index, asked: WhyBody) -> dict[str, object]:
+    """The words of the query, and for each hit those of its text and the shares of all pairs; or why there are none."""
+    _check_numbers(index, np.array(asked.numbers, np.int64))
+    try:
+        whys = index.explain(asked.query, asked.numbers)
+    except UsageError as error:
+        return {"query": [], "hits": [], "problem": error.problem}
+    hits = []
+    query: list[tuple[int, int]] = []
+    for why in whys:
+        rows, columns = (
+            [
+                at
+                for at, word in enumerate(side)
+                if word.origin is Origin.TEXT and word.start < _MOST_TEXT and any(map(str.isalnum, word.string))
+            ]
+            for side in (why.query, why.words)
+        )
+        query = [(why.query[at].start, why.query[at].end) for at in rows]
+        words = [(why.words[at].start, why.words[at].end) for at in columns]
+        hits.append({"words": words, "shares": np.round(why.shares[np.ix_(rows, columns)], 6).tolist()})
+    return {"query": query, "hits": hits}
 
 
 def _check_numbers(index: Index, numbers: NDArray[np.int64]) -> None:

@@ -254,7 +254,7 @@ def test_the_page_is_told_which_version_it_shows(corpus: Corpus, server: Live) -
     for path in ("/page/documents?numbers=0,1", "/page/map", "/page/clusters"):
         reply = answered(server, path)
         assert reply.headers["X-Index-Version"] == shown
-    assert server.post("/page/highlights", {"query": "a", "numbers": [0]}).headers["X-Index-Version"] == shown
+    assert server.post("/page/why", {"query": "a", "numbers": [0]}).headers["X-Index-Version"] == shown
     corpus.next(1)
     wait_until_found(server, 1)
     state = server.get("/page/state").json()["index"]

@@ -214,7 +214,7 @@ def test_strange_texts(live: Live, text: str) -> None:
     assert live.post("/embed_all", {"inputs": text}).status in (200, 413)
     assert live.post("/features", {"texts": text, "pooling": ["word", "mean"]}).status in (200, 413)
     assert live.post("/tokenize", {"inputs": text}).status == 200
-    assert live.post("/search", {"query": text, "highlight": True}).status == 200
+    assert live.post("/search", {"query": text, "why": True}).status == 200
     usages = live.post("/usages", {"word": text[:900], "like": f"the *bank* {text}", "layers": "1"})
     if usages.status != 200:
         assert_refused(usages, "/usages", 422)

@@ -128,7 +128,7 @@ class Asker:
             {"rerank": "maxsim"},
             {"rerank": "maxsim", "rerank_depth": 4, "rerank_weight": 0, "rerank_idf": False},
         ]
-        body = {"query": query, "k": 5, "where": "year > 1904", "highlight": draw.random() < 0.3, **options[way]}
+        body = {"query": query, "k": 5, "where": "year > 1904", "why": draw.random() < 0.3 and not way, **options[way]}
         assert [hit["id"] for hit in self.post("/search", body).json()["hits"]] == ids
 
     def others(self, draw: Random) -> None:

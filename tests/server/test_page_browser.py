@@ -747,7 +747,7 @@ def test_hits_in_pages_whose_words_are_marked_on_the_screen(visit: Visit, addres
         "request",
         lambda each: (
             asked.append(each.post_data_json["numbers"])
-            if each.method == "POST" and each.url.endswith("/page/highlights")
+            if each.method == "POST" and each.url.endswith("/page/why")
             else None
         ),
     )
@@ -769,6 +769,36 @@ def test_hits_in_pages_whose_words_are_marked_on_the_screen(visit: Visit, addres
     page.go_back()
     expect(page.locator("#hit-range")).to_have_text("1 to 25 of 41")
     assert len(asked) == len({tuple(numbers) for numbers in asked})
+
+
+def test_words_are_shaded_by_the_word_of_the_query_that_is_pointed_at(visit: Visit, address: str, place: Path) -> None:
+    page = visit.open(address)
+    search(page, "money from a bank")
+    why = Index(place / "c.index").search("money from a bank", 1, why=True).hits[0].why
+    assert why is not None
+    first = page.locator("#hits li").first.locator("mark")
+    expect(first.first).to_be_visible()
+
+    def strongest(shares: Any) -> str:
+        own = [at for at, word in enumerate(why.words) if word.origin == "text" and word.string.isalnum()]
+        return why.words[max(own, key=lambda at: shares[at])].string
+
+    rows = [at for at, word in enumerate(why.query) if word.origin == "text"]
+    assert strongest(why.shares[rows].sum(0)) in first.all_inner_texts()
+    words = page.locator("#query-words button")
+    assert words.all_inner_texts() == ["money", "from", "a", "bank"]
+    for at, row in enumerate(rows):
+        words.nth(at).hover()
+        assert strongest(why.shares[row]) in page.locator("#hits li").first.locator("mark.w3").all_inner_texts()
+    words.first.click()
+    expect(words.first).to_have_attribute("aria-pressed", "true")
+    page.mouse.move(0, 0)
+    assert strongest(why.shares[rows[0]]) in page.locator("#hits li").first.locator("mark.w3").all_inner_texts()
+    check_by_axe(page)
+    words.first.click()
+    expect(words.first).to_have_attribute("aria-pressed", "false")
+    search(page, "the river")
+    expect(words).to_have_text(["the", "river"])
 
 
 def test_nothing_is_left_over_when_another_word_or_way_follows(visit: Visit, address: str, place: Path) -> None:

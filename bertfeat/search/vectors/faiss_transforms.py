@@ -73,6 +73,27 @@ def apply_transforms(index: FaissIndex, vectors: NDArray[np.float32]) -> NDArray
     return vectors
 
 
+def transform_parts(index: FaissIndex, parts: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Transform the parts of a vector, of which it is the mean, as the index transforms the vector itself.
+
+    The mean of the result is the transformed vector: each step is affine, but for the scaling to length 1, by which all
+    parts are divided by the length of their mean. Shape: ``[n, W]`` → ``[n, K]``.
+    """
+    plain = faiss.downcast_index(index)
+    for step in _chained_transforms(plain) if isinstance(plain, faiss.IndexPreTransform) else ():
+        if isinstance(step, faiss.NormalizationTransform):
+            parts = scale_parts(parts)
+        else:
+            parts = step.apply(np.ascontiguousarray(parts, np.float32))
+    return parts
+
+
+def scale_parts(parts: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Divide parts by the length of their mean, which then has the length 1; parts whose mean is zero stay."""
+    length = float(np.linalg.norm(parts.mean(0, dtype=np.float64))) if len(parts) else 0.0
+    return parts / length if length > 0 else parts
+
+
 def _chained_transforms(index: FaissIndex) -> list[FaissTransform]:
     """The transforms of an ``IndexPreTransform`` in order, each as its own class."""
     chain = faiss.downcast_index(index).chain

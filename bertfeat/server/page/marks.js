@@ -2,7 +2,7 @@
 
 import { cutter, element } from "./dom.js";
 
-/** A text with its highlights, each [start, end, weight]; the heavier, the stronger. */
+/** A text with its marks, each [start, end, weight]; the heavier, the stronger. */
 export function markedText(text, marks) {
   const cut = cutter(text), parts = [];
   const most = Math.max(...marks.map(([, , weight]) => weight), 1e-9);

@@ -4,9 +4,9 @@ import { Latest, wasLeft } from "./api.js";
 import { byId, count, cutter, element, Message, plural, valueList, valueOf } from "./dom.js";
 import { citation, exportButtons, keptNames } from "./export.js";
 import { Facets } from "./facets.js";
-import { Highlights } from "./highlights.js";
 import { markedText } from "./marks.js";
 import { session, writeAddress } from "./state.js";
+import { Reasons } from "./why.js";
 
 const LONG = 500; // characters, from which a text is folded
 const AROUND = 150; // characters on each side of a word or span in a folded text
@@ -17,7 +17,7 @@ export class SearchView {
     this.message = new Message("search-message");
     this.latest = new Latest();
     this.facets = new Facets(() => this.run());
-    this.highlights = new Highlights();
+    this.reasons = new Reasons();
     this.answer = null;
     this.page = 0; // of the hits that are shown
     byId("search-form").onsubmit = (event) => { event.preventDefault(); this.run(); };
@@ -56,7 +56,7 @@ export class SearchView {
     this.asked = { query, k, condition, exact };
     this.write(page);
     this.message.busy("Searching");
-    this.highlights.stop();
+    this.reasons.stop();
     const began = performance.now();
     try {
       const body = { query, k, where: condition, exact };
@@ -91,7 +91,7 @@ export class SearchView {
     const told = hits.length ? plural(hits.length, "hit") : "No hits";
     this.message.tell(`${told} in ${count(Math.round(milliseconds))} ms${condition ? `, where ${condition}` : ""}.`
       + (hits.length || !condition ? "" : ` No document meets the condition.${this.facets.ranges()}`), this.answer.warnings);
-    this.highlights.begin(query, session.state.features.length > 0);
+    this.reasons.begin(query);
     this.drawPage(Math.min(page, Math.max(0, Math.ceil(hits.length / OF_A_PAGE) - 1)));
     const tools = byId("search-tools");
     tools.hidden = !hits.length;
@@ -102,7 +102,7 @@ export class SearchView {
   drawPage(page) {
     const { hits } = this.answer, start = page * OF_A_PAGE, stop = Math.min(hits.length, start + OF_A_PAGE);
     this.page = page;
-    byId("hits").replaceChildren(...hits.slice(start, stop).map((hit) => drawHit(hit, this.highlights)));
+    byId("hits").replaceChildren(...hits.slice(start, stop).map((hit) => drawHit(hit, this.reasons)));
     byId("hit-pages").hidden = hits.length <= OF_A_PAGE;
     byId("hit-range").textContent = `${count(start + 1)} to ${count(stop)} of ${count(hits.length)}`;
     byId("hits-before").disabled = !page;
@@ -136,8 +136,8 @@ function hitTable(hits) {
   return { names: [...names, ...kept], rows };
 }
 
-/** A hit; the words of its text that match the query best are marked once it is on the screen. */
-function drawHit(hit, highlights) {
+/** A hit; the words of its text are shaded by what they add to its score once it is on the screen. */
+function drawHit(hit, reasons) {
   const head = element("div", { className: "head" },
     element("span", { className: "score", title: "Score" }, hit.score.toFixed(4)), element("span", {}, `id ${hit.id}`));
   const isWord = hit.start !== undefined, marks = isWord ? [[hit.start, hit.end, 1]] : [];
@@ -146,7 +146,7 @@ function drawHit(hit, highlights) {
   if (!shown.length) shown.push(element("p", { className: "soft" }, "The index keeps no texts."));
   const item = element("li", { value: hit.rank }, head, shown, valueList(hit.values));
   if (!isWord && hit.text && hit.number !== undefined)
-    highlights.follow(item, hit.number, (found) => shown[0].replaceChildren(...markedText(hit.text, found)));
+    reasons.follow(item, hit.number, (marks) => shown[0].replaceChildren(...markedText(hit.text, marks)));
   return item;
 }
 

@@ -320,6 +320,14 @@ class Extractor(SentenceEncoder):
         with_units = replace(self.token_settings, with_tokens=Unit.TOKEN in units, with_words=Unit.WORD in units)
         return self.variant(columns, with_units)
 
+    def token_features(self, texts: Sequence[CorpusItem], column: FeatureColumn) -> list[DocumentFeatures]:
+        """The tokens of texts or pairs, without a prompt, and their vectors in a column of tokens.
+
+        Raises:
+            UsageError: an item that is no text, or a text that cannot be embedded.
+        """
+        return self._with("", column).features(texts)
+
     # ── the two steps of a part, which a run overlaps ───────────────────────────────────────────────────────
 
     def tokenize_rows(self, rows: Sequence[Row]) -> TokenizedRows:
