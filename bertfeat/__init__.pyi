@@ -51,6 +51,7 @@ from .plots import (
     draw_retrieval as draw_retrieval,
     draw_senses as draw_senses,
     draw_table7 as draw_table7,
+    draw_why as draw_why,
     write_map_page as write_map_page,
 )
 from .pretraining import (
@@ -66,6 +67,7 @@ from .search import (
     evaluate_beir as evaluate_beir,
     evaluate_layers as evaluate_layers,
     evaluate_run as evaluate_run,
+    explain as explain,
     measure_recall as measure_recall,
     remove_documents as remove_documents,
     update_index as update_index,

@@ -1,4 +1,4 @@
-"""Every picture: maps of vectors, probes and searches by layer, change, two sets compared, training, Table 7.
+"""Every picture: maps of vectors, probes and searches by layer, change, two sets compared, training, Table 7, scores.
 
 Each ``draw_…`` returns matplotlib's figure, which notebooks show. With a ``path`` it is written, too, in the form that
 its ending says: png, pdf or svg. ``width`` and ``height`` are in inches. With ``axes`` the picture is drawn on those of
@@ -17,6 +17,7 @@ from bertfeat.plots.map_content import DocumentMap
 from bertfeat.plots.map_page import PAGE, write_page
 from bertfeat.plots.map_picture import draw_points
 from bertfeat.plots.map_sample import evenly
+from bertfeat.plots.why import draw_why
 
 __all__ = [
     "FORMS",
@@ -44,6 +45,7 @@ __all__ = [
     "draw_retrieval",
     "draw_senses",
     "draw_table7",
+    "draw_why",
     "evenly",
     "find_clusters",
     "form_of",

@@ -59,6 +59,7 @@ from .settings import (
     read_index_settings as read_index_settings,
     write_index_settings as write_index_settings,
 )
+from .two_texts import explain as explain
 from .vector_index import Neighbors as Neighbors, VectorIndex as VectorIndex
 from .vectors.faiss_index import count_faiss_gpus as count_faiss_gpus
 from .vectors.index_types import IndexType as IndexType
@@ -74,4 +75,4 @@ from .vectors.statistics import (
     find_principal_components as find_principal_components,
 )
 from .verify import IndexReport as IndexReport, verify_index as verify_index
-from .why import Origin as Origin, Why as Why, WhyWord as WhyWord, WordPair as WordPair, explain as explain
+from .why import Origin as Origin, Why as Why, WhyWord as WhyWord, WordPair as WordPair

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from bertfeat.arguments import checked_methods
 from bertfeat.core import CharSpans, DocumentFeatures, FeatureColumn, Pooling, WordRule, align_words, split_words
+from bertfeat.display import Cells, displayed
 from bertfeat.errors import UsageError, parameter
 from bertfeat.search.vector_index import VectorIndex
 from bertfeat.search.vectors.faiss_transforms import scale_parts, transform_parts
 from bertfeat.search.vectors.metric import Metric
 
 if TYPE_CHECKING:
-    from bertfeat.core import Extractor
     from bertfeat.search.index import HitPiece
 
 Shares = NDArray[np.float64]
@@ -39,9 +40,6 @@ class Origin(StrEnum):
     SPECIAL = "special"  # [CLS], [SEP]
 
 
-_OWN = (Origin.TEXT, Origin.PAIR)
-
-
 @dataclass(frozen=True, slots=True)
 class WhyWord:
     """A word of a query or of a text, with its place there."""
@@ -50,6 +48,11 @@ class WhyWord:
     start: int  # characters of its text, or of its prompt; 0 of a special token
     end: int
     origin: Origin
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it stands in the text itself."""
+        return self.origin in (Origin.TEXT, Origin.PAIR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class WordPair:
     share: float
 
 
+@displayed
+@checked_methods
 @dataclass(frozen=True, slots=True, eq=False)
 class Why:
     """The shares of all pairs of words in a score, which is their sum."""
@@ -93,12 +98,19 @@ class Why:
     @property
     def _own(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which words stand in the texts themselves."""
-        one, other = (np.array([each.origin in _OWN for each in side], bool) for side in self._sides)
+        one, other = (np.array([each.is_own for each in side], bool) for side in self._sides)
         return one, other
 
     @property
     def _sides(self) -> tuple[tuple[WhyWord, ...], tuple[WhyWord, ...]]:
         return self.query, self.words
+
+    def cells(self) -> Cells:
+        """The score, and the pairs that add most to it."""
+        pairs = [
+            {"query": each.query.string, "text": each.word.string, "share": each.share} for each in self.strongest()
+        ]
+        return {"score": self.score, "special tokens and prompts": self.of_frame, "pairs": pairs}
 
     def to_json(self) -> dict[str, object]:
         """All as JSON values: words as ``[string, start, end, origin]``, and a row of shares for each of the query."""
@@ -299,19 +311,6 @@ def _words_of_tokens(
         words.append(WhyWord(tokens.strings[at], 0, 0, Origin.SPECIAL))
     order = np.argsort(np.unique(owners, return_index=True)[1])  # of words, by their first tokens
     return [words[at] for at in order.tolist()], np.argsort(order)[owners]
-
-
-def explain(extractor: "Extractor", query: str, text: str | tuple[str, str]) -> Why:
-    """Explain the cosine of two texts in the only column of an extractor: which of their words are alike.
-
-    Raises:
-        UsageError: the extractor has several columns, or its vectors are no means of tokens.
-    """
-    rule = extractor.token_settings.words
-    pair = (text, None) if isinstance(text, str) else text
-    explainer = Explainer(extractor.column, rule, scale_parts)
-    (why,) = explainer.explain(extractor, query, extractor.prompt, [ExplainedText(*pair)])
-    return why
 
 
 def _unexplained(why: str) -> UsageError:

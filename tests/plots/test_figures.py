@@ -22,6 +22,7 @@ from bertfeat.plots import (
     draw_retrieval,
     draw_senses,
     draw_table7,
+    draw_why,
 )
 from tests.support.drawn_reports import (
     comparison_of,
@@ -33,6 +34,7 @@ from tests.support.drawn_reports import (
     probed,
     report_of,
     senses_of,
+    why_of,
 )
 from tests.support.plots_toy import plotted
 
@@ -64,6 +66,7 @@ PICTURES = {
     "retrieval": Drawn(draw_retrieval, lambda: layer_table_of(["last_mean", "sum4_mean"], ["none", "whiten"])),
     "senses": Drawn(draw_senses, lambda: senses_of("cell", YEARS, [(9, 0, 2), (1, 0, 8)])),
     "table7": Drawn(draw_table7, lambda: head_table_of([("Last", 94.9), ("First", None)], 2, True), (1, 3)),
+    "why": Drawn(draw_why, lambda: why_of(["a", "_storm"], ["one", "gale", "_name"])),
 }
 every_picture = pytest.mark.parametrize("name", PICTURES)
 

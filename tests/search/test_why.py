@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
-from bertfeat import Extractor, Index, build_index, memory_corpus
+from bertfeat import Extractor, Index, build_index, explain, memory_corpus
 from bertfeat.cli import main
 from bertfeat.core.corpus import CorpusSettings
 from bertfeat.errors import UsageError
-from bertfeat.search import BuildOptions, Metric, Origin, Why, explain
+from bertfeat.search import BuildOptions, Metric, Origin, Why
 from bertfeat.server import ServerSettings, create_app, open_service
 from tests.support.sentence_models import sentence_folder
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny, reference_tokenizer, text_states

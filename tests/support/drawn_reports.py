@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from bertfeat.search import Interval, LayerScores, LayerTable, OwnIds, RetrievalMetric
+import numpy as np
+
+from bertfeat.search import Interval, LayerScores, LayerTable, Origin, OwnIds, RetrievalMetric, Why, WhyWord
 from bertfeat.study import (
     ChangeMeasure,
     ChangeReport,
@@ -41,6 +43,16 @@ def senses_of(word: str, names: list[str], counts: Sequence[tuple[int, ...]]) ->
     slices = tuple(Slice(name, name, name, 9) for name in names)
     senses = tuple(Sense(sum(count), (usage,), count) for count in counts)
     return Senses(word, "last_word", 9, 30, 0, 30, senses, "year", slices)
+
+
+def why_of(query: Sequence[str], words: Sequence[str]) -> Why:
+    """Shares that grow from pair to pair, and some below zero; a special token stands before both."""
+    sides = [
+        (WhyWord("[CLS]", 0, 0, Origin.SPECIAL), *(WhyWord(each, 0, len(each), Origin.TEXT) for each in side))
+        for side in (query, words)
+    ]
+    shares = np.linspace(-0.01, 0.1, len(sides[0]) * len(sides[1])).reshape(len(sides[0]), len(sides[1]))
+    return Why(sides[0], sides[1], shares)
 
 
 def frequencies_of(word: str, names: list[str], counts: Sequence[tuple[int, int]]) -> SlicedUsages:

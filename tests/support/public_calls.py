@@ -238,6 +238,10 @@ class PublicWorld:
         return bertfeat.measure_change(self.words, ["bank", "the"], "year", settings)
 
     @cached_property
+    def why(self) -> Any:
+        return bertfeat.explain(self.extractor, "a bank", "the river")
+
+    @cached_property
     def senses(self) -> Any:
         return bertfeat.find_senses(self.words, "the", 2, column="last_word", by="year", slices=2)
 
@@ -284,6 +288,7 @@ METHOD_OWNERS: Mapping[str, Owner] = {
     "Tagger": lambda world: world.tagger,
     "VectorDataset": lambda world: bertfeat.VectorDataset(world.stream),
     "VectorStream": lambda world: world.stream,
+    "Why": lambda world: world.why,
 }
 """Of each class with public methods an object to call them on."""
 
@@ -331,6 +336,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "Extractor.similarity_pairwise": lambda world: dict.fromkeys(("embeddings1", "embeddings2"), world.plain.matrix()),
     "Extractor.to": lambda world: {"device": "cpu"},
     "Extractor.with_bases": lambda world: {"columns": world.extractor.columns},
+    "Extractor.token_features": lambda world: {"texts": ["the bank"], "column": world.plain.columns[1]},
     "Extractor.tokenize_rows": lambda world: {"rows": world.rows},
     "Extractor.variant": lambda world: {
         "columns": world.extractor.columns,
@@ -372,6 +378,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "Index": lambda world: {"folder": world.index_folder, "device": "cpu"},
     "Index.count": lambda world: {},
     "Index.encode": lambda world: {"texts": ["the bank"]},
+    "Index.explain": lambda world: {"query": "the bank", "numbers": [0]},
     "Index.reconstruct": lambda world: {"numbers": np.array([1, 2])},
     "Index.reranker": lambda world: {"options": bertfeat.MaxSim()},
     "Index.search": lambda world: {"query": "the bank"},
@@ -423,6 +430,8 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "VectorStream": lambda world: fields_of(world.stream),
     "VectorStream.at_epoch": lambda world: {"epoch": 1},
     "VectorStream.divide": lambda world: {"index": 0, "count": 2},
+    "Why": lambda world: fields_of(world.why),
+    "Why.strongest": lambda world: {"most": 3},
     "as_whitening": lambda world: {"name": "whiten"},
     "best_threshold": lambda world: {"gold": [["a"], []], "predicted": ["a", "b"], "no_answer_scores": [0.1, 0.9]},
     "build_index": lambda world: {
@@ -459,6 +468,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     },
     "draw_senses": lambda world: {"senses": world.senses, "path": world.new(".png")},
     "draw_table7": lambda world: {"table": world.head_table7.table, "path": world.new(".png")},
+    "draw_why": lambda world: {"why": world.why, "path": world.new(".png")},
     "estimate_extraction": lambda world: {"extractor": world.extractor, "corpus": world.corpus},
     "estimate_head_table7": lambda world: world.head_table7_call,
     "estimate_pretraining": lambda world: world.pretraining,
@@ -467,6 +477,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "evaluate_layers": lambda world: {"features": world.plain, "folder": world.beir, "device": "cpu"},
     "evaluate_run": lambda world: {"run": world.run, "folder": world.beir},
     "evaluate_predictions": lambda world: {"path": world.predictions},
+    "explain": lambda world: {"extractor": world.extractor, "query": "a bank", "text": "the river"},
     "export_features": lambda world: {"folder": world.plain.folder, "to": "npy", "out": world.new(".npy")},
     "export_to_lance": lambda world: {"features": world.plain, "dataset": world.new(".lance")},
     "export_to_qdrant": lambda world: {"features": world.plain, "folder": world.new()},
