@@ -70,6 +70,7 @@ TOYS: dict[str, Toy | str] = {
         "--data {data} --work {work} --count 600 --rounds 1 --only builds,auto,search,exact,shell", {"SHELL_RUNS": 1}
     ),
     "index_recipes": Toy("--data {data} --work {work}"),
+    "why": Toy("--data {data} --pairs 3 --paragraphs 20"),
     "int8_quality": Toy("--data {data} --seeds 1"),
     "kill_and_resume": Toy("--kills 1 --rows 200 --work {work}"),
     "layers_by_task": Toy(
