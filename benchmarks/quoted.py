@@ -29,6 +29,7 @@ TABLES = (
     ("docs/pretraining.md", "What of it helps"),
     ("docs/change.md", "Measured"),
     ("docs/vectors.md", "The order"),
+    ("docs/search.md", "Why a text is near"),
     ("docs/search.md", "Recall for questions"),
     ("docs/search.md", "What scoring again gains"),
     ("docs/speed.md", "On a GPU"),
@@ -71,7 +72,7 @@ AMX, ZEN4, ZEN5, AVX2_ZEN4, AVX2 = (
     for name in ("amx-intel-6-167", "avx512_bf16-zen4", "avx512_bf16-zen5", "avx2-zen4", "avx2-zen5")
 )
 GUARDED = {commit: result(f"guard-amx-{commit}")["corpora"] for commit in ("44c8817", "2f8087c4")}
-QUALITY = result("int8_quality")
+QUALITY, WHY = result("int8_quality"), result("why")
 REAL, REAL_AVX2 = ([*result(name)["models"].values()] for name in ("precision", "precision-avx2"))
 WAYS, PLAN, TORTURE = result("ways"), result("plan_size"), result("torture")
 # it was also done to shards, a way to share a run that is no more
@@ -926,6 +927,15 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         "processors-avx2-zen5",
         {
             "the Zen 5, all held to AVX2": on_processor(AVX2, ("fp32", "int8"), "pooled_sentence_transformers:fp32"),
+        },
+    ),
+    (
+        "why",
+        {
+            "the sum of the shares less the cosine, at most: fp32, bf16, int8": [
+                each for model in WHY["models"].values() for each in model.values()
+            ],
+            "a search for ten hits, ms: without and with why": [1000 * each for each in WHY["seconds"].values()],
         },
     ),
     (
