@@ -211,7 +211,7 @@ class FeatureColumn:
 
 _NAMED = ("embeddings", "last", "second-to-last")  # single layers
 OF_LAST: Mapping[str, Pooling] = {"cls": Pooling.CLS, "sentence": Pooling.SENTENCE}
-"""What stands among layers, and is the last one under a pooling of its own."""
+"""Layer specifications that stand for the last layer under a pooling of their own."""
 _LAST_FOUR = re.compile(r"(sum|mean|concat)(?:-last-)?4")
 _ALL_LAYERS = re.compile(r"(sum|mean|concat)-all")
 _COMBINED = re.compile(r"(sum|mean|concat)=(.+)")

@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from bertfeat.core import Document
 from bertfeat.errors import parameter
-from bertfeat.search import MaxSim
+from bertfeat.search import Hit, MaxSim
 from bertfeat.server.answers import (
     Documented,
     Form,
@@ -257,14 +257,28 @@ def _features_response(
 def _search(service: Service, body: SearchBody, rerank: MaxSim | None) -> tuple[dict[str, Any], dict[str, str]]:
     index = find_folder(service.followed_indexes, body.index, "index")
     more: dict[str, Any] = {"where": body.where, "exact": body.exact, "score_threshold": body.score_threshold}
-    more["why"] = body.why
+    if body.why and (rerank is not None or body.query is None):
+        problem = "why tells which words a score by vector is the sum of; leave out rerank and vector"
+        raise Problem(Kind.WRONG_VALUE, problem, "why")
     if body.query is not None:
         answer = index.search(body.query, body.k, rerank=rerank, **more)
     else:
         (answer,) = index.search_vectors([body.vector or []], body.k, **more)
     hits = [hit.to_json() | {"number": hit.number} for hit in answer.hits]
+    if body.why and body.query is not None:
+        _check_length(answer.hits, service.settings.most_tokens)
+        whys = index.explain(body.query, [hit.number for hit in answer.hits])
+        hits = [hit | {"why": why.to_json()} for hit, why in zip(hits, whys, strict=True)]
     found: dict[str, Any] = answer.to_json() | {"hits": hits}
     return found, index_headers(index.settings)
+
+
+def _check_length(hits: Sequence[Hit], most_tokens: int) -> None:
+    """Refuse to embed again what would be too much for a request."""
+    size = sum(len(each.encode()) for hit in hits for each in (hit.text, hit.pair) if each)
+    if size > most_tokens:  # a token has a byte at least
+        problem = f"the texts of these hits have {size:,} bytes, and why reads at most {most_tokens:,}"
+        raise Problem(Kind.TOO_LARGE, f"{problem}; ask for fewer hits", "k")
 
 
 def find_folder(followed: Sequence[Followed[T]], name: str | None, kind: Literal["index", "features"]) -> T:

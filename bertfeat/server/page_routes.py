@@ -26,6 +26,7 @@ from bertfeat.server.wanted import Body, documents_of
 
 _MOST_DOCUMENTS = 200  # of one request
 _MOST_EXPLAINED = 50  # hits of one request
+_LONGEST_EXPLAINED = 20_000  # characters of a text whose words are shaded
 _MOST_TEXT = 2000  # characters of a text that are sent
 _AROUND = 300  # characters of it before a token, word or span that is far from its beginning
 _MOST_READ = 20  # documents that are read at once
@@ -206,15 +207,21 @@ def _documents(data: _IndexData, given: list[int], method: str, *, by_row: bool)
 
 
 def _explain_on_screen(index: Index, asked: WhyBody) -> dict[str, object]:
-    """The words of the query, and for each hit those of its text and the shares of all pairs; or why there are none."""
-    _check_numbers(index, np.array(asked.numbers, np.int64))
+    """The words of the query, and for each hit those of its text and the shares of all pairs; or why there are none.
+
+    A long text has none here: to embed it again takes seconds.
+    """
+    numbers = np.array(asked.numbers, np.int64)
+    _check_numbers(index, numbers)
+    stored = index.vectors.documents.take(index.vectors.document_numbers(numbers)).to_pylist()
+    short = [at for at, each in enumerate(stored) if len(each.get("text") or "") <= _LONGEST_EXPLAINED]
     try:
-        whys = index.explain(asked.query, asked.numbers)
+        whys = index.explain(asked.query, numbers[short].tolist())
     except UsageError as error:
         return {"query": [], "hits": [], "problem": error.problem}
-    hits = []
+    hits: list[dict[str, object]] = [{"words": [], "shares": []} for _ in stored]
     query: list[tuple[int, int]] = []
-    for why in whys:
+    for place, why in zip(short, whys, strict=True):
         rows, columns = (
             [
                 at
@@ -225,7 +232,7 @@ def _explain_on_screen(index: Index, asked: WhyBody) -> dict[str, object]:
         )
         query = [(why.query[at].start, why.query[at].end) for at in rows]
         words = [(why.words[at].start, why.words[at].end) for at in columns]
-        hits.append({"words": words, "shares": np.round(why.shares[np.ix_(rows, columns)], 6).tolist()})
+        hits[place] = {"words": words, "shares": np.round(why.shares[np.ix_(rows, columns)], 6).tolist()}
     return {"query": query, "hits": hits}
 
 

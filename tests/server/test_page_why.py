@@ -65,6 +65,22 @@ def test_an_index_whose_scores_are_no_sums_says_so(place: Path) -> None:
         assert refused.status_code == 422
 
 
+def test_long_texts_are_not_read_again(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    (tmp_path / "c.txt").write_text(f"money\n{'the bank ' * 3000}\n")
+    Extractor(tiny("bert").folder, layers="last", pooling="mean", precision="fp32").extract(
+        tmp_path / "c.txt", tmp_path / "f"
+    )
+    build_index(tmp_path / "f", tmp_path / "i")
+    service = open_service([tmp_path / "i"], ServerSettings(most_tokens=1000))
+    with TestClient(create_app(service), "http://localhost") as client:
+        found = client.post("/page/why", json={"query": QUERY, "numbers": [1, 0]}).json()["hits"]
+        assert [len(hit["words"]) for hit in found] == [0, 1]
+        assert client.post("/search", json={"query": QUERY, "k": 2}).status_code == 200
+        refused = client.post("/search", json={"query": QUERY, "k": 2, "why": True})
+        assert refused.status_code == 413
+        assert "why reads at most 1,000" in refused.text
+
+
 def test_a_screen_of_hits_costs_little(client: TestClient) -> None:
     """Of sixty hits eight are on the screen: the work is that of eight."""
     hits = client.post("/search", json={"query": QUERY, "k": 60}).json()["hits"]
