@@ -5,9 +5,13 @@
 DATA holds xquad/xquad.en.json and novels/dated.csv.gz. In the first task the documents are XQuAD's 48 articles, their
 paragraphs joined by blank lines; each question looks for the paragraph, and for the sentence, that has its answer. In
 the second they are 80 stretches of novels, in each of which three sentences of XQuAD were planted at random; the
-questions of these look for them among all sentences. By vectors of ``FeatureSet.spans`` (late), and by vectors of the
-same texts by themselves (alone). Exact cosine; the mean reciprocal rank among ten, and the share of questions whose
-first hit is right, with bootstrap intervals of 95 % over questions.
+questions of these look for them among all sentences. By vectors of ``FeatureSet.spans`` (late), and by those of the
+documents that ``extract --split`` makes (alone), which are compared with the same passages given as documents. Exact
+cosine; the mean reciprocal rank among ten, and the share of questions whose first hit is right, with bootstrap
+intervals of 95 % over questions.
+
+In the third, each of ten subjects has a sentence in three of 60 stretches; by the commands of an index, how many of
+these three texts are the first three of a query: by whole texts, by spans of tokens, and by ``--split``.
 """
 
 import argparse
@@ -24,15 +28,70 @@ import numpy as np
 from _machine import machine
 from numpy.typing import NDArray
 
-from bertfeat import Extractor, FeatureSet
+from bertfeat import CorpusSettings, Extractor, FeatureSet, Index, build_index
 from bertfeat.core.features import unit_vectors
 from bertfeat.core.spans import SpanRule
+from bertfeat.search import BuildOptions
 from bertfeat.search.evaluation.layer_table import QueryResamples
 
 RESULT = Path(__file__).parent / "results" / "spans.json"
 LAYERS = ("last", "sum4")
 STRETCHES, PLANTED = 80, 3  # of novels; sentences in each
 STRETCH = 15_000  # characters at least
+TEXTS = 60  # of the third task
+SUBJECTS = {
+    "a phone whose battery dies too soon": (
+        "The battery of the handset was empty again before noon.",
+        "By lunchtime the telephone had to be charged, as it had every day.",
+        "It is a fine mobile, but a single charge does not last the morning.",
+    ),
+    "volcanic eruptions": (
+        "Ash from the volcano covered the roofs for weeks.",
+        "Lava ran down the slope of the mountain and set the vineyards on fire.",
+        "The crater had been quiet for a century when it erupted.",
+    ),
+    "how bees make honey": (
+        "The bees carry nectar to the hive and fan it until it thickens.",
+        "In the comb the workers seal each cell of honey with wax.",
+        "A colony visits two million flowers for a pound of honey.",
+    ),
+    "symptoms of the flu": (
+        "Influenza begins with a fever, chills and aching limbs.",
+        "She had caught the flu, with a cough and a temperature of thirty-nine.",
+        "The virus gives its patients a sore throat and great weariness.",
+    ),
+    "programming a computer": (
+        "He wrote a program that sorted the records in memory.",
+        "The compiler refused the source code because of one missing bracket.",
+        "Debugging the software took longer than to write it.",
+    ),
+    "recipes for bread": (
+        "Knead flour, water, salt and yeast, and let the dough rise for two hours.",
+        "The loaf is baked in a hot oven until its crust is brown.",
+        "Sourdough needs a starter that is fed with rye flour.",
+    ),
+    "exploring the planet Mars": (
+        "The rover drilled into a rock of the red planet.",
+        "A probe in orbit around Mars photographed the polar ice.",
+        "Martian dust had covered the solar panels of the lander.",
+    ),
+    "playing chess": (
+        "White sacrificed a knight to open the line of the rook.",
+        "The grandmaster castled early and won with two bishops.",
+        "Checkmate came on the fortieth move, by queen and pawn.",
+    ),
+    "inflation and interest rates": (
+        "The central bank raised interest rates because prices rose by eight percent.",
+        "Inflation ate up the wages of a whole year.",
+        "When money became cheaper, consumer prices went up again.",
+    ),
+    "coral reefs": (
+        "The corals bleached as the sea grew warmer.",
+        "Clownfish live among the anemones of the reef.",
+        "Divers saw that the Great Barrier Reef had lost half of its coral.",
+    ),
+}
+"""Queries, and three sentences that each should find."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +121,11 @@ def main() -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     before = machine()
     articles = read_articles(options.data / "xquad" / "xquad.en.json")
-    tasks = (articles, plant_sentences(read_stretches(options.data / "novels" / "dated.csv.gz"), articles))
+    tasks = (articles, plant_sentences(read_stretches(options.data / "novels" / "dated.csv.gz", STRETCHES), articles))
     found = {task.name: measure(task, options.work) for task in tasks}
-    RESULT.write_text(json.dumps({"machine": before, "tasks": found}, indent=1) + "\n")
+    subjects = find_subjects(read_stretches(options.data / "novels" / "dated.csv.gz", TEXTS), options.work)
+    print("subjects", json.dumps(subjects), flush=True)
+    RESULT.write_text(json.dumps({"machine": before, "tasks": found, "subjects": subjects}, indent=1) + "\n")
 
 
 def measure(task: Task, work: Path) -> dict[str, Any]:
@@ -80,8 +141,9 @@ def measure(task: Task, work: Path) -> dict[str, Any]:
         right = np.array([place_of(question, spans) for question in task.questions])
         file = work / f"{task.name}-{unit}.jsonl"
         file.write_text("".join(json.dumps({"text": task.texts[row][a:b]}) + "\n" for row, a, b in spans))
-        alone, seconds[f"{unit} alone"] = extract(file, "mean")
-        found[unit] = {"spans": len(spans)}
+        given, _ = extract(file, "mean")
+        alone, seconds[f"{unit} alone"] = extract(documents, "mean", split=unit)
+        found[unit] = {"spans": len(spans), "least cosine with given passages": least_cosine(alone, given)}
         for layers in LAYERS:
             begin = time.perf_counter()
             late = np.stack([vector for *_, vector in read_spans(tokens, unit, layers)])
@@ -108,7 +170,7 @@ def read_articles(path: Path) -> Task:
     return Task("articles", articles, questions, ("paragraphs", "sentences"))
 
 
-def read_stretches(path: Path) -> list[str]:
+def read_stretches(path: Path, count: int) -> list[str]:
     """Paragraphs of a novel that follow one another, joined by blank lines; an even sample of all such stretches."""
     stretches, novel = [""], ""
     with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
@@ -118,7 +180,7 @@ def read_stretches(path: Path) -> list[str]:
                 novel = row["title"]
             stretches[-1] += ("\n\n" if stretches[-1] else "") + row["text"]
     whole = [stretch for stretch in stretches if len(stretch) > STRETCH] or stretches[1:]
-    return [whole[at] for at in np.linspace(0, len(whole) - 1, min(STRETCHES, len(whole))).astype(int)]
+    return [whole[at] for at in np.linspace(0, len(whole) - 1, min(count, len(whole))).astype(int)]
 
 
 def plant_sentences(stretches: Sequence[str], source: Task) -> Task:
@@ -143,11 +205,48 @@ def sentence_of(text: str, place: int) -> str:
     return text[spans.start[at] : spans.end[at]]
 
 
-def extract(file: Path, pooling: str) -> tuple[FeatureSet, float]:
+def find_subjects(stretches: Sequence[str], work: Path) -> dict[str, Any]:
+    """Of each query, how many of the texts with its sentences are the first three, by each way; and how many in all."""
+    random, texts = np.random.default_rng(5), list(stretches)
+    right = {query: random.choice(len(texts), PLANTED, replace=False).tolist() for query in SUBJECTS}
+    for query, places in right.items():
+        for place, sentence in zip(places, SUBJECTS[query], strict=True):
+            end = int(random.choice(SpanRule("sentences").split(texts[place]).end))
+            texts[place] = f"{texts[place][:end]} {sentence}{texts[place][end:]}"
+    file = work / "subjects.jsonl"
+    file.write_text("".join(json.dumps({"id": str(at), "text": text}) + "\n" for at, text in enumerate(texts)))
+    ways: dict[str, tuple[str, str | None, str | None]] = {
+        "whole texts": ("mean", None, None),
+        "spans of tokens": ("token", None, "sentences"),
+        "split": ("mean", "sentences", None),
+    }
+    found = {}
+    for way, (pooling, split, spans) in ways.items():
+        features, _ = extract(file, pooling, split=split)
+        folder = work / "subjects.index"
+        options = BuildOptions(type="flat", spans=spans, evaluate=False)
+        build_index(features, folder, f"last_{pooling}", options=options, overwrite=True)
+        index, one = Index(folder), split is not None or spans is not None
+        hits = {query: index.search(query, PLANTED, one_per_document=one).hits for query in SUBJECTS}
+        firsts = {query: [int(hit.id.partition("#")[0]) for hit in each] for query, each in hits.items()}
+        counts = {query: len(set(firsts[query]) & set(right[query])) for query in SUBJECTS}
+        found[way] = {"found": sum(counts.values()), "all three": sum(each == PLANTED for each in counts.values())}
+        found[way]["by query"] = counts
+    return {"texts": len(texts), "queries": len(SUBJECTS), "sentences": PLANTED * len(SUBJECTS), "found": found}
+
+
+def extract(file: Path, pooling: str, split: str | None = None) -> tuple[FeatureSet, float]:
     """Extract a corpus, and tell the seconds that it took."""
-    begin, folder = time.perf_counter(), file.with_suffix(".features")
-    Extractor(layers=",".join(LAYERS), pooling=pooling).extract(file, folder, overwrite=True)
+    begin, folder = time.perf_counter(), file.with_name(f"{file.stem}-{split}").with_suffix(".features")
+    extractor, settings = Extractor(layers=",".join(LAYERS), pooling=pooling), CorpusSettings(split=split)
+    extractor.extract(file, folder, corpus_settings=settings, overwrite=True)
     return FeatureSet(folder), round(time.perf_counter() - begin, 2)
+
+
+def least_cosine(one: FeatureSet, other: FeatureSet) -> float:
+    """The least cosine of the vectors of equal rows."""
+    pairs = [unit_vectors(each.matrix(LAYERS[0])) for each in (one, other)]
+    return round(float((pairs[0] * pairs[1]).sum(axis=1).min()), 7)
 
 
 def folder_bytes(folder: Path) -> int:

@@ -1,7 +1,6 @@
 """``bertfeat bench``: measure the speed of extraction on this machine, and the time of each stage."""
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,14 +32,6 @@ _READING = ("text_columns", "format", "encoding")
 @option(
     "--repeats", default=5, type=click.IntRange(1, 1000), metavar="N", help="Number of runs; the median is reported."
 )
-@option(
-    "--work",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    metavar="DIR",
-    further=True,
-    help="Folder where features are written and deleted.",
-    show_default="the system's temporary folder",
-)
 @listed_option(
     "--precisions",
     choices=("fp32", "bf16", "fp16", "int8"),
@@ -55,7 +46,6 @@ def command(
     sources: tuple[str, ...],
     documents: int,
     repeats: int,
-    work: Path | None,
     precisions: tuple[str, ...],
     settings: ExtractorSettings,
     reading: CorpusSettings,
@@ -64,7 +54,8 @@ def command(
     """Measure tokens a second from text to Parquet, the share of the hardware's limit, and the time of each stage.
 
     The limit is the rate at which this machine multiplies the model's own four products (QKV, output, up, down) at a
-    batch's size. Without a corpus, made-up sentences are used.
+    batch's size. Without a corpus, made-up sentences are used. Features are written to the system's temporary folder
+    (TMPDIR names another) and deleted.
 
     \b
     bertfeat bench corpus.txt
@@ -82,7 +73,6 @@ def command(
     measuring: dict[str, Any] = {
         "documents": documents,
         "repeats": repeats,
-        "folder": work,
         "corpus_settings": reading,
         "on_start": lambda number: console.say(f"measuring with {number:,} documents, {repeats} times over"),
     }

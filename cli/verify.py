@@ -32,22 +32,11 @@ _READING = [name for name in option_names(CorpusSettings) if name not in ("keep"
 
 @dataclass(slots=True)
 class SampleOptions:
-    """The sample of features that is computed again, and the least cosine that it must reach."""
+    """The sample of features that is computed again."""
 
     sample: Annotated[
         int | None,
         Option("Documents of a feature set that are computed again.", default="100", basic=True, least=0),
-    ] = None
-    bound: Annotated[
-        float | None,
-        Option(
-            "Least accepted cosine of the sample.",
-            default="by the set's precision",
-            metavar="C",
-            basic=True,
-            least=-1,
-            most=1,
-        ),
     ] = None
     corpus: Annotated[
         tuple[str, ...],
@@ -84,7 +73,7 @@ def command(folder: "Location", again: SampleOptions, reading: CorpusSettings, c
 
     \b
     bertfeat verify corpus.features
-    bertfeat verify corpus.features --sample 1000 --bound 0.999
+    bertfeat verify corpus.features --sample 1000
     bertfeat verify textless.features --corpus corpus.txt
     bertfeat verify s3://bucket/corpus.index
     """
@@ -125,7 +114,6 @@ def _verify_feature_set(folder: "Location", again: SampleOptions, reading: Corpu
         folder,
         corpus=again.corpus or None,
         corpus_settings=reading,
-        bound=again.bound,
         model=again.model,
         device=again.device,
         **sample,

@@ -106,7 +106,7 @@ TOYS: dict[str, Toy | str] = {
     "small_sets": Toy(
         "--data {data} --work {work} --senses {data}/senses.csv --seeds 1", {"WAYS": {"int8, width 3": ["int8", 3]}}
     ),
-    "spans": Toy("--data {data} --work {work}", {"STRETCHES": 6, "STRETCH": 500}),
+    "spans": Toy("--data {data} --work {work}", {"STRETCHES": 6, "TEXTS": 6, "STRETCH": 500}),
     "stored_encoder": Toy("--data {data} --work {work} --repeats 1", {"TEXTS": 20}),
     "storing": Toy("--data {data} --documents 40 --repeats 1"),
     "subword": Toy("--data {data} --work {work} --seeds 1 --epochs 1"),

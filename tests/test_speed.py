@@ -141,7 +141,7 @@ def test_bench_prints_a_table_or_json(tmp_path: Path) -> None:
     model = str(build("bert", tmp_path / "bert"))
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(TEXTS))
-    told = run("bench", str(corpus), "--model", model, "--repeats", "1", "--work", str(tmp_path))
+    told = run("bench", str(corpus), "--model", model, "--repeats", "1")
     assert told.exit_code == 0, told.output
     assert "tokens/s" in told.stdout
     assert "attention" in told.stdout
@@ -181,7 +181,6 @@ def test_the_ceiling_of_int8_is_that_of_its_own_products() -> None:
         (["--repeats", "0"], "--repeats"),
         (["--documents", "x"], "--documents"),
         (["--layers", "99"], "99"),
-        (["--work", "nowhere"], "nowhere"),
         (["--device", "tpu"], "tpu"),
     ],
 )

@@ -108,9 +108,10 @@ class CorpusTexts:
         def rows() -> Iterator[Row]:
             row = 0
             for number, read in enumerate(self._corpus.readings()):
-                at[0], reading = number, read(row)
-                yield from reading
-                row += reading.position.record
+                at[0] = number
+                for each in read(row):
+                    yield each
+                    row = each.row + 1
 
         for row in check_readable(rows(), self._corpus):
             yield at[0], row

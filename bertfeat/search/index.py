@@ -188,8 +188,9 @@ class Index:
         ``where`` is a condition on kept columns, such as ``"year > 1900 and author like 'D%'"``; ``exact`` compares
         with every vector, whatever the type of the index. ``rerank="maxsim"``, or a :class:`MaxSim` with its options,
         scores the hits that are best by vector again by their tokens. With a ``score_threshold``, hits of a lower
-        :attr:`Hit.score` are left out, or of a larger one where it is a distance. With ``why`` each hit says which of
-        its words meet which of the query (:attr:`Hit.why`); for that its text is embedded again.
+        :attr:`Hit.score` are left out, or of a larger one where it is a distance. With ``one_per_document`` each
+        document has one hit, its best token, word or span; where texts were split, each text. With ``why`` each hit
+        says which of its words meet which of the query (:attr:`Hit.why`); for that its text is embedded again.
 
         Raises:
             UsageError: a query that does not fit the index, ``k`` below 1, or a condition that cannot be read.
@@ -216,22 +217,28 @@ class Index:
                 problem = f"{parameter(name)} compares the tokens of a text, and vectors have none"
                 raise UsageError(problem, remedy="leave one of the two out")
         matrix = query_vectors(vectors, self.settings.width)
-        neighbors = self.vectors.search(matrix, settings.k, where=settings.where, exact=settings.exact)
+        neighbors = self.vectors.search(
+            matrix,
+            settings.k,
+            where=settings.where,
+            exact=settings.exact,
+            one_per_document=settings.one_per_document,
+        )
         answers = self._answers(neighbors, [None] * len(matrix))
         return _within(answers, settings.score_threshold, larger_is_nearer=self.settings.metric is not Metric.L2)
 
     def _search(self, queries: list[str], settings: SearchSettings) -> list[Answer]:
         k, where, exact, options = settings.k, settings.where, settings.exact, check_rerank(settings.rerank)
-        explainer = self._explainer(options) if settings.why else None
+        explainer, one = self._explainer(options) if settings.why else None, settings.one_per_document
         if where is not None:
             parse_where(self.vectors.documents, where, but=[SOURCE])  # before the model is loaded
         if not queries:
             return []
         if options is None:
-            neighbors = self.vectors.search(self.encode(queries), k, where=where, exact=exact)
+            neighbors = self.vectors.search(self.encode(queries), k, where=where, exact=exact, one_per_document=one)
         else:
             reranker = self.reranker(options)  # before the model is loaded
-            neighbors = reranker.search(self.encoder, queries, k, where=where, exact=exact)
+            neighbors = reranker.search(self.encoder, queries, k, where=where, exact=exact, one_per_document=one)
         is_similarity = options is not None or self.settings.metric is not Metric.L2
         answers = _within(self._answers(neighbors, queries), settings.score_threshold, larger_is_nearer=is_similarity)
         return answers if explainer is None else [self._explained(answer, explainer) for answer in answers]

@@ -212,6 +212,10 @@ class SearchSettings:
     score_threshold: Annotated[
         float | None, Option("Leave out hits of lower scores, or of larger distances.", metavar="X")
     ] = None
+    one_per_document: Annotated[
+        bool,
+        Option("Only the best token, word or span of each document; of what was split, of each text.", basic=True),
+    ] = False
     rerank: MaxSim | str | None = None
     why: Annotated[
         bool, Option("Which words of each hit meet which of the query, by their shares of the score.", basic=True)

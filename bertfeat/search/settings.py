@@ -203,6 +203,11 @@ class IndexSettings:
         return self.spans is None and (self.encoding is not None or self.column.pooling.per_document)
 
     @property
+    def per_text(self) -> bool:
+        """Whether there is one vector per text; else there are several, by which a text is found more than once."""
+        return self.per_document and self.extraction.split is None
+
+    @property
     def span_rule(self) -> SpanRule | None:
         """The rule that cuts texts into spans; None where vectors are not of spans."""
         return SpanRule.of(self.spans)

@@ -3,7 +3,8 @@
 Shapes: D documents, Q queries, K hits, W values in a vector.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import numbers_below
 from bertfeat.display import displayed
-from bertfeat.errors import IndexFolderError, UsageError
+from bertfeat.errors import IndexFolderError, UsageError, parameter
 from bertfeat.io import Address, Location, as_location, pickle_by_folder
 from bertfeat.search.document_store import SOURCE, ArrowStore
 from bertfeat.search.index_copy import index_on_disk
@@ -27,6 +28,7 @@ from bertfeat.search.vectors.metric import Metric, copy_as_float32
 from bertfeat.search.vectors.token_encoding import TokenEncoding
 from bertfeat.where import find_matching_rows
 
+_MORE = 4  # times as many vectors are searched for until each text's nearest is among them
 _EXACT_QUERIES = 512  # number of queries whose hits are compared again at once
 
 
@@ -125,18 +127,26 @@ class VectorIndex:
         where: str | None = None,
         search_parameter: int | None = None,
         exact: bool = False,
+        one_per_document: bool = False,
     ) -> Neighbors:
         """The ``k`` nearest of each query vector ``[Q, W]``, or as many as there are.
 
         ``where`` is a condition on kept columns. ``search_parameter`` replaces the tuned ``nprobe`` or ``efSearch``;
-        ``exact`` compares with every vector as the index stores it.
+        ``exact`` compares with every vector as the index stores it. ``one_per_document`` gives of each document only
+        the nearest token, word or span, and of texts that were split the nearest span.
 
         Raises:
-            UsageError: vectors of another width or not finite, ``k`` below 1, or a condition that cannot be read.
+            UsageError: vectors of another width or not finite, ``k`` below 1, a condition that cannot be read, or
+                ``one_per_document`` where each document has one vector.
         """
-        return self.search_stored(
-            self._prepare_queries(vectors), k, where=where, search_parameter=search_parameter, exact=exact
+        search = partial(
+            self.search_stored,
+            self._prepare_queries(vectors),
+            where=where,
+            search_parameter=search_parameter,
+            exact=exact,
         )
+        return self._nearest_of_each_text(search, k) if one_per_document and k > 0 else search(k)
 
     def search_stored(
         self,
@@ -190,6 +200,32 @@ class VectorIndex:
             return np.asarray(numbers, np.int64)
         owners: NDArray[np.int64] = self.pieces.take(numbers)["document"].to_numpy()
         return owners
+
+    def _nearest_of_each_text(self, search: Callable[[int], Neighbors], k: int) -> Neighbors:
+        """The nearest vectors of ``k`` texts, or of as many as there are; more are searched for until these are found.
+
+        Where every vector was found, all queries have one of each text, so that they have equally many.
+        """
+        if self.settings.per_text:
+            problem = f"each document of {self.folder} has one vector, so that none is found twice"
+            raise UsageError(problem, where=parameter("one_per_document", True), remedy="leave it out")
+        asked = k
+        while True:
+            asked *= _MORE
+            found = search(asked)
+            places = _first_of_each(self._text_numbers(found.numbers), k)
+            if places.shape[1] == k or found.numbers.shape[1] < asked:
+                break
+        scores = np.take_along_axis(found.scores, places, 1)
+        return replace(found, scores=scores, numbers=np.take_along_axis(found.numbers, places, 1))
+
+    def _text_numbers(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A number for the text of each vector: equal ones for vectors of one text, ``[Q, K]``."""
+        owners, column = self.document_numbers(numbers.ravel()), self.settings.extraction.text_ids
+        if self.settings.extraction.split is None:
+            return owners.reshape(numbers.shape)
+        names = self.documents.take(owners, [column])[column].combine_chunks().dictionary_encode()
+        return np.asarray(names.indices, np.int64).reshape(numbers.shape)
 
     def _search_quickly(
         self, queries: NDArray[np.float32], k: int, search_parameter: int | None, selected: NDArray[np.bool_] | None
@@ -257,3 +293,10 @@ class VectorIndex:
                 where=self.folder,
                 remedy=f"bertfeat verify says which one; {REBUILD}",
             )
+
+
+def _first_of_each(values: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """The places of the first ``k`` different values of each row, or of as many as every row has. Shape: ``[Q, K]``."""
+    places = [np.sort(np.unique(row, return_index=True)[1])[:k] for row in values]
+    fewest = min(map(len, places), default=0)
+    return np.array([row[:fewest] for row in places], np.int64).reshape(len(values), fewest)

@@ -67,6 +67,9 @@ class SearchBody(Body):
     score_threshold: StrictFloat | None = Field(
         None, description="Hits of lower scores, or of larger distances, are left out."
     )
+    one_per_document: StrictBool = Field(
+        False, description="Only the best token, word or span of each document; of what was split, of each text."
+    )
     rerank: Literal["maxsim"] | None = Field(
         None, description="Score the best hits again, by the vectors of their tokens."
     )
@@ -256,7 +259,9 @@ def _features_response(
 
 def _search(service: Service, body: SearchBody, rerank: MaxSim | None) -> tuple[dict[str, Any], dict[str, str]]:
     index = find_folder(service.followed_indexes, body.index, "index")
-    more: dict[str, Any] = {"where": body.where, "exact": body.exact, "score_threshold": body.score_threshold}
+    more: dict[str, Any] = {
+        name: getattr(body, name) for name in ("where", "exact", "score_threshold", "one_per_document")
+    }
     if body.why and (rerank is not None or body.query is None):
         problem = "why tells which words a score by vector is the sum of; leave out rerank and vector"
         raise Problem(Kind.WRONG_VALUE, problem, "why")

@@ -15,10 +15,10 @@ READING = {"text_columns", "keep", "format", "encoding", "pretokenized"}
 BUILD = {"type", "metric", "memory", "target_recall", "query_prompt", "evaluate", "keep_text", "device", "column"}
 BUILD |= {"with_tokens", "pool_tokens", "overwrite"}
 SCANNED = {"column", "senses", "by", "slices", "plot", "sort", "sample", "near"}
-SAMPLE = {"sample", "bound", "corpus", "model", "device"}
+SAMPLE = {"sample", "corpus", "model", "device"}
 LAYERS = {"layers", "pooling", "transforms", "plot"}
 RERANK = {"rerank_column", "rerank_depth", "rerank_idf"}
-CORPUS = {*READING, "id_column", "pair_column", "pairs", "document_context"} - {"keep"}
+CORPUS = {*READING, "split", "id_column", "pair_column", "pairs", "document_context"} - {"keep"}
 
 # a use of a command → the options that it does not read, as they reach the command
 USES: dict[str, set[str]] = {
@@ -87,7 +87,7 @@ def typed(option: click.Option) -> list[str]:
         return [name, str(list(option.type.choices)[-1])]
     if isinstance(option.type, click.File | click.Path):
         return [name, "vectors.npy"]
-    return [name, {"memory": "4G", "target_recall": "0.9", "bound": "0.9"}.get(str(option.name), "2")]
+    return [name, {"memory": "4G", "target_recall": "0.9"}.get(str(option.name), "2")]
 
 
 def options_of(use: str) -> list[click.Option]:

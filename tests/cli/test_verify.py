@@ -67,7 +67,7 @@ def test_tokens_are_compared_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None
 
     stored = FeatureSet("textless")
     squares = [np.square(stored[row].stored["last_token"].astype(float)).sum(1) for row in range(len(TEXTS))]
-    given = ("verify", "textless", "--corpus", "c.jsonl", "--bound", "-1")
+    given = ("verify", "textless", "--corpus", "c.jsonl")
     (sound,) = json.loads(run(*given, "--json").stdout)["deviations"]
     assert (sound["vectors"], sound["below"]) == (sum(map(len, squares)), 0)
     assert 0.999 < sound["least_of_one"] <= 1.000001
@@ -81,8 +81,9 @@ def test_tokens_are_compared_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("sets")
-def test_a_bound_that_does_not_hold() -> None:
-    result = run("verify", "whole", "--bound", "1.0")
+def test_a_bound_that_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bertfeat.core.extraction.verify._least_cosine", lambda _settings: 1.0)
+    result = run("verify", "whole")
     assert result.exit_code == 1
     assert "DOES NOT HOLD" in result.stdout
 
@@ -129,7 +130,7 @@ def test_a_set_without_its_texts_wants_the_corpus() -> None:
     [
         (["nowhere"], 1, "nowhere"),
         ([], 2, "FEATURES"),
-        (["whole", "--bound", "2"], 2, "--bound"),
+        (["whole", "--sample", "-2"], 2, "--sample"),
         (["whole", "--model", "./nowhere"], 1, "nowhere"),
         (["textless", "--corpus", "short.jsonl"], 1, "short.jsonl"),
     ],
@@ -218,7 +219,7 @@ def test_a_table_7(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     ("arguments", "exit_code", "told"),
     [
         (["whole.index", "--sample", "3"], 2, "is for feature sets"),
-        (["whole", "--sample", "0", "--bound", "0.5"], 2, "--bound is for the sample, and --sample 0 computes none"),
+        (["whole", "--sample", "0", "--device", "cpu"], 2, "--device is for the sample, and --sample 0 computes none"),
         (["whole", "--corpus", "corpus.txt", "--keep", "year"], 2, "No such option"),
         (["whole", "--text-column", "body"], 2, "goes with --corpus"),
         (["nowhere"], 1, "no such folder"),

@@ -40,6 +40,7 @@ OPTIONS = {
     "pretokenized": True,
     "document_context": True,
     "word_column": "1",
+    "split": "sentences",
 }
 
 

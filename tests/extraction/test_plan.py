@@ -24,6 +24,7 @@ class Rows:
     columns = ()
     sources = ()
     has_pairs = has_words = has_tags = False
+    split = None
 
     def __init__(self, rows: list[Row]) -> None:
         self._rows = rows

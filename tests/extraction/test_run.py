@@ -32,6 +32,7 @@ class Rows:
     kept: tuple[KeptColumn, ...] = ()
     columns: tuple[str, ...] = ()
     has_pairs = has_words = has_tags = False
+    split = None
     sources = ("given rows",)
     fraction = 0.5
 

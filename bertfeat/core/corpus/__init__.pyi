@@ -35,3 +35,4 @@ from .sources import (
     find_sources as find_sources,
     format_of as format_of,
 )
+from .splitting import TEXT_ID as TEXT_ID

@@ -11,6 +11,7 @@ import numpy as np
 from bertfeat.core.corpus.document import RESERVED_COLUMNS, KeptColumn, Value
 from bertfeat.core.corpus.input_file import Columns
 from bertfeat.core.corpus.settings import CorpusSettings
+from bertfeat.core.spans import SpanRule
 from bertfeat.errors import (
     CorpusError,
     UsageError,
@@ -47,6 +48,9 @@ def require_columns(table: Columns, settings: CorpusSettings, *, several: bool =
         name: str | None = getattr(settings, option)
         if name is not None:
             needed[name] = option
+    rule = SpanRule.of(settings.split)
+    if rule is not None and rule.kind == "column":
+        needed[rule.column] = "split"
     describing = f"if it describes the other files, give {parameter('metadata', table.name)}" if several else ""
     for name, option in needed.items():
         if name not in table.columns:

@@ -98,6 +98,9 @@ class Position:
     """Rows to skip after ``offset``: for Parquet, rows of its row group; for SQuAD, rows of its article; for CoNLL, its
     context."""
 
+    span: int = 0
+    """Spans to skip of the row that begins there, where texts are split."""
+
 
 START = Position(0, 0, 0)
 """The beginning of a file."""
@@ -125,6 +128,10 @@ class Corpus(Protocol):
     @property
     def has_tags(self) -> bool:
         """Whether the words have tags."""
+
+    @property
+    def split(self) -> str | None:
+        """The rule by which documents are split off texts; None where they are whole texts."""
 
     @property
     def sources(self) -> tuple[str, ...]:

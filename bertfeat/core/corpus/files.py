@@ -13,6 +13,7 @@ from bertfeat.core.corpus.inspection import Look, look_into
 from bertfeat.core.corpus.metadata import FILE, FileMetadata, describe_files
 from bertfeat.core.corpus.settings import CorpusSettings
 from bertfeat.core.corpus.sources import Source, find_sources
+from bertfeat.core.corpus.splitting import Splitting
 from bertfeat.errors import CorpusError, UsageError, WrongColumnsError, did_you_mean, parameter, quote_names
 from bertfeat.io import Location
 
@@ -40,6 +41,7 @@ class FileCorpus:
         self.has_pairs = settings.has_pairs
         self.has_words = settings.has_words(files[0].source.format)
         self.has_tags = settings.has_tags(files[0].source.format)
+        self.split = settings.split
         self._bytes = sum(file.source.size for file in files)
         self._meter = Meter()
 
@@ -57,9 +59,9 @@ class FileCorpus:
         """
         row = 0
         for read in self.readings():
-            reading = read(row)
-            yield from reading
-            row += reading.position.record
+            for each in read(row):
+                yield each
+                row = each.row + 1
 
     def readings(self) -> Iterator[Callable[[int], FileReading]]:
         """Yield one function per file, in order, which reads the file when called with the number of its first row."""
@@ -101,17 +103,19 @@ def open_corpus(
     settings = replace(settings, keep=keep)
     _check_keep(looks, settings, metadata)
     kept = find_kept_columns(tables, settings)
+    splitting = Splitting.of(settings.split, kept, of_files)
     files = tuple(
         replace(
             file,
             settings=settings,
             columns=table.columns,
-            kept=kept,
+            kept=splitting.read if splitting else kept,
+            splitting=splitting,
             metadata=metadata.values_of(file.source, of_files),
         )
         for file, table in looks
     )
-    return FileCorpus(files, columns, (*kept, *of_files), settings)
+    return FileCorpus(files, columns, (*(splitting.columns if splitting else kept), *of_files), settings)
 
 
 def _check_formats(sources: Sequence[Source], settings: CorpusSettings) -> None:

@@ -16,9 +16,9 @@ from functools import cache
 
 from bertfeat.errors import UsageError, parameter
 
-_RECORD_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "tag_column", "keep", "pretokenized"})
-_SQUAD_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "keep"})
-_TEXT_OPTIONS = frozenset({"pairs", "pretokenized"})
+_RECORD_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "tag_column", "keep", "pretokenized", "split"})
+_SQUAD_OPTIONS = frozenset({"text_columns", "pair_column", "id_column", "keep", "split"})
+_TEXT_OPTIONS = frozenset({"pairs", "pretokenized", "split"})
 _CONLL_OPTIONS = frozenset({"word_column", "tag_column", "document_context"})
 # {"version": …, "data": [{"title": …, "paragraphs": [
 _SQUAD_BEGINNING = re.compile(
@@ -54,7 +54,7 @@ FORMATS: Mapping[str, Format] = {
             "paragraphs",
             (),  # its files end in .txt
             "bertfeat.core.corpus.paragraphs:ParagraphReader",
-            frozenset({"pretokenized"}),
+            frozenset({"pretokenized", "split"}),
             records=False,
         ),
         Format("jsonl", (".jsonl", ".ndjson", ".json"), "bertfeat.core.corpus.jsonl:JsonlReader"),

@@ -13,6 +13,7 @@ from bertfeat.core.corpus.formats import Format
 from bertfeat.core.corpus.lines import LineReader, TextEncoding
 from bertfeat.core.corpus.settings import CorpusSettings
 from bertfeat.core.corpus.sources import Source
+from bertfeat.core.corpus.splitting import SplitReader, Splitting
 from bertfeat.errors import BertfeatError, UsageError
 from bertfeat.io import CORRECT_EXTENSION
 
@@ -39,7 +40,8 @@ class CorpusFile:
     id_prefix: str  # stands before the number of a line or record in an id
     columns: tuple[str, ...] = ()
     kept: tuple[KeptColumn, ...] = ()  # of the columns that its records have
-    metadata: tuple[Value, ...] = ()  # values that are kept beside each of its texts, after those of ``kept``
+    splitting: Splitting | None = None  # of its texts into spans, whose columns come after those of ``kept``
+    metadata: tuple[Value, ...] = ()  # values that are kept beside each of its documents, after all others
 
     @property
     def name(self) -> str:
@@ -58,7 +60,8 @@ class CorpusFile:
             StorageError: later, object storage that cannot be reached.
         """
         meter = Meter() if meter is None else meter
-        reader = reader_of(self.source.format)(self, start, meter)
+        texts = reader_of(self.source.format)(self, replace(start, span=0), meter)
+        reader = texts if self.splitting is None else SplitReader(texts, self.splitting, start, self.name)
         all_rows = reader.rows(row)
         return FileReading(reader, _with_kept(all_rows, self.metadata) if self.metadata else all_rows, rows)
 
@@ -72,7 +75,9 @@ class CorpusFile:
 class FileReading:
     """The rows of a file from a position on: an iterator that says where in the file they are."""
 
-    def __init__(self, reader: "RowReader", all_rows: Generator[Row, None, None], rows: int | None) -> None:
+    def __init__(
+        self, reader: "RowReader | SplitReader", all_rows: Generator[Row, None, None], rows: int | None
+    ) -> None:
         self._reader = reader
         self._all = all_rows
         self._rows = self._all if rows is None else chain(islice(self._all, rows), self._close())

@@ -9,6 +9,7 @@ from bertfeat.core.corpus.document import Document, Failure, KeptColumn, Row, si
 from bertfeat.core.corpus.input_file import Columns
 from bertfeat.core.corpus.records import RecordShape, is_storable
 from bertfeat.core.corpus.settings import CorpusSettings
+from bertfeat.core.corpus.splitting import Splitting
 from bertfeat.errors import UsageError, WrongTypeError, parameter, shorten
 
 CorpusItem = str | tuple[str, str] | Sequence[str] | Mapping[str, object] | Document
@@ -30,12 +31,16 @@ class MemoryCorpus:
         documents = [item for item in items if isinstance(item, Document)]
         sample = sample_columns((item for item in items if isinstance(item, Mapping)), SAMPLE)
         self.columns = sample.columns
-        self.kept = _kept_columns_of(documents, sample, settings)
+        self._kept = _kept_columns_of(documents, sample, settings)  # of the items
+        self._splitting = Splitting.of(settings.split, self._kept)
+        self.kept = self._splitting.columns if self._splitting else self._kept
+        self.split = settings.split
         tuples = not settings.pretokenized and any(isinstance(item, tuple) for item in items)
         self.has_pairs = settings.has_pairs or tuples or any(document.pair is not None for document in documents)
         self.has_words = settings.pretokenized or any(document.words is not None for document in documents)
         self.has_tags = settings.tag_column is not None or any(document.tags is not None for document in documents)
-        self._shape = RecordShape.of(settings, self.columns, self.kept)
+        read = self._splitting.read if self._splitting else self._kept
+        self._shape = RecordShape.of(settings, self.columns, read)
         for number, item in enumerate(items, 1):
             problem = self._problem(item)
             if problem:
@@ -47,11 +52,22 @@ class MemoryCorpus:
         return self._read / len(self._items) if self._items else 1.0
 
     def rows(self) -> Iterator[Row]:
-        """Yield all rows from the start."""
+        """All rows from the start."""
+        texts = self._texts()
+        return texts if self._splitting is None else self._spans(texts, self._splitting)
+
+    def _texts(self) -> Iterator[Row]:
         self._read = 0
         for row, item in enumerate(self._items):
             self._read = row + 1
             yield self._row(row, item)
+
+    def _spans(self, texts: Iterator[Row], splitting: Splitting) -> Iterator[Row]:
+        row = 0
+        for text in texts:
+            spans = splitting.split(text, row, lambda: f"item {self._read}")
+            yield from spans
+            row += len(spans)
 
     def _row(self, row: int, item: CorpusItem) -> Row:
         result = self._read_item(row, item)
@@ -105,8 +121,12 @@ class MemoryCorpus:
                 return f"a Document {'with' if has else 'without'} {what}, unlike other items"
         if document.tags is not None and len(document.tags) != len(document.words or ()):
             return f"a Document of {len(document.words or ())} words with {len(document.tags)} tags"
-        if len(document.kept) != len(self.kept):
-            return f"a Document with {len(document.kept)} kept values, where {parameter('keep')} names {len(self.kept)}"
+        if len(document.kept) != len(self._kept):
+            kept = len(self._kept)
+            return f"a Document with {len(document.kept)} kept values, where {parameter('keep')} names {kept}"
+        if self._splitting is not None and len(self._splitting.read) > len(self._kept):
+            column = self._splitting.rule.column
+            return f"a Document, whose spans are a kept value: {parameter('keep', (column,))} is missing"
         return ""
 
 

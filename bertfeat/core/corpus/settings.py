@@ -45,6 +45,15 @@ class CorpusSettings:
             metavar="TABLE",
         ),
     ] = None
+    split: Annotated[
+        str | None,
+        Option(
+            "sentences, paragraphs, words:200[:50] or column:NAME: each a document of its own, embedded alone.",
+            default="whole texts",
+            metavar="RULE",
+            basic=True,
+        ),
+    ] = None
     format: Annotated[
         str | None,
         Option(f"{', '.join(FORMATS)}; otherwise by the file's ending and beginning.", metavar="NAME"),
@@ -94,9 +103,24 @@ class CorpusSettings:
             raise UsageError(
                 f"{pairs} is for lines of text written 'a ||| b', {pair_column} for records", remedy="give one of them"
             )
+        if self.split is not None:
+            self._check_split(self.split)
         if "all" in self.keep and len(self.keep) > 1:
             others = ", ".join(name for name in self.keep if name != "all")
             raise UsageError("it keeps every column", where=parameter("keep", ("all",)), remedy=f"leave out {others}")
+
+    def _check_split(self, split: str) -> None:
+        """Refuse an unknown rule, and what is not one running text."""
+        from bertfeat.core.spans import SpanRule  # NumPy, which help does without
+
+        try:
+            SpanRule.parse(split)
+        except UsageError as error:
+            raise UsageError(error.problem, where=parameter("split", split), remedy=error.remedy) from error
+        if self.has_pairs or self.pretokenized:
+            what = "pairs are two texts" if self.has_pairs else f"{parameter('pretokenized')} brings words"
+            remedy = f"leave one of the two out, or name the column of the texts with {parameter('text_columns')}"
+            raise UsageError(f"it splits running text, and {what}", where=parameter("split", split), remedy=remedy)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -129,6 +153,9 @@ class CorpusSettings:
             options = ", ".join(parameter(option) for option in unused)
             remedy = f"leave {'it' if len(unused) == 1 else 'them'} out, or choose another {parameter('format')}"
             raise UsageError(f"{options} cannot be used with {file_format.name} files", where=name, remedy=remedy)
+        if (self.split or "").startswith("column:") and not file_format.records:
+            problem = f"{file_format.name} files have no columns"
+            raise UsageError(problem, where=f"{name}: {parameter('split', self.split)}", remedy="split by another rule")
         if self.tag_column is not None and file_format.records and not self.pretokenized:
             needed = parameter("pretokenized", True)
             raise UsageError(f"{parameter('tag_column')} needs {needed}: tags belong to given words", where=name)
@@ -149,6 +176,7 @@ class CorpusSettings:
             "pairs": self.pairs,
             "pretokenized": self.pretokenized,
             "document_context": self.document_context,
+            "split": self.split is not None,
         }
         return [option for option, is_set in options.items() if is_set]
 

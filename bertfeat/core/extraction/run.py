@@ -189,6 +189,7 @@ class ExtractionRun:
         return replace(
             extractor.feature_settings,
             document_context=self._corpus_settings.document_context,
+            split=corpus.split,
             keep=tuple(f"{column.name}:{column.type}" for column in corpus.kept),
             text=self._options.keep_text,
             batch_tokens=extractor.given.batch_tokens or recorded.batch_tokens or extractor.batch_tokens,

@@ -15,7 +15,7 @@ class ExtractionOptions:
 
     overwrite: Annotated[
         bool,
-        Option("Start anew in a folder with parts of another run.", default="go on from there", basic=True),
+        Option("Start anew in a folder with parts of another run.", default="go on from there"),
     ] = False
     update: Annotated[
         bool,

@@ -6,6 +6,7 @@ from typing import Annotated, Self
 
 from msgspec import Meta
 
+from bertfeat.core.corpus import TEXT_ID
 from bertfeat.core.recipe import Pooling, VectorDtype
 from bertfeat.core.words import WordRule
 from bertfeat.errors import FeatureSetError, shorten
@@ -41,6 +42,7 @@ class FeatureSettings:
     max_length: _Positive | None = None  # tokens of a window
     prompt: str | None = None
     document_context: bool = False
+    split: str | None = None  # the rule by which documents were split off texts; None: they are whole texts
     subword: Annotated[str, Meta(pattern="^(first|mean|last)$")] | None = None  # None: no words
     special_tokens: bool = True  # whether [CLS] and [SEP] count in pooling over all tokens and in token features
     keep: tuple[str, ...] = ()  # the corpus's own columns: "year:int64"
@@ -53,6 +55,11 @@ class FeatureSettings:
     words: Annotated[str, Meta(pattern=r"^(spaces|korean \S+ \S+)$")] = "spaces"  # WordRule.record
     context: str | None = None  # "left:8": each word sees the 8 words before it; None: its whole window
     plan: _Positive = 1  # version of the plan; see PLAN_VERSION of bertfeat.core.extraction
+
+    @property
+    def text_ids(self) -> str:
+        """The column with the ids of the texts: of split ones the one that is kept of their spans, else ``id``."""
+        return "id" if self.split is None else TEXT_ID
 
     @property
     def word_rule(self) -> WordRule:
@@ -101,9 +108,9 @@ class FeatureSettings:
         ``special_tokens``, ``subword``, ``document_context`` and ``context`` decide that. So do ``long`` and
         ``max_length``: how much of a long text a vector represents, and how far its tokens attend. ``precision``,
         ``dtype``, ``numerics`` and ``quantization`` change only the last digits of a vector (docs/numerics.md);
-        ``keep``, ``text``, ``only``, ``batch_tokens``, ``part_rows`` and ``plan`` do not affect its meaning, nor does
-        ``words`` without ``context``: which words there are is stored. With ``pooling`` only the settings that matter
-        for that pooling are compared.
+        ``keep``, ``split``, ``text``, ``only``, ``batch_tokens``, ``part_rows`` and ``plan`` do not affect its meaning,
+        nor does ``words`` without ``context``: which words there are is stored. With ``pooling`` only the settings that
+        matter for that pooling are compared.
         """
         counted = () if self.context is None else ("words",)
         always = ("model", "prompt", "document_context", "context", "long", "max_length", *counted)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bertfeat.core import (
     FeatureSet,
+    FeatureSettings,
     PiecePositions,
     ReadableColumn,
     SpanPositions,
@@ -275,10 +276,18 @@ def _one_column(
     shared = _column_to_index(first, column, spans, is_encoded=is_encoded)
     for other in sets[1:]:
         theirs = _column_to_index(other, shared.name, spans, is_encoded=is_encoded)
-        problem = find_incomparability(first.header.model, first.header.settings, shared, other.header, theirs, spans)
-        if problem:
+        ours = first.header.settings
+        problem = find_incomparability(first.header.model, ours, shared, other.header, theirs, spans)
+        if problem := problem or find_other_units(ours, other.header.settings):
             raise IndexFolderError(f"{other.folder} cannot share an index with {first.folder}: {problem}")
     return shared
+
+
+def find_other_units(ours: FeatureSettings, theirs: FeatureSettings) -> str | None:
+    """The reason why documents of two sets are not found together: some were split off texts, others are texts."""
+    if (ours.split is None) == (theirs.split is None):
+        return None
+    return f"one has whole texts and the other was split; extract both with {parameter('split')}, or none"
 
 
 def _column_to_index(

@@ -49,7 +49,7 @@ def compare_with_sets(
     a later set has.
     """
     living = _living(index)
-    own = DocumentList.of_batches(index.documents.batches(["row", "id"]))
+    own = DocumentList.of_index(index)
     source = index.documents.numbers(SOURCE)
     lists = {number: DocumentList.of_set(features) for features, number in zip(sets, numbers, strict=True)}
     unread = sorted(set(range(len(index.settings.sources))) - lists.keys())
@@ -87,7 +87,7 @@ def compare_with_sets(
 def find_ids(index: VectorIndex, ids: Collection[str]) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
     """A mask of the documents of an index with some ids, ``[D]``, and the ids that no document has."""
     living = _living(index)
-    own = DocumentList.of_batches(index.documents.batches(["row", "id"]))
+    own = DocumentList.of_index(index)
     having = own.with_ids(pa.array(_storable(ids), pa.large_string())) & living
     return having, _ids_of_none(ids, [own.part(np.flatnonzero(living))])
 
@@ -118,7 +118,13 @@ def _storable(ids: Collection[str]) -> list[str]:
 def _ids_of_none(ids: Collection[str], lists: Sequence[DocumentList]) -> tuple[str, ...]:
     """The ids that no document of some lists has."""
     sought = pa.array(_storable(ids), pa.large_string())
-    found = {name for each in lists for name in each.ids.filter(pa.array(each.with_ids(sought))).to_pylist()}
+    masked = [(each, pa.array(each.with_ids(sought))) for each in lists]
+    found = {
+        name
+        for each, mask in masked
+        for column in (each.ids, each.text_ids)
+        for name in column.filter(mask).to_pylist()
+    }
     return tuple(name for name in dict.fromkeys(ids) if name not in found)
 
 
@@ -131,8 +137,8 @@ def refuse_numbers_as_ids(index: VectorIndex, features: FeatureSet) -> None:
     new = DocumentList.of_set(features)
     if not new.numbers_records:
         return
-    own = DocumentList.of_batches(index.documents.batches(["row", "id"]))
-    if number := int((own.with_ids(new.ids) & _living(index)).sum()):
+    own = DocumentList.of_index(index)
+    if number := int((own.of_texts(new.text_ids) & _living(index)).sum()):
         raise IndexFolderError(
             f"its ids are the numbers of its records, and those of {number:,} other documents in the index",
             where=features.folder,

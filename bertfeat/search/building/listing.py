@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.core import FeatureSet, SpanRule
+from bertfeat.core import FeatureSet, FeatureSettings, SpanRule
 from bertfeat.search.document_store import DIGEST, DIGEST_BYTES, read_digests
+from bertfeat.search.vector_index import VectorIndex
 
 _READ_ROWS = 65_536
 _KEY = np.dtype(f"S{DIGEST_BYTES}")
@@ -25,47 +26,78 @@ class DocumentList:
 
     rows: NDArray[np.int64]  # [n] in the corpus
     ids: pa.Array  # [n] large_string
+    text_ids: pa.Array  # [n] large_string, of the texts that they were split off; else their own
 
     @classmethod
     def of_set(cls, features: FeatureSet) -> "DocumentList":
         """All documents of a feature set."""
-        return cls.of_batches(features.stream(["row", "id"], batch_rows=_READ_ROWS))
+        settings = features.header.settings
+        return cls._of_batches(features.stream(_listed_columns(settings), batch_rows=_READ_ROWS), settings)
 
     @classmethod
-    def of_batches(cls, batches: Iterable[pa.RecordBatch]) -> "DocumentList":
-        """The documents of batches with the columns ``row`` and ``id``."""
-        read = [(batch["row"].to_numpy(), batch["id"].cast(pa.large_string())) for batch in batches]
-        ids = pa.chunked_array([ids for _, ids in read], pa.large_string()).combine_chunks()
-        return cls(np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in read)]), ids)
+    def of_index(cls, index: VectorIndex) -> "DocumentList":
+        """All documents of an index, tombstones too."""
+        settings = index.settings.extraction
+        return cls._of_batches(index.documents.batches(_listed_columns(settings)), settings)
+
+    @classmethod
+    def _of_batches(cls, batches: Iterable[pa.RecordBatch], settings: FeatureSettings) -> "DocumentList":
+        read = list(batches)
+        ids, text_ids = (_join_strings(batch[name] for batch in read) for name in ("id", settings.text_ids))
+        return cls(np.concatenate([np.empty(0, np.int64), *(batch["row"].to_numpy() for batch in read)]), ids, text_ids)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def part(self, numbers: NDArray[np.integer]) -> "DocumentList":
         """The documents of those numbers in the list."""
-        return DocumentList(self.rows[numbers], self.ids.take(pa.array(numbers)))
+        places = pa.array(numbers)
+        return DocumentList(self.rows[numbers], self.ids.take(places), self.text_ids.take(places))
 
     def with_ids(self, ids: pa.Array) -> NDArray[np.bool_]:
-        """A mask of the documents that have one of these ids."""
+        """A mask of the documents that have one of these ids, or are of a text that has."""
         having: NDArray[np.bool_] = pc.is_in(self.ids, value_set=ids).to_numpy(False)
+        return having | self.of_texts(ids)
+
+    def of_texts(self, ids: pa.Array) -> NDArray[np.bool_]:
+        """A mask of the documents that are of a text with one of these ids."""
+        having: NDArray[np.bool_] = pc.is_in(self.text_ids, value_set=ids).to_numpy(False)
         return having
 
     @property
     def numbers_records(self) -> bool:
-        """Whether the ids are merely the numbers of the records."""
-        return bool(pa.array(self.rows + 1).cast(self.ids.type) == self.ids)
+        """Whether the ids of the texts are merely the numbers of the records."""
+        if self.text_ids.equals(self.ids):
+            return bool(pa.array(self.rows + 1).cast(self.ids.type) == self.ids)
+        try:
+            numbers = self.text_ids.cast(pa.int64()).to_numpy()
+        except pa.ArrowInvalid:
+            return False
+        steps, rows = np.diff(numbers, prepend=0), np.diff(self.rows, prepend=-1)  # a record has one row at least
+        return bool(((steps >= 0) & (steps <= rows)).all())
+
+
+def _listed_columns(settings: FeatureSettings) -> list[str]:
+    """The columns of a list of documents."""
+    return list(dict.fromkeys(["row", "id", settings.text_ids]))
+
+
+def _join_strings(columns: Iterable[pa.Array]) -> pa.Array:
+    """Columns of strings, one after the other."""
+    strings = [column.cast(pa.large_string()) for column in columns]
+    return pa.chunked_array(strings, pa.large_string()).combine_chunks()
 
 
 def find_replaced(lists: Sequence[DocumentList]) -> list[NDArray[np.bool_]]:
-    """Masks of the documents of each list that have the id of one in a later list.
+    """Masks of the documents of each list whose texts have the id of one in a later list.
 
     Not in a later list whose ids are the numbers of its records: two corpora without ids both have a document 1.
     """
     found, later = [], pa.array([], pa.large_string())
     for documents in reversed(lists):
-        found.append(documents.with_ids(later))
+        found.append(documents.of_texts(later))
         if not documents.numbers_records:
-            later = pc.unique(pa.concat_arrays([later, documents.ids]))
+            later = pc.unique(pa.concat_arrays([later, documents.text_ids]))
     return found[::-1]
 
 

@@ -17,7 +17,7 @@ from bertfeat.display import displayed
 from bertfeat.errors import FeatureSetError, IndexFolderError, pluralize
 from bertfeat.io import Address, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
-from bertfeat.search.building.feature_source import FeatureSource, merge_sources
+from bertfeat.search.building.feature_source import FeatureSource, find_other_units, merge_sources
 from bertfeat.search.building.filling import check_complete, fill_index, kept_blocks
 from bertfeat.search.building.index_change import IndexChange, compare_with_sets, find_ids, refuse_numbers_as_ids
 from bertfeat.search.building.token_writer import KeptTokensWriter, check_token_sets
@@ -342,7 +342,7 @@ def _check_comparable(index: VectorIndex, source: FeatureSource) -> None:
     problem = find_incomparability(
         settings.model, settings.extraction, settings.column, first.header, source.column, source.spans
     )
-    if problem:
+    if problem := problem or find_other_units(settings.extraction, first.header.settings):
         raise IndexFolderError(f"{first.folder} cannot be in {index.folder}: {problem}")
     if tokens is not None:
         check_token_sets(source.sets, tokens.column, tokens.pooled, settings.model, settings.extraction)

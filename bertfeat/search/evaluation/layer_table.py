@@ -140,8 +140,9 @@ def evaluate_layers(
     columns, left_out = _choose_columns(features, layers, pooling)
     data = read_beir(folder, split)
     rule, resamples = as_own_ids(own_ids), QueryResamples(len(data.queries), seed)
+    text_ids = features.header.settings.text_ids
     ids = pa.chunked_array(
-        [batch.column("id") for batch in features.stream(["id"], batch_rows=65_536)], pa.string()
+        [batch.column(text_ids) for batch in features.stream([text_ids], batch_rows=65_536)], pa.string()
     ).cast(pa.large_string())
     unknown = unknown_documents(data, ids.chunks, f"{folder}/qrels/{split}.tsv", "feature set")
     stored = {name for column in columns for name in column.derivation.columns}

@@ -91,11 +91,11 @@ def evaluate_beir(
     ``metrics`` are such as ``P@5``, ``nDCG@20``, ``success@10``; by default nDCG@10, MAP, MRR and recall@100. Each is
     computed from a search for as many hits as it reads: nDCG@10 from ``search(k=10)``, recall@100 from
     ``search(k=100)``, MAP and MRR from ``search(k=1000)``, so that the loss of an approximate index shows. ``rerank``
-    scores hits again as ``Index.search`` does at that ``k``. In an index of tokens, words or spans a document has the
-    rank of its best one, and every metric is computed from ``search(k=1000)``. ``own_ids="drop"`` leaves out hits with
-    their query's own id, for sets whose queries are documents of the corpus (BEIR's ArguAna and Quora). ``run`` is a
-    file for the hits of ``search(k=1000)``, in TREC's form. ``model`` and ``device`` are used where ``index`` is a
-    folder.
+    scores hits again as ``Index.search`` does at that ``k``. In an index of tokens, words or spans, or of texts that
+    were split, a text has the rank of its best one, and every metric is computed from ``search(k=1000)``.
+    ``own_ids="drop"`` leaves out hits with their query's own id, for sets whose queries are documents of the corpus
+    (BEIR's ArguAna and Quora). ``run`` is a file for the hits of ``search(k=1000)``, in TREC's form. ``model`` and
+    ``device`` are used where ``index`` is a folder.
 
     Raises:
         CorpusError: the folder is not in BEIR's form, or its document ids are not those of the index.
@@ -109,13 +109,14 @@ def evaluate_beir(
     if not isinstance(index, Index):
         index = Index(index, model=model, device=device)
     documents = index.vectors.documents
-    batches = (batch.column("id") for batch in documents.batches(["id"]))
+    text_ids = index.settings.extraction.text_ids
+    batches = (batch.column(text_ids) for batch in documents.batches([text_ids]))
     unknown = unknown_documents(data, batches, f"{folder}/qrels/{split}.tsv", "index")
     if run is not None:
         check_run_ids(data.queries)
-        for batch in documents.batches(["id"]):
-            check_run_ids(batch.column("id").to_pylist())
-    depths = {metric: metric.depth if index.settings.per_document else DEPTH for metric in wanted}
+        for batch in documents.batches([text_ids]):
+            check_run_ids(batch.column(text_ids).to_pylist())
+    depths = {metric: metric.depth if index.settings.per_text else DEPTH for metric in wanted}
     searches = sorted({*depths.values(), *([] if run is None else [DEPTH])})
     with ExitStack() as stack:
         file = None if run is None else stack.enter_context(output_file(run))
@@ -223,7 +224,7 @@ def _retrieve(
 
     With ``drop``, hits that have their query's id are left out, and one more hit is asked for.
     """
-    names, scanned = list(queries), dict.fromkeys(depths, 0)
+    names, scanned, text_ids = list(queries), dict.fromkeys(depths, 0), index.settings.extraction.text_ids
     retrieved = {depth: RetrievedDocuments(drop, depth) for depth in depths}
     reranker = None if options is None else index.reranker(options)
     for start in range(0, len(names), _BATCH):
@@ -237,7 +238,7 @@ def _retrieve(
             found = search(depth + drop)
             scanned[depth] += found.scanned
             owners = index.vectors.document_numbers(found.numbers.ravel())
-            ids = index.vectors.documents.take(owners, ["id"])["id"].to_pylist()
+            ids = index.vectors.documents.take(owners, [text_ids])[text_ids].to_pylist()
             order = np.broadcast_to(np.arange(found.numbers.shape[1], 0.0, -1.0), found.numbers.shape)
             scores = index.vectors.metric.nearness(found.scores) if reranker is None else order
             retrieved[depth].add(batch, ids, scores.ravel().tolist())

@@ -71,14 +71,24 @@ class Reranker:
         return other
 
     def search(
-        self, encoder: QueryEncoder, texts: Sequence[str], k: int, *, where: str | None = None, exact: bool = False
+        self,
+        encoder: QueryEncoder,
+        texts: Sequence[str],
+        k: int,
+        *,
+        where: str | None = None,
+        exact: bool = False,
+        one_per_document: bool = False,
     ) -> Neighbors:
         """The ``k`` best hits of each query, or as many as there are; all of them are scored again.
+
+        With ``one_per_document`` the span of a document, or of a split text, that is nearest by vector is scored again.
 
         Raises:
             IndexFolderError: a score is not finite, because a file was changed after it was written.
         """
-        return self.search_encoded(self.encode(encoder, texts), k, where=where, exact=exact)
+        queries = self.encode(encoder, texts)
+        return self.search_encoded(queries, k, where=where, exact=exact, one_per_document=one_per_document)
 
     def encode(self, encoder: QueryEncoder, texts: Sequence[str]) -> Sequence[DocumentFeatures]:
         """The vectors of queries and of their tokens, from one pass of the model."""
@@ -86,12 +96,20 @@ class Reranker:
         return encoder_of_columns(encoder, list(columns)).features(texts)
 
     def search_encoded(
-        self, queries: Sequence[DocumentFeatures], k: int, *, where: str | None = None, exact: bool = False
+        self,
+        queries: Sequence[DocumentFeatures],
+        k: int,
+        *,
+        where: str | None = None,
+        exact: bool = False,
+        one_per_document: bool = False,
     ) -> Neighbors:
         """Search as :meth:`search` does, for queries that :meth:`encode` returned."""
         vectors = read_query_vectors(queries, self._index.settings.query_column, self._index.encoding)
         depth = max(k, self.options.depth or RERANK_DEPTH)
-        found = self._index.search(vectors, depth if k > 0 else k, where=where, exact=exact)
+        found = self._index.search(
+            vectors, depth if k > 0 else k, where=where, exact=exact, one_per_document=one_per_document
+        )
         if not found.numbers.shape[1]:
             return found
         return self._order(found, [self._query_tokens(query) for query in queries], k)
