@@ -190,6 +190,12 @@ def late_spans(task: str, unit: str, layers: str) -> list[float]:
     return [found["late"]["mrr"][0], found["alone"]["mrr"][0], -gain, -high, -low]
 
 
+def planted_subjects(way: str) -> list[float]:
+    """Of all texts in which a sentence was planted, those found, and the queries that find all of theirs."""
+    found = result("spans")["subjects"]["found"][way]
+    return [found["found"], found["all three"]]
+
+
 def many_vectors(way: str) -> list[float]:
     """The share of maxsim's 100 best texts that are found, and nDCG@10 after scoring again, for each task."""
     tasks = [task["ways"][way] for task in many_vector_tasks()]
@@ -561,7 +567,8 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
             f"{name}, by `{layers}`": late_spans(task, unit, layers)
             for name, (task, unit) in SPANS.items()
             for layers in ("last", "sum4")
-        },
+        }
+        | {f"by {way}": planted_subjects(way) for way in ("whole texts", "spans of tokens", "split")},
     ),
     (
         "many_vectors",

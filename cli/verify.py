@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from bertfeat.search import IndexReport
 
 
-# what is kept beside the features is not compared
-_READING = [name for name in option_names(CorpusSettings) if name not in ("keep", "metadata", "tag_column")]
+# what is kept beside the features is not compared, and how texts were split is recorded
+_READING = [name for name in option_names(CorpusSettings) if name not in ("keep", "metadata", "split", "tag_column")]
 
 
 @dataclass(slots=True)

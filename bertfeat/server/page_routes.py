@@ -317,6 +317,7 @@ def _index_state(index: Index, facets: Sequence[Facet] | None) -> dict[str, obje
         "documents": settings.documents,
         "vectors": len(index),
         "unit": settings.unit,
+        "per_text": settings.per_text,
         "marks_words": settings.marks_words,
         "column": settings.contents,
         "metric": settings.metric.value,

@@ -18,7 +18,7 @@ SCANNED = {"column", "senses", "by", "slices", "plot", "sort", "sample", "near"}
 SAMPLE = {"sample", "corpus", "model", "device"}
 LAYERS = {"layers", "pooling", "transforms", "plot"}
 RERANK = {"rerank_column", "rerank_depth", "rerank_idf"}
-CORPUS = {*READING, "split", "id_column", "pair_column", "pairs", "document_context"} - {"keep"}
+CORPUS = {*READING, "id_column", "pair_column", "pairs", "document_context"} - {"keep"}
 
 # a use of a command → the options that it does not read, as they reach the command
 USES: dict[str, set[str]] = {

@@ -10,6 +10,7 @@ import pytest
 
 from bertfeat.core.corpus import (
     BlankLine,
+    CorpusItem,
     CorpusSettings,
     Document,
     Failure,
@@ -18,7 +19,7 @@ from bertfeat.core.corpus import (
     memory_corpus,
     open_corpus,
 )
-from bertfeat.errors import UsageError, WrongColumnsError
+from bertfeat.errors import UsageError
 from tests.support.corpus_writers import write_squad
 from tests.support.runs import jsonl_file, text_file
 
@@ -128,10 +129,11 @@ def test_documents_have_their_spans_kept() -> None:
     document = Document(0, "x", "a b", kept=("[[2, 3]]",))
     found = list(memory_corpus([document], CorpusSettings(split="column:at", keep=("at",))).rows())
     assert found == [Document(0, "x#0", "b", kept=("[[2, 3]]", "x", 0, 2, 3))]
+    mixed: list[CorpusItem] = [{"text": "a", "at": []}, Document(0, "x", "a b")]
     with pytest.raises(
-        UsageError, match=r"item 1 is a Document, whose spans are a kept value: keep=\('at',\) is missing"
+        UsageError, match=r"item 2 is a Document, whose spans are a kept value: keep=\('at',\) is missing"
     ):
-        memory_corpus([Document(0, "x", "a b")], CorpusSettings(split="column:at"))
+        memory_corpus(mixed, CorpusSettings(split="column:at"))
 
 
 def test_failures_and_blank_lines_stay(tmp_path: Path) -> None:
@@ -223,11 +225,18 @@ def test_files_that_cannot_be_split(tmp_path: Path) -> None:
     table = tmp_path / "c.csv"
     table.write_text("text,start,n\na b,1,2\n")
     text = text_file(tmp_path / "c.txt", ["a"])
+    lines = jsonl_file(tmp_path / "c.jsonl", [{"text": "a", "spans": [[0, 1]]}])
     for path, settings, error, message in (
         (conll, SENTENCES, UsageError, "split cannot be used with conll files"),
         (squad, SENTENCES, UsageError, "it splits running text, and pairs are two texts; .* with text_columns"),
         (text, CorpusSettings(split="column:a"), UsageError, "split='column:a': text files have no columns; split by"),
-        (table, CorpusSettings(split="column:m"), WrongColumnsError, "no column 'm'; there are .* name one with split"),
+        (table, CorpusSettings(split="column:m"), UsageError, "split='column:m': no such column in .*c.csv; there are"),
+        (
+            lines,
+            CorpusSettings(split="column:span"),
+            UsageError,
+            r"no such field .* there are 'text', 'spans'; did you mean",
+        ),
         (
             table,
             replace(SENTENCES, keep=("n", "start")),
@@ -238,3 +247,21 @@ def test_files_that_cannot_be_split(tmp_path: Path) -> None:
     ):
         with pytest.raises(error, match=message):
             open_corpus(path, settings)
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([("a", "b")], "it splits running text, and pairs are two texts; leave it out"),
+        ([Document(0, "x", "a b", words=("a", "b"))], "it splits running text, and these items bring their words"),
+    ],
+)
+def test_items_that_cannot_be_split(items: list[Any], message: str) -> None:
+    with pytest.raises(UsageError, match=f"split='sentences': {message}"):
+        memory_corpus(items, SENTENCES)
+
+
+def test_a_list_of_spans_that_comes_later(tmp_path: Path) -> None:
+    path = jsonl_file(tmp_path / "c.jsonl", [{"text": "a"}, {"text": "b c", "at": [[2, 3]]}])
+    settings = CorpusSettings(split="column:at", keep=("at:string",))
+    assert [getattr(row, "text", "") for row in rows_of(path, settings)] == ["", "c"]

@@ -94,6 +94,23 @@ def test_state(client: TestClient) -> None:
     assert [each["column"] for each in words["layers"]] == ["layer1_word", "last_word"]
 
 
+def test_an_index_of_texts_that_were_split(place: Path) -> None:
+    texts = ["The bank lends money. The bank was closed.", "Water runs under the old mill."]
+    (place / "split.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    extractor = Extractor(FeatureSet(place / "c.features").header.model.name, pooling="mean", precision="fp32")
+    settings = CorpusSettings(split="sentences")
+    extractor.extract(place / "split.jsonl", place / "split.features", corpus_settings=settings)
+    build_index(place / "split.features", place / "split.index")
+    with TestClient(create_app(open_service([place / "split.index"], ServerSettings())), "http://localhost") as client:
+        index = client.get("/page/state").json()["index"]
+        assert (index["per_text"], index["documents"], index["unit"]) == (False, 3, "document")
+        body = {"query": "the bank", "k": 5}
+        hits = client.post("/search", json=body).json()["hits"]
+        best = client.post("/search", json={**body, "one_per_document": True}).json()["hits"]
+        assert [hit["values"]["text_id"] for hit in best] == [*dict.fromkeys(hit["values"]["text_id"] for hit in hits)]
+        assert best[0]["id"] == hits[0]["id"]
+
+
 def test_an_index_of_spans(place: Path) -> None:
     features, folder = place / "spans.features", place / "spans.index"
     text = "The bank lends money. Water runs under the old mill."

@@ -740,6 +740,31 @@ def test_words_and_several_sets_behind_a_key(visit: Visit, place: Path) -> None:
         check_by_axe(page)
 
 
+def test_one_hit_of_each_text_that_was_split(visit: Visit, address: str, place: Path) -> None:
+    texts = ["The bank lends money. The bank was closed.", "Water runs under the old mill. He went to the bank."]
+    (place / "split.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    extractor = Extractor(Index(place / "c.index").settings.model.name, pooling="mean", precision="fp32")
+    settings = CorpusSettings(split="sentences")
+    extractor.extract(place / "split.jsonl", place / "split.features", corpus_settings=settings)
+    build_index(place / "split.features", place / "split.index")
+    expect(visit.open(address).get_by_label("One hit a text")).to_be_hidden()  # each document has one vector
+    with page_of([place / "split.index"], ServerSettings()) as split:
+        page = visit.open(split)
+        search(page, "the bank")
+        expect(page.locator("#hits li")).to_have_count(4)
+        page.get_by_label("One hit a text").check()
+        expect(page.locator("#hits li")).to_have_count(2)
+        answer = Index(place / "split.index").search("the bank", one_per_document=True)
+        shown = page.locator("#hits .head span:nth-child(2)").all_inner_texts()
+        assert shown == [f"id {hit.id}" for hit in answer.hits]
+        check_by_axe(page)
+        check_width(page)
+        again = visit.open(page.url)
+        expect(again.locator("#hits li")).to_have_count(2)
+        assert again.get_by_label("One hit a text").is_checked()
+        visit.close()
+
+
 def test_hits_in_pages_whose_words_are_marked_on_the_screen(visit: Visit, address: str, place: Path) -> None:
     page = visit.open(address, viewport={"width": 1000, "height": 500})
     asked: list[list[int]] = []

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -48,9 +48,6 @@ def require_columns(table: Columns, settings: CorpusSettings, *, several: bool =
         name: str | None = getattr(settings, option)
         if name is not None:
             needed[name] = option
-    rule = SpanRule.of(settings.split)
-    if rule is not None and rule.kind == "column":
-        needed[rule.column] = "split"
     describing = f"if it describes the other files, give {parameter('metadata', table.name)}" if several else ""
     for name, option in needed.items():
         if name not in table.columns:
@@ -82,29 +79,43 @@ def find_kept_columns(tables: Sequence[Columns], settings: CorpusSettings) -> tu
     named = [settings.pair_column, settings.tag_column, *(id_column(settings, table.columns) for table in tables)]
     used = [*settings.texts, *(name for name in named if name is not None)]
     types = select_kept_names(settings.keep, columns, used)
-    return tuple(KeptColumn(name, type_ or _type_in(name, tables)) for name, type_ in _existing(types, tables))
-
-
-def _existing(types: Mapping[str, str | None], tables: Sequence[Columns]) -> Iterator[tuple[str, str | None]]:
-    columns_of = [(table, frozenset(table.columns)) for table in tables]
     for name, type_ in types.items():
-        keep = parameter("keep", (name,))
-        for table, columns in columns_of:
-            if table.complete and name not in columns:
-                raise UsageError(
-                    f"no such column in {table.name}; there are {quote_names(table.columns)}",
-                    where=keep,
-                    remedy=did_you_mean(name, table.columns).rstrip(),
-                )
-        if type_ is None and not any(name in columns for _, columns in columns_of):
-            existing = tuple(dict.fromkeys(column for table in tables for column in table.columns))
-            later = f"{parameter('keep', (f'{name}:string',))} takes a field that comes later"
+        _require_column(name, tables, parameter("keep", (name,)), comes_later=type_ is not None)
+    return tuple(KeptColumn(name, type_ or _type_in(name, tables)) for name, type_ in types.items())
+
+
+def find_list_of_spans(
+    split: str | None, tables: Sequence[Columns], kept: Sequence[KeptColumn]
+) -> tuple[KeptColumn, ...]:
+    """The column that is read beside the kept ones because it lists the spans of each text, if there is one.
+
+    Raises:
+        UsageError: the tables do not have it.
+    """
+    rule = SpanRule.of(split)
+    if rule is None or rule.kind != "column" or any(column.name == rule.column for column in kept):
+        return ()
+    _require_column(rule.column, tables, parameter("split", split))
+    return (KeptColumn(rule.column, "string"),)
+
+
+def _require_column(name: str, tables: Sequence[Columns], where: str, *, comes_later: bool = False) -> None:
+    """Refuse a column that a table lacks; where later records may bring it, unless it is said to come."""
+    for table in tables:
+        if table.complete and name not in table.columns:
             raise UsageError(
-                f"no such field in the first {SAMPLE:,} records; there are {quote_names(existing)}",
-                where=keep,
-                remedy=f"{did_you_mean(name, existing)}{later}",
+                f"no such column in {table.name}; there are {quote_names(table.columns)}",
+                where=where,
+                remedy=did_you_mean(name, table.columns).rstrip(),
             )
-        yield name, type_
+    if not comes_later and not any(name in table.columns for table in tables):
+        existing = tuple(dict.fromkeys(column for table in tables for column in table.columns))
+        later = f"{parameter('keep', (f'{name}:string',))} takes a field that comes later"
+        raise UsageError(
+            f"no such field in the first {SAMPLE:,} records; there are {quote_names(existing)}",
+            where=where,
+            remedy=f"{did_you_mean(name, existing)}{later}",
+        )
 
 
 def _type_in(name: str, tables: Sequence[Columns]) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 
 from bertfeat.arguments import checked
 from bertfeat.core.corpus.blocks import Meter
-from bertfeat.core.corpus.columns import find_kept_columns, require_columns
+from bertfeat.core.corpus.columns import find_kept_columns, find_list_of_spans, require_columns
 from bertfeat.core.corpus.document import Corpus, Document, Failure, KeptColumn, Row
 from bertfeat.core.corpus.input_file import CorpusFile, FileReading
 from bertfeat.core.corpus.inspection import Look, look_into
@@ -103,7 +103,7 @@ def open_corpus(
     settings = replace(settings, keep=keep)
     _check_keep(looks, settings, metadata)
     kept = find_kept_columns(tables, settings)
-    splitting = Splitting.of(settings.split, kept, of_files)
+    splitting = Splitting.of(settings.split, kept, find_list_of_spans(settings.split, tables, kept), of_files)
     files = tuple(
         replace(
             file,

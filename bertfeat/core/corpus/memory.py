@@ -4,7 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bertfeat.arguments import checked
-from bertfeat.core.corpus.columns import SAMPLE, ColumnSample, find_kept_columns, sample_columns, select_kept_names
+from bertfeat.core.corpus.columns import (
+    SAMPLE,
+    ColumnSample,
+    find_kept_columns,
+    find_list_of_spans,
+    sample_columns,
+    select_kept_names,
+)
 from bertfeat.core.corpus.document import Document, Failure, KeptColumn, Row, size_problem
 from bertfeat.core.corpus.input_file import Columns
 from bertfeat.core.corpus.records import RecordShape, is_storable
@@ -32,13 +39,18 @@ class MemoryCorpus:
         sample = sample_columns((item for item in items if isinstance(item, Mapping)), SAMPLE)
         self.columns = sample.columns
         self._kept = _kept_columns_of(documents, sample, settings)  # of the items
-        self._splitting = Splitting.of(settings.split, self._kept)
+        listed = find_list_of_spans(settings.split, (Columns("the list", sample.columns),), self._kept)
+        self._splitting = Splitting.of(settings.split, self._kept, listed)
         self.kept = self._splitting.columns if self._splitting else self._kept
         self.split = settings.split
         tuples = not settings.pretokenized and any(isinstance(item, tuple) for item in items)
         self.has_pairs = settings.has_pairs or tuples or any(document.pair is not None for document in documents)
         self.has_words = settings.pretokenized or any(document.words is not None for document in documents)
         self.has_tags = settings.tag_column is not None or any(document.tags is not None for document in documents)
+        if self._splitting is not None and (self.has_pairs or self.has_words):
+            what = "pairs are two texts" if self.has_pairs else "these items bring their words"
+            problem = f"it splits running text, and {what}"
+            raise UsageError(problem, where=parameter("split", settings.split), remedy="leave it out")
         read = self._splitting.read if self._splitting else self._kept
         self._shape = RecordShape.of(settings, self.columns, read)
         for number, item in enumerate(items, 1):

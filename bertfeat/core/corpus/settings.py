@@ -153,6 +153,9 @@ class CorpusSettings:
             options = ", ".join(parameter(option) for option in unused)
             remedy = f"leave {'it' if len(unused) == 1 else 'them'} out, or choose another {parameter('format')}"
             raise UsageError(f"{options} cannot be used with {file_format.name} files", where=name, remedy=remedy)
+        if self.split is not None and file_format.brings_words:
+            problem = f"it splits running text, and {file_format.name} files bring words"
+            raise UsageError(problem, where=f"{name}: {parameter('split', self.split)}", remedy="leave it out")
         if (self.split or "").startswith("column:") and not file_format.records:
             problem = f"{file_format.name} files have no columns"
             raise UsageError(problem, where=f"{name}: {parameter('split', self.split)}", remedy="split by another rule")

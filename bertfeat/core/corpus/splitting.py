@@ -34,9 +34,16 @@ class Splitting:
 
     @classmethod
     def of(
-        cls, split: str | None, kept: Sequence[KeptColumn], of_files: Sequence[KeptColumn] = ()
+        cls,
+        split: str | None,
+        kept: Sequence[KeptColumn],
+        listed: Sequence[KeptColumn],
+        of_files: Sequence[KeptColumn] = (),
     ) -> "Splitting | None":
-        """The splitting by a rule, as it is written, of texts that keep these columns; None for no rule.
+        """The splitting by a rule, as it is written; None for no rule.
+
+        ``kept`` are the columns that texts keep, ``listed`` the one that lists their spans if it is none of these, and
+        ``of_files`` those that are the same for every text of a file.
 
         Raises:
             UsageError: a kept column has the name of one of ``SPLIT_COLUMNS``.
@@ -51,8 +58,7 @@ class Splitting:
                 where=parameter("keep", taken),
                 remedy="rename it in the input, or keep only others",
             )
-        known = rule.kind != "column" or any(column.name == rule.column for column in kept)
-        return cls(rule, tuple(kept), (*kept, *([] if known else [KeptColumn(rule.column, "string")])))
+        return cls(rule, tuple(kept), (*kept, *listed))
 
     @property
     def columns(self) -> tuple[KeptColumn, ...]:

@@ -105,7 +105,8 @@ def verify_features(
     if corpus is None:
         documents = [_document_of(each, features.header.settings) for each in stored.values()]
     else:
-        documents = _find_documents(open_files(corpus, corpus_settings or CorpusSettings(), reader="verify"), stored)
+        reading = replace(corpus_settings or CorpusSettings(), split=features.header.settings.split)
+        documents = _find_documents(open_files(corpus, reading, reader="verify"), stored)
     header = features.header
     header.settings.check_words(where=features.folder)
     unrounded = [replace(column, dtype="float32") for column in header.columns]

@@ -21,7 +21,7 @@ export class SearchView {
     this.answer = null;
     this.page = 0; // of the hits that are shown
     byId("search-form").onsubmit = (event) => { event.preventDefault(); this.run(); };
-    byId("exact").onchange = byId("search-k").onchange = () => this.run();
+    byId("exact").onchange = byId("one-a-text").onchange = byId("search-k").onchange = () => this.run();
     byId("hits-before").onclick = () => this.turn(-1);
     byId("hits-after").onclick = () => this.turn(1);
     if (matchMedia("(min-width: 761px)").matches) byId("facets").open = true;
@@ -31,6 +31,7 @@ export class SearchView {
   learn({ index }) {
     byId("search-form").hidden = byId("facets").hidden = !index;
     byId("query-hint").hidden = !index?.marks_words;
+    byId("one-of-each").hidden = !index || index.per_text;
     this.facets.show(index?.facets);
     if (!index) this.message.tell("This server was started without an index, so there is nothing to search.");
     else this.message.tell(`${plural(index.documents, "document")}. Type a query and press Enter.`);
@@ -43,6 +44,7 @@ export class SearchView {
     byId("query").value = query;
     byId("search-k").value = parameters.get("k") ?? 10;
     byId("exact").checked = parameters.has("exact");
+    byId("one-a-text").checked = parameters.has("one");
     this.facets.restore(parameters.get("facets"), parameters.get("where"));
     if (query && session.state?.index) this.run();
   }
@@ -53,13 +55,14 @@ export class SearchView {
     const k = Math.max(1, Math.min(1000, Number(byId("search-k").value) || 10)), exact = byId("exact").checked;
     const { condition } = this.facets, page = this.wantedPage ?? 0;
     this.wantedPage = null;
-    this.asked = { query, k, condition, exact };
+    const one = byId("one-a-text").checked && !byId("one-of-each").hidden;
+    this.asked = { query, k, condition, exact, one };
     this.write(page);
     this.message.busy("Searching");
     this.reasons.stop();
     const began = performance.now();
     try {
-      const body = { query, k, where: condition, exact };
+      const body = { query, k, where: condition, exact, one_per_document: one };
       this.answer = await this.latest.ask("search", { body });
     } catch (error) {
       if (wasLeft(error)) return;
@@ -71,8 +74,8 @@ export class SearchView {
 
   /** Put what is asked, and the page that is shown, into the address. */
   write(page) {
-    const { query, k, exact } = this.asked, { saved, written } = this.facets;
-    writeAddress("search", { q: query, k: k === 10 ? null : k, exact, facets: saved, where: written.trim(), page: page ? page + 1 : null });
+    const { query, k, exact, one } = this.asked, { saved, written } = this.facets;
+    writeAddress("search", { q: query, k: k === 10 ? null : k, exact, one, facets: saved, where: written.trim(), page: page ? page + 1 : null });
     this.address = location.hash;
   }
 
@@ -117,11 +120,11 @@ export class SearchView {
   }
 
   cite() {
-    const { query, k, condition, exact } = this.asked, { index } = session.state;
+    const { query, k, condition, exact, one } = this.asked, { index } = session.state;
     return citation(session.state, [
       ["Query", query],
       ["Condition", condition],
-      ["Hits", `${this.answer.hits.length} nearest (asked for ${k})${exact ? ", compared with every vector" : ""}`],
+      ["Hits", `${this.answer.hits.length} nearest (asked for ${k})${one ? ", one of each text" : ""}${exact ? ", compared with every vector" : ""}`],
       ["Index", `${index.name}, ${count(index.documents)} documents, ${index.column}, ${index.metric}`],
       ["Recall at 10 as measured", index.recall?.at?.["10"]],
     ]);
