@@ -23,7 +23,7 @@ WRITTEN = (
     '"layers":["concat4_mean=concat:3+4+5+6"],"long":"window","max_length":512,"model":"f0f0","numerics":2,'
     '"only":[],'
     '"part_rows":16384,"plan":1,"precision":"fp32","prompt":"","quantization":null,"special_tokens":true,'
-    '"subword":null,"text":true,"words":"spaces"}'
+    '"split":null,"subword":null,"text":true,"words":"spaces"}'
 )
 SETTINGS = FeatureSettings(
     model="f0f0",
