@@ -16,6 +16,7 @@ TABLES = (
     ("README.md", "Which layer for which task"),
     ("docs/measurements.md", ""),
     ("docs/layers.md", "Task by layer"),
+    ("docs/layers.md", "The layers of your model"),
     ("docs/tagging.md", "Measured"),
     ("docs/tagging.md", "Which subword"),
     ("docs/spans.md", "Measured"),
@@ -384,6 +385,19 @@ def reranking_times(collection: str) -> list[float]:
     ways = [kept[way] for way in ("int8", "from the feature set")]
     pairs = [(way["milliseconds"]["maxsim"], way["bytes"] / 1e6) for way in ways]
     return [ways[-1]["milliseconds"]["plain"], *(value for pair in pairs for value in pair)]
+
+
+def chosen_for_names(model: str) -> list[float]:
+    """The seconds of the choice, and the F1 of taggers by it, by the best single layer and by the last four."""
+    found = result("chosen_layers")["models"][model]
+    choice, trained = found["chosen"]["tags"], found["trained tags"]
+    single = next(layers for layers in trained if layers.isdigit())
+    return [choice["seconds"], trained[choice["layers"]], trained[single], trained["concat4"]]
+
+
+def seconds_of_choice(task: str) -> list[float]:
+    """The seconds of the choice, for both models."""
+    return [model["chosen"][task]["seconds"] for model in result("chosen_layers")["models"].values()]
 
 
 def by_task(task: str, benchmark: str = "layers_by_task") -> list[float]:
@@ -1209,6 +1223,17 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
         "ablation",
         {
             **{row["setting"]: ablated(row) for row in result("ablation")["rows"]},
+        },
+    ),
+    (
+        "chosen_layers",
+        {
+            "names, MiniLM: `concat4`, single 5": chosen_for_names("all-MiniLM-L6-v2"),
+            "names, MPNet: `concat=5..8`, single 6": chosen_for_names("all-mpnet-base-v2"),
+            "pairs, MiniLM and MPNet: `concat4`": seconds_of_choice("pairs"),
+            "labels, MiniLM and MPNet: the last": seconds_of_choice("labels"),
+            "search, MiniLM and MPNet: the last": seconds_of_choice("search"),
+            "senses, MiniLM: the last, MPNet: `sum=5..8`": seconds_of_choice("senses"),
         },
     ),
     (

@@ -77,6 +77,7 @@ from .study import (
     ChangeSettings as ChangeSettings,
     ComparisonSettings as ComparisonSettings,
     ProbeSettings as ProbeSettings,
+    choose_layers as choose_layers,
     compare_features as compare_features,
     measure_change as measure_change,
     probe_layers as probe_layers,

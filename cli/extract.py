@@ -15,6 +15,7 @@ from .app import Command, option
 from .bundles import settings_options
 from .console import Console, escape_controls, fields_of, progress_display, two_columns
 from .errors import SigtermInterrupt
+from .layer_search import LayerSearch
 from .option_types import LOCATION
 from .options import default_output, extractor_options, output_options, reading_options
 from .workers import WaysToWork
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 @reading_options
 @settings_options("run", ExtractionOptions)
 @settings_options("ways", WaysToWork)
+@settings_options("sought", LayerSearch)
 @option("--dry-run", is_flag=True, help="Estimate rows, tokens, bytes and minutes, and write nothing.")
 @option("--allow-failures", is_flag=True, further=True, help="Exit with 0 though some rows failed.")
 @output_options
@@ -48,6 +50,7 @@ def command(
     reading: "CorpusSettings",
     run: ExtractionOptions,
     ways: WaysToWork,
+    sought: LayerSearch,
     dry_run: bool,
     allow_failures: bool,
     console: Console,
@@ -60,6 +63,7 @@ def command(
 
     \b
     bertfeat extract corpus.txt --layers concat4
+    bertfeat extract corpus.conll --layers auto --for tags --dev dev.conll
     bertfeat extract news.jsonl.gz --text-column title,body --keep year --pooling mean,word
     zcat logs.gz | bertfeat extract - -o logs.features --layers -1,-2
     """
@@ -75,6 +79,7 @@ def command(
         kernels_note,
     )
 
+    settings, chosen = sought.settle(settings, reading, folder, console, overwrite=run.overwrite)
     extractor = Extractor(**asdict(settings))
     ways.check_device(extractor.device.type)
     if dry_run:
@@ -90,6 +95,7 @@ def command(
                 progress=progress,
                 engine=ways.make_engine(),
                 join=ways.make_join(),
+                chosen=chosen,
                 **asdict(run),
             )
     except (KeyboardInterrupt, SigtermInterrupt):

@@ -209,6 +209,7 @@ def _describe_features(folder: "Location") -> _Description:
         ("", f"fingerprint {model.fingerprint[:16]}…" + (f", revision {model.revision}" if model.revision else "")),
         ("computed", _computer_line(model)),
         ("copied", _copied_line(features)),
+        ("layers", _choice_line(features)),
         ("columns", "\n".join(columns)),
         ("kept", _kept_column_lines(features.kept)),
         ("settings", "\n".join(f"{key} = {shorten(str(shown), _LONGEST_SETTING)}" for key, shown in settings.items())),
@@ -254,6 +255,15 @@ def _copied_line(features: "FeatureSet") -> str | None:
     """The number of documents whose features the run that finished the set copied from parts of before."""
     copied = features.manifest.times.get("copied", 0) if features.manifest else 0
     return f"{copied:,} of the documents, by the last run" if isinstance(copied, int) and copied else None
+
+
+def _choice_line(features: "FeatureSet") -> str | None:
+    """How the layers were chosen, where ``--layers auto`` chose them."""
+    chosen = features.manifest.times.get("chosen") if features.manifest else None
+    if not isinstance(chosen, dict):
+        return None
+    score = next(each["score"] for each in chosen["trials"] if each["layers"] == chosen["layers"])
+    return f"chosen for {chosen['task']}: {chosen['measure']} {score:.3f} of {chosen['examples']:,} examples"
 
 
 def _computer_line(model: "ModelIdentity") -> str | None:

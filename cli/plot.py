@@ -162,18 +162,11 @@ def draw(
     show_default="probe.layers.png",
     help="Its ending says the form: .png, .pdf or .svg.",
 )
-@option(
-    "--measure",
-    type=click.Choice(["macro-f1", "accuracy"]),
-    default="macro-f1",
-    help="In macro-f1 every class counts alike.",
-)
 @size_options
 @output_options
 def layers(
     probes: tuple[Path, ...],
     output: Path | None,
-    measure: str,
     width: float | None,
     height: float | None,
     console: Console,
@@ -183,14 +176,14 @@ def layers(
     \b
     bertfeat probe corpus.features --label tags --json > tags.json
     bertfeat plot layers tags.json
-    bertfeat plot layers minilm.json bert.json --measure accuracy -o both.pdf
+    bertfeat plot layers minilm.json bert.json -o both.pdf
     """
     from bertfeat.plots import draw_layers, layer_columns
     from bertfeat.study import read_probes
 
     path = output or default_output(probes, ".layers.png")
     reports = [report for file in probes for report in read_probes(file)]
-    draw_layers(reports, path, measure=measure, width=width, height=height)
+    draw_layers(reports, path, width=width, height=height)
     columns = layer_columns(reports)
     rows = [("picture", path), ("probes", len(reports)), ("columns", ", ".join(columns))]
     console.result({"path": path, "probes": len(reports), "columns": columns}, two_columns(rows))

@@ -51,6 +51,13 @@ TOYS: dict[str, Toy | str] = {
     "attention": Toy("--repeats 1", {"TOKENS": 512, "LENGTHS": (8, 512)}),
     "canary": Toy("--data {data} --work {work} --queries 2", {"REPEATS": 1}),
     "change": Toy("--data {data} --work {work}", {"PLANTED": 1, "USAGES": 24, "OFTEN": (60, 10_000)}),
+    "chosen_layers": Toy(
+        "--data {data} --work {work} --senses {data}/senses.csv",
+        {
+            "MODELS": {"all-MiniLM-L6-v2": "sentence-transformers/all-MiniLM-L6-v2"},
+            "TRAINING": ("--seeds", "1", "--epochs", "1"),
+        },
+    ),
     "chosen_words": Toy("--data {data} --work {work} --paragraphs 8 --repeats 1"),
     "compiled": "torch.compile takes minutes for each way and corpus",
     "concat4": Toy("--data {data} --tokens 100 --repeats 1"),

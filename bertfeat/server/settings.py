@@ -69,7 +69,9 @@ class ServerSettings:
     most_tokens: Annotated[int, Option("Tokens of a request.", least=1)] = 300_000
     most_values: Annotated[int, Option("Numbers in the vectors of an answer.", least=1, python_only=True)] = 2**25
     most_body: Annotated[int, Option("Bytes of a request.", metavar="SIZE", in_bytes=True, least=1)] = 32 * 2**20
-    most_waiting_tokens: Annotated[int, Option("Tokens that may wait for the encoder.", least=1)] = 1_000_000
+    most_waiting_tokens: Annotated[int, Option("Tokens that may wait for the encoder.", least=1, python_only=True)] = (
+        1_000_000
+    )
     most_connections: Annotated[int, Option("Connections at once.", least=1, python_only=True)] = 1024
     body_seconds: Annotated[
         float, Option("Time until a request has been sent.", above=0, most=_MOST_SECONDS, python_only=True)

@@ -13,6 +13,13 @@ from .compare import (
     Measure as Measure,
     compare_features as compare_features,
 )
+from .layer_choice import (
+    ChosenLayers as ChosenLayers,
+    LayerTask as LayerTask,
+    LayerTrial as LayerTrial,
+    as_layer_task as as_layer_task,
+    choose_layers as choose_layers,
+)
 from .probe_settings import ProbeSettings as ProbeSettings
 from .probing import (
     LayerProbe as LayerProbe,

@@ -106,7 +106,7 @@ def probe_layers(
     examples = sample_examples(labels, settings.most, settings.min_members, settings.seed)
     check_classes(examples, label, settings.folds, are_numbers=KeptColumn(label, "float64") in features.kept)
     check_classifier_memory(examples, max(column.width for column in columns))
-    folds = _make_folds(examples, by_word, settings)
+    folds = make_folds(examples, by_word, settings.folds, settings.seed)
     frequent = [np.full(len(test), np.bincount(examples.members[train]).argmax()) for train, test in folds]
     baseline = _score_folds(examples, folds, frequent)
     results = []
@@ -184,11 +184,12 @@ Folds = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 """For each fold the numbers of the examples to learn from, and of those to test on."""
 
 
-def _make_folds(examples: Examples, by_word: bool, settings: ProbeSettings) -> Folds:
+def make_folds(examples: Examples, by_word: bool, folds: int, seed: int) -> Folds:
+    """Cut examples into folds with equal shares of the classes; of words no document is in two."""
     with needed_library("probes need scikit-learn", "bertfeat[analysis]"):
         from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
     kind = StratifiedGroupKFold if by_word else StratifiedKFold
-    cut = kind(settings.folds, shuffle=True, random_state=settings.seed)
+    cut = kind(folds, shuffle=True, random_state=seed)
     return list(cut.split(examples.members[:, None], examples.members, groups=examples.rows if by_word else None))
 
 
@@ -216,7 +217,7 @@ def _probe_column(
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    vectors = _example_vectors(features, column, examples)
+    vectors = example_vectors(features, column, examples)
     predicted, converged = [], True
     for train, test in folds:
         classifier = make_pipeline(StandardScaler(), LogisticRegression(C=settings.strength, max_iter=500))
@@ -234,7 +235,7 @@ def _probe_column(
 _MOST_VALUE = 1e18  # a float32 holds its square
 
 
-def _example_vectors(features: FeatureSet, column: ReadableColumn, examples: Examples) -> NDArray[np.float32]:
+def example_vectors(features: FeatureSet, column: ReadableColumn, examples: Examples) -> NDArray[np.float32]:
     """The vectors of the examples: ``[n, width]``."""
     vectors = np.empty((len(examples.rows), column.width), np.float32)
     seen = at = 0

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bertfeat.core.corpus import KeptColumn, Value
-from bertfeat.errors import IndexFolderError
+from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.search import (
     BuildOptions,
     Metric,
@@ -283,3 +283,9 @@ def test_numbers_of_records_are_documents_of_their_own(tmp_path: Path) -> None:
     assert build_index([tmp_path / "a.features", tmp_path / "b.features"], tmp_path / "two.index").documents == 12
     sets = [tmp_path / f"{name}.features" for name in ("a", "own", "b")]
     assert build_index(sets, tmp_path / "three.index").documents == 13
+
+
+def test_no_set_at_all(tmp_path: Path) -> None:
+    folder = made(tmp_path, clustered(9))
+    with pytest.raises(UsageError, match="name at least one feature set, or none for all that the index records"):
+        update_index(folder, [])

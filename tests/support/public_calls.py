@@ -439,6 +439,12 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
         "folder": world.new(),
         "options": BuildOptions(type="flat"),
     },
+    "choose_layers": lambda world: {
+        "extractor": world.extractor,
+        "examples": write_conll(world.folder / "tags.conll", sentences(20, 1)),
+        "task": "tags",
+        "layers": "last",
+    },
     "compare_features": lambda world: {"first": world.words, "second": world.words},
     "compare_precisions": lambda world: {
         "extractors": [world.extractor],

@@ -6,7 +6,7 @@ rows alone, so a run that was interrupted, or shared out, gives byte for byte wh
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -81,12 +81,13 @@ class ExtractionRun:
         on_progress: OnProgress,
         engine: Engine | None = None,
         join: Join | None = None,
+        chosen: Mapping[str, object] | None = None,
     ) -> None:
         self._extractor, self._source, self._folder = extractor, source, folder
         self._parts = RunFolder(folder, overwrite=options.overwrite, update=options.update)
         self._corpus_settings, self._options = corpus_settings, options
         self._progress = RunProgress(on_progress)
-        self._engine, self._join = engine, join
+        self._engine, self._join, self._chosen = engine, join, chosen
         self._lock: FolderLock | None = None
         self._failures = FailureLimit(folder, options.max_failures)
         self._vectors = CanaryGroups()  # of the parts that were added
@@ -330,4 +331,5 @@ class ExtractionRun:
             drop_successor(self._folder)
             return
         times, versions = facts_of_run(self._extractor, self._progress.seconds, self._progress.copied)
+        times |= {} if self._chosen is None else {"chosen": self._chosen}
         write_run_manifest(self._folder, corpus, identity, plan, times, versions, self._parts.successor_parts())

@@ -60,7 +60,7 @@ class ExtractorSettings(ModelSettings):
         LayerSpec | Sequence[LayerSpec] | None,
         Option(
             "Layers, also joined: last, concat4, sum4, mean-all, -1,-2, all, embeddings, cls, mean=1..6, concat=9+12; "
-            "sentence: the vector that sentence-transformers gives a text.",
+            "sentence: the vector that sentence-transformers gives a text; auto (of extract): what reads --dev best.",
             default="last, or sentence where more than a pooling makes it",
             metavar="SPEC[,SPEC]",
             basic=True,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bertfeat.arguments import checked
 from bertfeat.core import FeatureSet, FeatureSets, find_incomparability, open_feature_sets
 from bertfeat.display import displayed
-from bertfeat.errors import FeatureSetError, IndexFolderError, pluralize
+from bertfeat.errors import FeatureSetError, IndexFolderError, UsageError, pluralize
 from bertfeat.io import Address, as_location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
 from bertfeat.search.building.feature_source import FeatureSource, find_other_units, merge_sources
@@ -115,6 +115,8 @@ def update_index(
     with hold_index_folder(folder) as held:
         index = VectorIndex(held.folder, in_memory=True)
         sets = _recorded_sets(index) if features is None else open_feature_sets(features)
+        if not sets:
+            raise UsageError("name at least one feature set, or none for all that the index records")
         sources, sets, numbers = _number_sets(index, sets)
         change = compare_with_sets(index, sets, numbers, remove)
         source = FeatureSource(

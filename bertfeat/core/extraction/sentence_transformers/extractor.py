@@ -458,6 +458,7 @@ class Extractor(SentenceEncoder):
         progress: ProgressOption[Progress] = None,
         engine: Engine | None = None,
         join: bool | Join = False,
+        chosen: Mapping[str, object] | None = None,
     ) -> ExtractionReport:
         """Extract a corpus into a feature set; in a folder of the same run, keep its finished parts and do the rest.
 
@@ -470,7 +471,8 @@ class Extractor(SentenceEncoder):
         principal components, learned from a sample of the corpus, or taken from the feature set ``basis``. An
         ``engine`` of :mod:`bertfeat.scale` has other processes or machines do the work. With ``join`` the run works
         together with all others of the folder that join; :class:`bertfeat.core.Join` says after how long silence one
-        counts as dead. ``progress``: see :data:`bertfeat.progress.ProgressOption`.
+        counts as dead. ``chosen`` tells, for the manifest, how the layers were chosen
+        (:meth:`bertfeat.ChosenLayers.to_json`). ``progress``: see :data:`bertfeat.progress.ProgressOption`.
 
         Raises:
             CorpusError: the corpus cannot be read (:class:`WrongColumnsError`: its first rows all failed).
@@ -493,7 +495,7 @@ class Extractor(SentenceEncoder):
         reading = corpus_settings or CorpusSettings()
         with telling(progress) as tell:
             joined = Join() if join is True else join or None
-            run = ExtractionRun(self, corpus, as_location(folder), reading, options, tell, engine, joined)
+            run = ExtractionRun(self, corpus, as_location(folder), reading, options, tell, engine, joined, chosen)
             return run.execute()
 
     # ── one vector per text, as sentence-transformers gives it ──────────────────────────────────────────────
