@@ -104,6 +104,7 @@ def test_long_calls_say_progress_alike() -> None:
             "Extractor",
             "update_index",
             "build_index",
+            "choose_layers",
             "compare_features",
             "evaluate_layers",
             "find_collocates",
