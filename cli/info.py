@@ -258,7 +258,7 @@ def _copied_line(features: "FeatureSet") -> str | None:
 
 
 def _choice_line(features: "FeatureSet") -> str | None:
-    """How the layers were chosen, where ``--layers auto`` chose them."""
+    """The task for which ``--layers auto`` chose the layers, and their score; None where it did not."""
     chosen = features.manifest.times.get("chosen") if features.manifest else None
     if not isinstance(chosen, dict):
         return None

@@ -16,6 +16,7 @@ from .evaluation.layer_table import (
     LayerScores as LayerScores,
     LayerTable as LayerTable,
     LeftOut as LeftOut,
+    QueryResamples as QueryResamples,
     evaluate_layers as evaluate_layers,
 )
 from .evaluation.metrics import RetrievalMetric as RetrievalMetric

@@ -38,9 +38,10 @@ from bertfeat.core import (
 from bertfeat.display import Cells, displayed
 from bertfeat.errors import CorpusError, UsageError, needed_library, parameter
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
-from bertfeat.search import BeirFolder, Interval, evaluate_layers, read_beir, unmark_words
+from bertfeat.search import BeirFolder, Interval, QueryResamples, evaluate_layers, read_beir, unmark_words
 from bertfeat.study.probe_examples import (
     Examples,
+    LabelColumn,
     check_classes,
     read_document_labels,
     read_word_labels,
@@ -50,9 +51,7 @@ from bertfeat.study.probing import Folds, example_vectors, make_folds
 
 _READ_DOCUMENTS = 50_000  # from which examples are drawn
 _MOST_QUERIES = 200
-_MOST_OTHERS = 2_000  # documents among which those of the queries are looked for
 _FOLDS = 3
-_RESAMPLES = 1000
 _PENALTY = 0.02  # of the squared weights, for each example: standardized inputs need little
 _RUN = 4  # layers of a run
 
@@ -243,7 +242,12 @@ class _Trying:
             self.tell(StepProgress("", at + 1, len(self.choices), "choices of layers"))
         best = max(scores, key=lambda values: float(values[0]))
         return tuple(
-            LayerTrial(choice.layers, choice.width, float(values[0]), _interval_of(values - best))
+            LayerTrial(
+                choice.layers,
+                choice.width,
+                float(values[0]),
+                Interval.of(float(values[0] - best[0]), values[1:] - best[1:]),
+            )
             for choice, values in zip(self.choices, scores, strict=True)
         )
 
@@ -272,15 +276,9 @@ def _list_choices(given: str | Sequence[str] | None, extractor: Extractor, *, le
     return [_Choice(recipe.spelling, recipe.name, recipe.width(width)) for recipe in recipes]
 
 
-def _interval_of(differences: NDArray[np.float64]) -> Interval:
-    low, high = np.percentile(differences[1:], (2.5, 97.5))
-    return Interval(*(round(float(value), 5) for value in (differences[0], low, high)))
-
-
 def _resample(units: int) -> NDArray[np.float64]:
-    """Weights of units, ``[R+1, U]``: 1 of each, then as often as each is drawn in a resample."""
-    drawn = np.random.default_rng(1).multinomial(units, np.full(units, 1 / units), _RESAMPLES)
-    return np.concatenate([np.ones((1, units)), drawn])
+    """The share of each unit, ``[R+1, U]``: first in the sample as it is, then in each resample."""
+    return np.concatenate([np.full((1, units), 1 / units), QueryResamples(units, seed=1).weights])
 
 
 # ── examples ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -330,22 +328,18 @@ def _try_labels(
 def _try_pairs(documents: Sequence[Document], label: str, trying: _Trying) -> tuple[int, tuple[LayerTrial, ...]]:
     texts = [text for each in documents for text in (each.text, each.pair or "")]
     features = trying.extract([Document(row, str(row), text) for row, text in enumerate(texts)])
-    names = sorted({str(each.kept[0]) for each in documents})
-    members = np.array([names.index(str(each.kept[0])) for each in documents])
-    rows = np.arange(len(documents))
-    kept = np.bincount(members)[members] >= _FOLDS
-    names = [name for at, name in enumerate(names) if at in members[kept]]
-    members = np.unique(members[kept], return_inverse=True)[1]
-    examples = Examples(kept, tuple(names), members, rows[kept], int((~kept).sum()))
+    count = len(documents)
+    names, numbers = np.unique([str(each.kept[0]) for each in documents], return_inverse=True)
+    labels = LabelColumn(tuple(names.tolist()), numbers.astype(np.int32), np.arange(count), np.ones(count, bool))
+    examples = sample_examples(labels, count, _FOLDS, seed=1)
     reader = _Reader.of(examples, label, by_word=False)
 
     def resampled(name: str) -> NDArray[np.float64]:
-        vectors = features.find(name)
-        both = np.concatenate([batch.matrix for batch in features.batches(vectors.name)])
-        first, second = both[::2][kept], both[1::2][kept]
+        both = np.concatenate([batch.matrix for batch in features.batches(features.find(name).name)])
+        first, second = both[::2][examples.chosen], both[1::2][examples.chosen]
         return reader.resampled(np.hstack([first, second, np.abs(first - second), first * second]))
 
-    return len(members), trying.each(resampled)
+    return len(examples.rows), trying.each(resampled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +377,7 @@ class _Reader:
         return scores
 
     def _counts(self, members: NDArray[np.int64], chosen: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-        """How often each document has each class: ``[U, C]``."""
+        """The number of examples of each class in each document: ``[U, C]``."""
         units, classes = self.weights.shape[1], len(self.examples.classes)
         places = self.units * classes + members
         places = places if chosen is None else places[chosen]
@@ -426,7 +420,6 @@ def _try_senses(usages: Sequence[_MarkedUsage], trying: _Trying) -> tuple[int, t
     if not queries:
         raise UsageError("no word has several usages of one sense and one of another", remedy="give more usages")
     weights = _resample(len(queries))
-    weights /= weights.sum(axis=1, keepdims=True)
 
     def resampled(name: str) -> NDArray[np.float64]:
         from sklearn.metrics import average_precision_score
@@ -498,19 +491,15 @@ def _try_search(folder: Path, reading: CorpusSettings, trying: _Trying) -> tuple
 def _read_searched(
     path: Path, reading: CorpusSettings, wanted: Collection[str]
 ) -> tuple[dict[str, Document], list[Document]]:
-    """The documents of a corpus with the wanted ids, and a sample of the others."""
-    found, others, draw = dict[str, Document](), list[Document](), random.Random(1)
+    """The documents of a corpus with the wanted ids, and others in random order."""
+    found, others = dict[str, Document](), list[Document]()
     corpus = open_corpus(str(path), reading)
-    for at, row in enumerate(check_readable(corpus.rows(), corpus)):
+    for row in check_readable(corpus.rows(), corpus):
         if isinstance(row, Document) and row.id in wanted:
             found[row.id] = row
-        elif isinstance(row, Document):
-            place = draw.randrange(at + 1)
-            if len(others) < _MOST_OTHERS:
-                others.append(row)
-            elif place < _MOST_OTHERS:
-                others[place] = row
-    draw.shuffle(others)
+        elif isinstance(row, Document) and len(others) < _READ_DOCUMENTS:
+            others.append(row)
+    random.Random(1).shuffle(others)
     return found, others
 
 

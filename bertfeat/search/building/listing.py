@@ -43,8 +43,10 @@ class DocumentList:
     @classmethod
     def _of_batches(cls, batches: Iterable[pa.RecordBatch], settings: FeatureSettings) -> "DocumentList":
         read = list(batches)
-        ids, text_ids = (_join_strings(batch[name] for batch in read) for name in ("id", settings.text_ids))
-        return cls(np.concatenate([np.empty(0, np.int64), *(batch["row"].to_numpy() for batch in read)]), ids, text_ids)
+        rows = np.concatenate([np.empty(0, np.int64), *(batch["row"].to_numpy() for batch in read)])
+        ids = _join_strings(batch["id"] for batch in read)
+        text_ids = ids if settings.split is None else _join_strings(batch[settings.text_ids] for batch in read)
+        return cls(rows, ids, text_ids)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -52,12 +54,18 @@ class DocumentList:
     def part(self, numbers: NDArray[np.integer]) -> "DocumentList":
         """The documents of those numbers in the list."""
         places = pa.array(numbers)
-        return DocumentList(self.rows[numbers], self.ids.take(places), self.text_ids.take(places))
+        ids = self.ids.take(places)
+        return DocumentList(self.rows[numbers], ids, self.text_ids.take(places) if self.are_spans else ids)
+
+    @property
+    def are_spans(self) -> bool:
+        """Whether they were split off texts, whose ids are others."""
+        return self.text_ids is not self.ids
 
     def with_ids(self, ids: pa.Array) -> NDArray[np.bool_]:
         """A mask of the documents that have one of these ids, or are of a text that has."""
-        having: NDArray[np.bool_] = pc.is_in(self.ids, value_set=ids).to_numpy(False)
-        return having | self.of_texts(ids)
+        of_texts = self.of_texts(ids)
+        return of_texts | pc.is_in(self.ids, value_set=ids).to_numpy(False) if self.are_spans else of_texts
 
     def of_texts(self, ids: pa.Array) -> NDArray[np.bool_]:
         """A mask of the documents that are of a text with one of these ids."""
@@ -67,7 +75,7 @@ class DocumentList:
     @property
     def numbers_records(self) -> bool:
         """Whether the ids of the texts are merely the numbers of the records."""
-        if self.text_ids.equals(self.ids):
+        if not self.are_spans:
             return bool(pa.array(self.rows + 1).cast(self.ids.type) == self.ids)
         try:
             numbers = self.text_ids.cast(pa.int64()).to_numpy()

@@ -44,6 +44,12 @@ class Interval:
     def __str__(self) -> str:
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
+    @classmethod
+    def of(cls, value: float, resampled: NDArray[np.float64]) -> "Interval":
+        """A value with the percentiles of what resamples give for it, ``[R]``."""
+        low, high = np.percentile(resampled, (2.5, 97.5))
+        return cls(*(round(float(each), 5) for each in (value, low, high)))
+
 
 @displayed
 @dataclass(frozen=True, slots=True)
@@ -349,12 +355,12 @@ class QueryResamples:
         if seed < 0:
             raise UsageError(f"{parameter('seed', seed)} is below 0")
         random = np.random.default_rng(seed)
-        self._weights = random.multinomial(queries, np.full(queries, 1 / queries), 1000) / queries  # [1000, Q]
+        self.weights: NDArray[np.float64] = random.multinomial(queries, np.full(queries, 1 / queries), 1000) / queries
+        """The share of each query in each resample, ``[1000, Q]``."""
 
     def interval(self, scores: NDArray[np.float64]) -> Interval:
         """The mean of scores ``[Q]``, or of paired differences, between the percentiles of the resamples' means."""
-        low, high = np.percentile(self._weights @ scores, (2.5, 97.5))
-        return Interval(*(round(float(value), 5) for value in (scores.mean(), low, high)))
+        return Interval.of(float(scores.mean()), self.weights @ scores)
 
 
 def _with_intervals(
