@@ -17,6 +17,7 @@ TABLES = (
     ("docs/measurements.md", ""),
     ("docs/layers.md", "Task by layer"),
     ("docs/layers.md", "What it chose"),
+    ("docs/layers.md", "Models that compare tokens"),
     ("docs/tagging.md", "Measured"),
     ("docs/tagging.md", "Which subword"),
     ("docs/spans.md", "Measured"),
@@ -189,6 +190,11 @@ def late_spans(task: str, unit: str, layers: str) -> list[float]:
     found = result("spans")["tasks"][task]["found"][unit][layers]
     gain, low, high = found["late - alone"]["mrr"]
     return [found["late"]["mrr"][0], found["alone"]["mrr"][0], -gain, -high, -low]
+
+
+def projected_tokens(part: str, measure: str) -> list[float]:
+    """What each way took, or gave a second, of documents or queries of a model that compares tokens."""
+    return [*result("late_interaction")[part][measure].values()]
 
 
 def planted_subjects(way: str) -> list[float]:
@@ -583,6 +589,14 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
             for layers in ("last", "sum4")
         }
         | {f"by {way}": planted_subjects(way) for way in ("whole texts", "spans of tokens", "split")},
+    ),
+    (
+        "late_interaction",
+        {
+            "vectors a second, sentences": projected_tokens("sentences", "vectors_per_second"),
+            "vectors a second, paragraphs": projected_tokens("paragraphs", "vectors_per_second"),
+            "ms a query, filled up to 32 tokens": projected_tokens("queries", "milliseconds"),
+        },
     ),
     (
         "many_vectors",

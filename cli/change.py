@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bertfeat.study import ChangeReport, Interval, SliceDistance, WordChange
     from bertfeat.usages import Usage
 
-_SHOWN = 20  # words that --all shows if -k is not given
+_SHOWN = 20  # words that are shown where neither words nor -k are given
 _MEASURES = ("prt", "apd", "jsd")
 
 
@@ -31,13 +31,12 @@ _MEASURES = ("prt", "apd", "jsd")
 @click.argument("words", metavar="[WORD...]", nargs=-1)
 @option("--by", required=True, metavar="COL", help="A kept column, such as the year.")
 @settings_options("settings", ChangeSettings)
-@option("--all", "whole", is_flag=True, help="Rank every word that has --least usages in every slice.")
 @option(
     "-k",
     type=click.IntRange(min=1),
     metavar="N",
     help="Number of words shown.",
-    show_default=f"all that are named, {_SHOWN} of --all",
+    show_default=f"all that are named, else {_SHOWN}",
 )
 @option("--plot", type=LOCAL_PATH, metavar="FILE", help="Draw the words shown: .png, .pdf or .svg.")
 @width_option
@@ -47,13 +46,14 @@ def command(
     words: tuple[str, ...],
     by: str,
     settings: ChangeSettings,
-    whole: bool,
     k: int | None,
     plot: Path | None,
     width: int | None,
     console: Console,
 ) -> None:
     """Measure how the meaning of words changes over a kept column, from features with --pooling word or token.
+
+    Without a WORD every word is ranked that has --least usages in every slice.
 
     Usages in the first slice are compared with those in the last one, and each slice with the next one, equally many
     of each; with intervals of 95 %. Below the table stand the usages that moved most: of the first slice those least
@@ -62,10 +62,8 @@ def command(
 
     \b
     bertfeat change novels.features wireless cell --by year --slices 1839-1895,1896-1937
-    bertfeat change novels.features --all --by year --slices 3 --layer last --plot change.png
+    bertfeat change novels.features --by year --slices 3 --layer last --plot change.png
     """
-    if whole == bool(words):
-        raise click.UsageError("name words, or give --all for every word; one of the two")
     if console.as_json and on_command_line("width"):
         raise click.UsageError("--width is for lines, and --json has none; leave it out")
     from bertfeat.plots import draw_change, picture_path

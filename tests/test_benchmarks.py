@@ -80,6 +80,7 @@ TOYS: dict[str, Toy | str] = {
     "why": Toy("--data {data} --pairs 3 --paragraphs 20"),
     "int8_quality": Toy("--data {data} --seeds 1"),
     "kill_and_resume": Toy("--kills 1 --rows 200 --work {work}"),
+    "late_interaction": Toy("--data {data} --tokens 300 --repeats 1", {"QUERIES": 3}),
     "layers_by_task": Toy(
         "--data {data} --work {work} --senses {data}/senses.csv --only senses,usages,gains,search,likeness,labels",
         {"LAYERS": {"all-MiniLM-L6-v2": ("embeddings", "last", "concat4")}, "SEEDS": 1, "RESAMPLES": 10},

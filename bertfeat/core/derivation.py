@@ -88,7 +88,8 @@ def derive(
 
     ``weights``, one per layer of the recipe, replace the equal weights of a sum or mean. A linear pooling commutes with
     the sum, mean and concatenation of layers. Under any other one only single layers, concatenations, and a mean from
-    the stored sum of the same layers (or the sum from the mean) can be derived, all of them without ``weights``.
+    the stored sum of the same layers (or the sum from the mean) can be derived, all of them without ``weights``. What a
+    model's own modules make of its last layer is stored or not there.
 
     Raises:
         NotDerivableError: the stored columns of that pooling do not contain the recipe.
@@ -102,7 +103,13 @@ def derive(
             return rescaled
     elif len(weights) != len(recipe.layers):
         raise NotDerivableError(f"{len(weights)} weights were given for the {len(recipe.layers)} layers of {recipe}")
-    return _from_layers(recipe, pooling, columns, weights)
+    if recipe.projected:
+        raise NotDerivableError(
+            f"what the model's own modules make of each token is not stored; there are: "
+            f"{', '.join(column.name for column in columns) or 'no tokens'}",
+            remedy=f"extract it with {parameter('layers', recipe.spec)}",
+        )
+    return _from_layers(recipe, pooling, [column for column in columns if not column.recipe.projected], weights)
 
 
 def _rescaled(recipe: Recipe, columns: list[FeatureColumn]) -> Derivation | None:

@@ -6,7 +6,7 @@ Layer ``0`` is the embedding output and ``1..L`` the outputs of the transformer 
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -39,6 +39,7 @@ class Operation(StrEnum):
     SUM = "sum"
     MEAN = "mean"
     CONCAT = "concat"  # ascending layers side by side: width is their number times H
+    PROJECTION = "projection"  # the last layer, token by token, through the modules of a model that compares tokens
 
 
 class Unit(StrEnum):
@@ -136,6 +137,8 @@ class Recipe:
         if self.operation is Operation.LAYER:
             only = tuple(f"{operation}_all" for operation in Operation) if self.layers == (1,) else ()
             return f"layer{self.layers[0]}", "embeddings", "last", "second_to_last", *only
+        if self.operation is Operation.PROJECTION:
+            return ("sentence",)
         names = (f"{_name_layers(list(self.layers))}", "4", "all")
         return tuple(f"{self.operation}{name if name == '4' else '_' + name}" for name in names)
 
@@ -143,6 +146,8 @@ class Recipe:
     def spec(self) -> str:
         """A layer specification by numbers, right for any model that has the layers: ``6``, ``concat=3+4+5+6``."""
         layers = "+".join(map(str, self.layers))
+        if self.operation is Operation.PROJECTION:
+            return self.name
         return layers if self.operation is Operation.LAYER else f"{self.operation}={layers}"
 
     @property
@@ -151,8 +156,13 @@ class Recipe:
         known = self.name.replace("_", "-")
         return known if known in _NAMED or _LAST_FOUR.fullmatch(known) or _ALL_LAYERS.fullmatch(known) else self.spec
 
+    @property
+    def projected(self) -> bool:
+        """Whether a model's own modules make it of each token, so that no stored layer gives it."""
+        return self.operation is Operation.PROJECTION
+
     def width(self, hidden_size: int) -> int:
-        """Number of values in one vector of this recipe."""
+        """Number of values in one vector of this recipe; of a projection that of a vector that goes in."""
         return hidden_size * (len(self.layers) if self.operation is Operation.CONCAT else 1)
 
 
@@ -175,7 +185,7 @@ class FeatureColumn:
 
     recipe: Recipe
     pooling: Pooling
-    width: int  # of a vector: under the pooling sentence the model's own; with a basis fewer values are stored
+    width: int  # of a vector: that of the model's own modules is theirs; with a basis fewer values are stored
     dtype: VectorDtype  # of the stored values
     basis: Basis | None = None  # None: the vectors themselves are stored
 
@@ -189,9 +199,14 @@ class FeatureColumn:
         """Width H of one layer."""
         return self.width // self.recipe.width(1)
 
+    @property
+    def by_own_modules(self) -> bool:
+        """Whether the model's modules after its encoder make it."""
+        return self.recipe.projected or self.pooling is Pooling.SENTENCE
+
     def fits(self, hidden_size: int) -> bool:
         """Whether it is as wide as the layers of a model make it."""
-        return self.pooling is Pooling.SENTENCE or self.width == self.recipe.width(hidden_size)
+        return self.by_own_modules or self.width == self.recipe.width(hidden_size)
 
     @property
     def described(self) -> str:
@@ -222,7 +237,7 @@ _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 def parse_recipes(specs: LayerSpec | Sequence[LayerSpec], num_layers: int) -> tuple[Recipe, ...]:
     """Parse layer specifications against a model of ``num_layers`` transformer blocks; equal recipes are given once.
 
-    ``cls`` and ``sentence`` are no recipes of their own and are refused here; see :func:`feature_columns`.
+    ``cls`` is no recipe of its own and is refused here; ``sentence`` is one of tokens. See :func:`feature_columns`.
 
     Raises:
         RecipeError: a specification that does not parse, or a layer outside ``0..num_layers``.
@@ -278,7 +293,7 @@ def feature_columns(
 
     Equal columns are given once. ``dtype`` is that of token and word matrices; document vectors are float32.
     ``sentence`` gives what the pooling of that name is in the model, which may be one of the others, and its width; it
-    is asked where there is one.
+    is asked where there is one. If it is that of tokens, the model projects each of them: ``sentence_token``.
 
     Raises:
         RecipeError: see :func:`parse_recipes`; or ``sentence`` of other layers than the last.
@@ -288,13 +303,20 @@ def feature_columns(
         layers_spec, spec_poolings = ("last", [OF_LAST[spec]]) if spec in OF_LAST else (spec, poolings)
         for recipe in _parse_spec(layers_spec, num_layers):
             for pooling in spec_poolings:
-                width = recipe.width(hidden_size)
+                column = FeatureColumn(recipe, pooling, recipe.width(hidden_size), "float32")
                 if pooling is Pooling.SENTENCE and sentence is not None:
                     _check_is_last(recipe, num_layers)
-                    pooling, width = sentence()
-                stored: VectorDtype = "float32" if pooling.per_document else cast(VectorDtype, dtype)  # checked below
-                columns.setdefault((recipe, pooling), FeatureColumn(recipe, pooling, width, stored))
+                    column = _own_column(recipe, *sentence())
+                if not column.pooling.per_document:
+                    column = replace(column, dtype=cast(VectorDtype, dtype))  # checked by the class
+                columns.setdefault((column.recipe, column.pooling), column)
     return tuple(columns.values())
+
+
+def _own_column(last: Recipe, pooling: Pooling, width: int) -> FeatureColumn:
+    """The column of what a model's own modules make of its last layer."""
+    projection = Recipe(Operation.PROJECTION, last.layers, "sentence")
+    return FeatureColumn(projection if pooling is Pooling.TOKEN else last, pooling, width, "float32")
 
 
 def _check_is_last(recipe: Recipe, num_layers: int) -> None:
@@ -311,6 +333,8 @@ def needed_layers(columns: Iterable[FeatureColumn]) -> tuple[int, ...]:
 
 
 def _parse_spec(spec: str, num_layers: int) -> list[Recipe]:
+    if spec == "sentence":
+        return [Recipe(Operation.PROJECTION, (num_layers,), spec)]
     if spec == "embeddings":
         return [Recipe(Operation.LAYER, (0,), "embeddings")]
     if spec == "last":

@@ -1,7 +1,7 @@
 """The settings of an index build, of a search, and of scoring hits again by their tokens."""
 
 import re
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from bertfeat.arguments import checked
@@ -16,10 +16,16 @@ if TYPE_CHECKING:
 ENCODED_WIDTH = 4096
 """The number of values in the encoding of a text, unless another is asked for."""
 
+NO_ENCODING = "none"
+"""What says that the tokens of a text are not encoded as one vector."""
+
 _MOST_ENCODED = 32_768
 
 RERANK_DEPTH = 50
 """The number of hits that are scored again, unless more are asked for."""
+
+RERANK_WEIGHT = 0.5
+"""The weight of the score by vector beside maxsim, where the model was not trained to compare tokens."""
 
 
 @checked
@@ -90,8 +96,8 @@ class BuildOptions:
     encode: Annotated[
         str | None,
         Option(
-            "fde[:WIDTH]: one vector for all tokens of a text, which finds more of what maxsim would.",
-            default="none",
+            "fde[:WIDTH]: one vector for all tokens of a text, which finds more of what maxsim would; or none.",
+            default="none; fde for a model that compares tokens",
             metavar="NAME[:WIDTH]",
         ),
     ] = None
@@ -104,8 +110,8 @@ class BuildOptions:
         if self.pool_tokens > 1 and self.with_tokens is None:
             problem = f"it pools the tokens that {parameter('with_tokens')} keeps"
             raise UsageError(problem, where=parameter("pool_tokens", self.pool_tokens))
-        if self.encode is not None:
-            _width_of_encoding(self.encode)
+        if self.encode not in (None, NO_ENCODING):
+            width_of_encoding(self.encode)
             if self.transform is not None:
                 raise UsageError(
                     "an encoding imitates maxsim, which compares vectors that are not whitened",
@@ -130,11 +136,6 @@ class BuildOptions:
         return as_whitening(self.transform)
 
     @property
-    def encoded_width(self) -> int | None:
-        """The number of values in the encoding of a text; None where texts are not encoded."""
-        return None if self.encode is None else _width_of_encoding(self.encode)
-
-    @property
     def span_rule(self) -> "SpanRule | None":
         """The rule that cuts texts into spans; None where vectors are not of spans."""
         from bertfeat.core import SpanRule  # NumPy, which help does without
@@ -142,7 +143,12 @@ class BuildOptions:
         return SpanRule.of(self.spans)
 
 
-def _width_of_encoding(encode: str) -> int:
+def width_of_encoding(encode: str) -> int:
+    """The number of values that ``fde[:WIDTH]`` asks for.
+
+    Raises:
+        UsageError: it is something else.
+    """
     match = re.fullmatch(r"fde(?::([1-9][0-9]{0,5}))?", encode)
     width = int(match[1] or ENCODED_WIDTH) if match else 0
     if not 0 < width <= _MOST_ENCODED:
@@ -163,7 +169,8 @@ class MaxSim:
     that the stored ones contain. By default they are of the index's own recipe. ``depth`` is the number of hits that
     are scored again: at least as many as are asked for, by default at least 50. With ``idf`` rare tokens of the query
     count for more: each has the weight ``log((N + 1) / (df + 1))``, where ``df`` of the index's ``N`` documents have
-    it. Special tokens, and words without a vector, take no part.
+    it. Special tokens, and words without a vector, take no part. Where a model was trained to compare tokens
+    (``sentence_token``), all that it gives a vector takes part, by default without ``idf``, and with the weight 0.
 
     Raises:
         UsageError: a depth below 1, or a weight that is negative, no number or too large.
@@ -182,14 +189,25 @@ class MaxSim:
     ] = None
     depth: Annotated[int | None, Option("How many hits are scored again.", default=f"{RERANK_DEPTH}", least=1)] = None
     weight: Annotated[
-        float,
+        float | None,
         # with the largest weight, maxsim only decides between hits whose scores by vector are equal
         Option("Weight of the score by vector, which is added.", least=0, most=1_000_000, python_only=True),
-    ] = 0.5
-    idf: Annotated[bool, Option("Whether rare tokens of the query count for more.", default="they do")] = True
+    ] = None
+    idf: Annotated[
+        bool | None,
+        Option(
+            "Whether rare tokens of the query count for more.",
+            default="they do, unless the model was trained to compare tokens",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         check_bounds(self)
+
+    def of_tokens(self, *, trained: bool) -> "MaxSim":
+        """The options with the defaults of tokens that a model was trained to compare, or of others."""
+        weight = self.weight if self.weight is not None else 0.0 if trained else RERANK_WEIGHT
+        return replace(self, weight=weight, idf=not trained if self.idf is None else self.idf)
 
 
 def check_rerank(rerank: "MaxSim | str | None") -> MaxSim | None:

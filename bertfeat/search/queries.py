@@ -377,15 +377,18 @@ def read_query_vectors(
 
 
 def token_vectors(document: DocumentFeatures, column: FeatureColumn) -> tuple[Sequence[str], NDArray[np.float32]]:
-    """The tokens (or words) of a text that stand in it and have a vector, and these vectors ``[n, W]`` of length 1."""
+    """The tokens (or words) of a text that are compared with others', and their vectors ``[n, W]`` of length 1.
+
+    They are those that stand in it and have a vector; of a projection all.
+    """
     pieces = document.pieces_of(column)
     if pieces is None or pieces.strings is None:
         raise UsageError(f"the encoder at hand gives no {column.name} of a text")
-    usable = pieces.end > pieces.start
+    compared = (pieces.end > pieces.start) | column.recipe.projected
     if pieces.aligned is not None:
-        usable &= pieces.aligned
-    strings = [string for string, has_vector in zip(pieces.strings, usable.tolist(), strict=True) if has_vector]
-    return strings, unit_vectors(document.matrix(column.name)[usable])
+        compared &= pieces.aligned
+    strings = [string for string, counts in zip(pieces.strings, compared.tolist(), strict=True) if counts]
+    return strings, unit_vectors(document.matrix(column.name)[compared])
 
 
 def encoder_of_columns(encoder: QueryEncoder, columns: Sequence[FeatureColumn]) -> QueryEncoder:

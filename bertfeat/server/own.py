@@ -77,8 +77,13 @@ class SearchBody(Body):
     rerank_depth: Annotated[StrictInt, Field(ge=1, le=1000)] | None = Field(
         None, description="How many hits are scored again; by default 50, or as many as are asked for."
     )
-    rerank_weight: StrictFloat | None = Field(None, description="Weight of the score by vector, which is added: 0.5.")
-    rerank_idf: StrictBool | None = Field(None, description="Whether rare tokens of the query count for more; they do.")
+    rerank_weight: StrictFloat | None = Field(
+        None, description="Weight of the score by vector, which is added: 0.5; of a model that compares tokens 0."
+    )
+    rerank_idf: StrictBool | None = Field(
+        None,
+        description="Whether rare tokens of the query count for more; they do; not where the model compares tokens.",
+    )
     why: StrictBool = Field(
         False, description="Which words of each hit meet which of the query, by their shares of the score."
     )

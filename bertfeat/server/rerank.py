@@ -30,8 +30,6 @@ from bertfeat.server.problems import Kind, Problem
 from bertfeat.server.service import Service
 from bertfeat.server.wanted import CuttingBody, ModelName, Name, ServedModel, Texts, documents_of
 
-_WEIGHT = MaxSim().weight  # of the cosine of the texts as wholes
-
 
 class _RankingBody(CuttingBody):
     """The fields that a request for an order has on both routes."""
@@ -109,14 +107,12 @@ async def _rank(
     if not texts:
         raise Problem(Kind.EMPTY, "there are no texts to rank", param)
     asked, read = documents_of([body.query], param="query"), documents_of(texts, param=param)
-    own = served.extractor.columns[0].pooling if body.layers is None else served.pooling
-    poolings = [str(own if own is not None and own.per_document else Pooling.MEAN), str(Pooling.TOKEN)]
-    index = _index_of(service, served)
+    layers, poolings, index = body.layers, _compared_poolings(served, body.layers), _index_of(service, served)
     of_query, of_texts = (
-        served.read(body.layers, poolings, long=body.long, prompt=prompt, prompt_name=body.prompt_name)
+        served.read(layers, poolings, long=body.long, prompt=prompt, prompt_name=body.prompt_name)
         for prompt in _prompts(served, index, body.prompt_name)
     )
-    if len(of_query.columns) != 2:
+    if len(of_query.columns) != len(poolings):
         names = ", ".join(dict.fromkeys(column.recipe.spec for column in of_query.columns))
         raise Problem(Kind.WRONG_VALUE, f"one recipe of layers is compared, and these are {names}", "layers")
     query, features = await _both(service.embed(request, asked, of_query), service.embed(request, read, of_texts))
@@ -124,8 +120,8 @@ async def _rank(
     refuse_failed_texts(features, param)
     kept = None if index is None else index.vectors.tokens
     counts = None if kept is None or kept.ids is None else kept.vocabulary
-    whole, tokens = of_query.columns
-    scores = await service.run(lambda: _score(query, features, whole, tokens, counts), request=request)
+    columns = of_query.columns
+    scores = await service.run(lambda: _score(query, features, columns, counts), request=request)
     order = np.argsort(-scores, kind="stable").tolist()  # of equal scores the first text comes first
     headers = origin_headers(of_texts) | truncation_headers(features.n_truncated, query.n_truncated)
     count = int(query.n_tokens.sum() + features.n_tokens.sum())
@@ -161,19 +157,29 @@ def _prompts(served: ServedModel, index: Index | None, name: str | None) -> tupl
     return (None if name else query), texts
 
 
+def _compared_poolings(served: ServedModel, layers: str | None) -> Sequence[str]:
+    """The poolings that are compared: of whole texts and of tokens; of tokens alone, if the model projects these."""
+    own = served.extractor.columns[0]
+    if layers is None and own.recipe.projected:
+        return [str(Pooling.TOKEN)]
+    pooling = own.pooling if layers is None else served.pooling
+    return [str(pooling if pooling is not None and pooling.per_document else Pooling.MEAN), str(Pooling.TOKEN)]
+
+
 def _score(
-    query: RequestFeatures,
-    features: RequestFeatures,
-    whole: FeatureColumn,
-    tokens: FeatureColumn,
-    counts: TokenCounts | None,
+    query: RequestFeatures, features: RequestFeatures, columns: Sequence[FeatureColumn], counts: TokenCounts | None
 ) -> NDArray[np.float64]:
-    """The scores of texts for a query, ``[n]``."""
+    """The scores of texts for a query by ``columns`` of whole texts, if there is one, and of tokens, ``[n]``."""
+    *wholes, tokens = columns
+    how = MaxSim().of_tokens(trained=tokens.recipe.projected)
     (asked, matrix), *texts = [
         token_vectors(each, tokens) for each in (*query.documents, *features.documents) if each is not None
     ]
-    weights = np.ones(len(asked), np.float32) if counts is None else counts.idf(asked)
+    weights = counts.idf(asked) if how.idf and counts is not None else np.ones(len(asked), np.float32)
     maxsim = np.array([compute_maxsim(matrix, weights, vectors) for _, vectors in texts], np.float64)
-    (vector,), vectors = (text_vectors(each, whole.name) for each in (query, features))
-    scores: NDArray[np.float64] = (maxsim + _WEIGHT * (vectors @ vector)) / (1 + _WEIGHT)
+    scores: NDArray[np.float64] = maxsim
+    for whole in wholes:
+        (vector,), vectors = (text_vectors(each, whole.name) for each in (query, features))
+        weight = how.weight or 0.0
+        scores = (maxsim + weight * (vectors @ vector)) / (1 + weight)
     return scores

@@ -117,8 +117,8 @@ class ServedModel:
     @property
     def pooling(self) -> Pooling | None:
         """The pooling of requests that name layers and no pooling; None for the model's own."""
-        own = self.extractor.columns[0].pooling
-        return None if own is Pooling.SENTENCE else own  # which is of the last layer only
+        own = self.extractor.columns[0]
+        return None if own.by_own_modules else own.pooling  # which is of the last layer only
 
     def read(
         self,
@@ -137,16 +137,10 @@ class ServedModel:
         most = settings.max_length
         if max_length is not None and not 8 <= max_length <= most:
             raise Problem(Kind.WRONG_VALUE, f"the model reads 8 to {most} tokens at once", param="max_length")
-        return Wanted(
-            self.extractor,
-            columns,
-            replace(
-                settings,
-                long=long or settings.long,
-                max_length=max_length or most,
-                prompt=self._prompt(prompt, prompt_name),
-            ),
-        ).without_units()
+        put_before = self._prompt(prompt, prompt_name)
+        self.extractor.check_role(columns, put_before)
+        tokens = replace(settings, long=long or settings.long, max_length=max_length or most, prompt=put_before)
+        return Wanted(self.extractor, columns, tokens).without_units()
 
     def read_body(self, body: WantedBody) -> Wanted:
         """The same, from the body of a request."""

@@ -81,7 +81,7 @@ def test_json_is_a_word_a_line() -> None:
 
 
 def test_all_words() -> None:
-    result = change("--all", *PERIODS, "--measure", "jsd", "-k", "2", "--json")
+    result = change(*PERIODS, "--measure", "jsd", "-k", "2", "--json")
     told = [json.loads(line) for line in result.stdout.splitlines()]
     assert (len(told), told[0]["word"]) == (2, "cell")
     assert "2 of 4 words by JSD" in result.stderr
@@ -99,8 +99,6 @@ def test_some_words_that_cannot_be_measured() -> None:
     ("arguments", "told"),
     [
         (("gone", "went", *PERIODS), "'gone' does not occur in the documents of any slice; 'went' does not occur in "),
-        (PERIODS, "name words, or give --all for every word; one of the two"),
-        (("cell", "--all", *PERIODS), "one of the two"),
         (("cell", *PERIODS, "--json", "--width", "9"), "--width is for lines, and --json has none"),
         (("cell",), "Missing option '--by'"),
         (("cell", "--by", "author"), "there is no kept column 'author'; there are: year, kind, share, good"),

@@ -23,8 +23,7 @@ CORPUS = {*READING, "id_column", "pair_column", "pairs", "document_context"} - {
 # a use of a command → the options that it does not read, as they reach the command
 USES: dict[str, set[str]] = {
     "bench": {"text_columns", "format", "encoding"},
-    "change some.features word --by year": {"whole"},
-    "change some.features --all --by year --json": {"width"},
+    "change some.features --by year --json": {"width"},
     "export some.features --to npy": {"url", "collection", "update", "evaluate"},
     "export some.features --to lance": {"url", "collection"},
     "export some.features --to qdrant --url http://localhost": {"output"},

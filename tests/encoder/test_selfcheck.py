@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from bertfeat.core.encoder import BatchForm, Precision, load as loading, load_encoder, padded, path as paths
 from bertfeat.core.encoder.forward import TransformersForward
-from bertfeat.core.encoder.padded import TransformersEncoder, load_module
+from bertfeat.core.encoder.module import load_module
+from bertfeat.core.encoder.padded import TransformersEncoder
 from bertfeat.core.models import Model, families
 from bertfeat.core.recipe import Pooling
 from bertfeat.core.tokens import TokenBatch, cut_batches, tokenize

@@ -90,6 +90,8 @@ def by_definition(
     metric: str = "cosine",
 ) -> list[tuple[str, float, float, float]]:
     """Id, score, first score and maxsim of the documents, best first."""
+    options = options.of_tokens(trained=False)
+    assert options.weight is not None
     strings, vectors = tokens_of(query, recipe, unit)
     having = [{*tokens_of(document, recipe, unit)[0]} for document in documents]
     weights = [

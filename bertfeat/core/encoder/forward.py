@@ -173,12 +173,12 @@ class TransformersForward:
         shape = len(batch.lengths), int(batch.lengths.max())
         places = ranges(np.arange(shape[0]) * shape[1], batch.lengths)
 
-        def padded(values: NDArray[np.integer] | int, padding: int) -> Tensor:
+        def padded(values: NDArray[np.integer] | NDArray[np.bool_], padding: int) -> Tensor:
             filled = np.full(shape[0] * shape[1], padding, np.int64)
             filled[places] = values
             return move_to_device(filled.reshape(shape), self.device)
 
-        inputs = {"input_ids": padded(batch.ids, self._pad), "attention_mask": padded(1, 0)}
+        inputs = {"input_ids": padded(batch.ids, self._pad), "attention_mask": padded(batch.seen(), 0)}
         if self._has_types:
             inputs["token_type_ids"] = padded(batch.types, 0)
         return inputs, move_to_device(places, self.device)

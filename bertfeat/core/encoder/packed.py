@@ -25,6 +25,7 @@ from bertfeat.core.encoder.precision import Precision
 from bertfeat.core.encoder.stack import EmbeddingTables, Stack, TokenRows, float_stack, int8_stack
 from bertfeat.core.encoder.states import HiddenState
 from bertfeat.core.encoder.transfer import move_to_device, usual_size
+from bertfeat.core.encoder.unseen import UnseenTokens
 from bertfeat.core.encoder.weights import Affine, EncoderWeights, attention_heads, read_weights
 from bertfeat.core.models import Model
 from bertfeat.core.tokens import TokenBatch
@@ -51,6 +52,7 @@ class PackedEncoder:
         self.num_layers, self.hidden_size = model.num_layers, model.hidden_size
         self.precision, self.device = precision, device
         self._name, self._dtype = model.name, precision.dtype
+        self._with_unseen = UnseenTokens(model, precision, device)
         eps = model.sizes.layer_norm_eps
         self._eps = 1e-12 if eps is None else eps
         self._first_position = model.first_position
@@ -95,6 +97,9 @@ class PackedEncoder:
         Shape: ``[T, H]`` each, or ``[S, H]``; in the encoder's precision.
         """
         tell_of_fork()
+        if batch.unseen is not None:
+            yield from self._with_unseen(batch, layers)
+            return
         if self._stack:
             with stage("embed"):
                 inputs = self._stack_inputs(batch)

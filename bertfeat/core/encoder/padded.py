@@ -1,48 +1,24 @@
 """The encoder for models that the packed forward pass does not know: transformers runs them as they are.
 
-Its batches have a form that does not change the model's vectors. The amount of weights is checked before any memory is
-taken for them.
+Its batches have a form that does not change the model's vectors.
 """
 
-import copy
-import math
-import threading
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypedDict, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import nn
-from torch.nn.modules.module import register_module_module_registration_hook
 
 from bertfeat.core.encoder.forks import tell_of_fork
 from bertfeat.core.encoder.forward import TransformersForward
+from bertfeat.core.encoder.module import load_module
 from bertfeat.core.encoder.path import BatchForm, EncoderPath, planned_form
 from bertfeat.core.encoder.precision import Precision
 from bertfeat.core.encoder.selfcheck import self_check
 from bertfeat.core.encoder.states import HiddenState
-from bertfeat.core.encoder.weights import StoredTensors
-from bertfeat.core.models import (
-    ENCODER_HALVES,
-    LibraryConfig,
-    Model,
-    silence_transformers,
-    wrap_library_errors,
-)
+from bertfeat.core.encoder.unseen import UnseenTokens
+from bertfeat.core.models import Model
 from bertfeat.core.tokens import TokenBatch
-from bertfeat.errors import ModelError
 from bertfeat.io import stage
-from bertfeat.ragged import offsets_of
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-
-_MODULES, _MODULES_PER_TENSOR = 1_000, 20  # limits; most models have two modules per tensor that they store
-_TOLERATED_EXCESS = 10_000_000  # numbers; with fewer missing, the model is built, and an error names the missing ones
-_LEFT_OUT = "pooler"  # many modules have it, and no hidden state needs it
 
 
 class TransformersEncoder:
@@ -64,6 +40,7 @@ class TransformersEncoder:
         self._forward.stops_early = report.stops_early
         self._forward.settle()
         self.path = EncoderPath(report.form, report.sentence, (*model.notes, *report.notes), report.difference)
+        self._with_unseen = UnseenTokens(model, precision, device)
 
     @property
     def padded(self) -> bool:
@@ -79,6 +56,9 @@ class TransformersEncoder:
         Shape: ``[T, H]`` each, padding left out.
         """
         tell_of_fork()
+        if batch.unseen is not None:
+            yield from self._with_unseen(batch, layers)
+            return
         parts = _SPLITS[self.path.form](batch)
         if self._forward.alone is not None and self.path.form is BatchForm.PACKED:
             parts = _with_alone(batch, self._forward.alone)
@@ -94,7 +74,7 @@ class TransformersEncoder:
 
 def _equal_lengths(batch: TokenBatch) -> list[TokenBatch]:
     """Cut a batch into one batch for each length; sequences of one length are neighbors."""
-    return _cut_batch(batch, np.flatnonzero(np.diff(batch.lengths)) + 1)
+    return batch.cut(np.flatnonzero(np.diff(batch.lengths)) + 1)
 
 
 def _with_alone(batch: TokenBatch, token: int) -> list[TokenBatch]:
@@ -102,127 +82,12 @@ def _with_alone(batch: TokenBatch, token: int) -> list[TokenBatch]:
     holds = np.add.reduceat(np.append(batch.ids == token, False), batch.starts, dtype=np.int64) * (batch.lengths > 0)
     at = np.flatnonzero(holds)
     bounds = np.unique(np.concatenate([at, at + 1]))
-    return _cut_batch(batch, bounds[(bounds > 0) & (bounds < len(batch.lengths))])
-
-
-def _cut_batch(batch: TokenBatch, bounds: NDArray[np.int64]) -> list[TokenBatch]:
-    ends = [*bounds.tolist(), len(batch.lengths)]
-    tokens = offsets_of(batch.lengths)
-    return [
-        TokenBatch(
-            batch.windows[a:b],
-            batch.ids[tokens[a] : tokens[b]],
-            batch.types[tokens[a] : tokens[b]],
-            batch.lengths[a:b],
-        )
-        for a, b in zip([0, *ends[:-1]], ends, strict=True)
-    ]
+    return batch.cut(bounds[(bounds > 0) & (bounds < len(batch.lengths))])
 
 
 _SPLITS: dict[BatchForm, Callable[[TokenBatch], list[TokenBatch]]] = {
     BatchForm.PACKED: lambda batch: [batch],
     BatchForm.PADDED: lambda batch: [batch],
     BatchForm.EQUAL: _equal_lengths,
-    BatchForm.SINGLE: lambda batch: _cut_batch(batch, np.arange(1, len(batch.lengths))),
+    BatchForm.SINGLE: lambda batch: batch.cut(np.arange(1, len(batch.lengths))),
 }
-
-# ── a module from a model's files ───────────────────────────────────────────────────────────────────────────
-
-
-class _LoadingInfo(TypedDict):
-    """transformers' report on the weights that it loaded."""
-
-    missing_keys: set[str]
-    mismatched_keys: set[tuple[str, tuple[int, ...], tuple[int, ...]]]  # name, shape in the file, shape wanted
-
-
-def load_module(model: Model, precision: Precision) -> nn.Module:
-    """Build a model's module and fill it with its weights.
-
-    transformers is given the tensors, not the folder, so that it opens no file that the model's files name.
-
-    Raises:
-        ModelError: transformers does not know the model, or the weights do not fit it.
-    """
-    tensors = StoredTensors(model)
-    config = copy.deepcopy(model.library_config)  # the module may change it
-    if hasattr(config, "use_cache"):
-        config.use_cache = False  # the cache of keys and values, which only generating tokens needs
-    with silence_transformers():
-        skeleton = _skeleton(model, config, len(tensors.shapes))
-        _check_amount(model, skeleton, tensors)
-        with wrap_library_errors("transformers cannot load this model", where=model.name):
-            result = type(skeleton).from_pretrained(
-                None,
-                config=config,
-                state_dict={name: tensors.read(name) for name in tensors.shapes},
-                dtype=precision.dtype,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,  # so that the error below can name them
-            )
-    module, info = cast(tuple[nn.Module, _LoadingInfo], result)
-    _check_loaded(model, info)
-    return module
-
-
-def _check_loaded(model: Model, info: _LoadingInfo) -> None:
-    """Refuse a module with weights that the files lack or hold in another shape."""
-    misfits = sorted(misfit for misfit in info["mismatched_keys"] if _LEFT_OUT not in misfit[0])
-    for name, stored, expected in misfits:
-        raise ModelError(
-            f"its weight {name} has shape {list(stored)}, and its config.json asks for {list(expected)}",
-            where=model.name,
-        )
-    if missing := sorted(name for name in info["missing_keys"] if _LEFT_OUT not in name):
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise ModelError(f"its weights lack {missing[0]}{more}, so it cannot be used", where=model.name)
-
-
-def _skeleton(model: Model, config: LibraryConfig, stored: int) -> "PreTrainedModel":
-    """The module without memory for its weights."""
-    from transformers import AutoModel, AutoModelForTextEncoding
-
-    halved = model.config.model_type in ENCODER_HALVES
-    from_config: Callable[..., PreTrainedModel] = (AutoModelForTextEncoding if halved else AutoModel).from_config
-
-    most = _MODULES + _MODULES_PER_TENSOR * stored
-    with (
-        wrap_library_errors("transformers cannot build this model", where=model.name),
-        _at_most(most, model.name),
-        torch.device("meta"),
-    ):
-        skeleton = from_config(config, trust_remote_code=False)
-    if skeleton.main_input_name != "input_ids":
-        raise ModelError(
-            f"it reads {skeleton.main_input_name}, not texts, so it is no encoder of texts", where=model.name
-        )
-    return skeleton
-
-
-@contextmanager
-def _at_most(modules: int, name: str) -> Iterator[None]:
-    """Raise an error if more modules are built than the files can describe."""
-    thread, left = threading.get_ident(), [modules]
-
-    def count(*_: object) -> None:
-        left[0] -= threading.get_ident() == thread
-        if left[0] < 0:
-            raise ModelError(f"its config.json describes a model of more than {modules:,} parts", where=name)
-
-    hook = register_module_module_registration_hook(count)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-def _check_amount(model: Model, skeleton: nn.Module, tensors: StoredTensors) -> None:
-    """Refuse a configuration that asks for far more numbers than the files hold, before memory is taken for them."""
-    weights = sum(weight.numel() for name, weight in skeleton.named_parameters() if _LEFT_OUT not in name)
-    tables = sum(table.numel() for table in skeleton.buffers())
-    stored = sum(math.prod(shape) for shape in tensors.shapes.values())
-    if max(weights, tables) > stored + _TOLERATED_EXCESS:
-        raise ModelError(
-            f"its config.json describes a model of {weights + tables:,} numbers, and its weights are {stored:,}",
-            where=model.name,
-        )

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertfeat.core.encoder import Encoder, HiddenState, PendingCopy, is_out_of_memory, move_to_device
-from bertfeat.core.extraction.pooling import GATHERING, POOLING_METHODS, PoolingMethod, Reduce, methods_with, set_rows
+from bertfeat.core.extraction.pooling import GATHERING, POOLING_METHODS, PoolingMethod, methods_with, set_rows
+from bertfeat.core.extraction.sentence_pooling import OwnModules
 from bertfeat.core.recipe import FeatureColumn, Operation, Pooling, needed_layers
 from bertfeat.core.tokens import (
     BatchGroups,
@@ -61,16 +62,14 @@ def compute_features(
     batch_tokens: int,
     batch_size: int | None = None,
     on_batch: OnBatch | None = None,
-    sentence: Reduce | None = None,
+    own: OwnModules | None = None,
 ) -> FeatureMatrices:
     """Run every window that the columns read through the encoder, and fill their matrices.
 
-    Tokens of overlapping windows count twice for ``on_batch``. ``sentence`` are the model's own modules, where a column
-    is of that pooling.
+    Tokens of overlapping windows count twice for ``on_batch``. ``own`` are the model's modules after its encoder, where
+    a column is made by them.
     """
-    return _BatchPass(encoder, tokenized, columns, methods_with(sentence)).run(
-        batch_tokens, batch_size, on_batch or (lambda *_: None)
-    )
+    return _BatchPass(encoder, tokenized, columns, own).run(batch_tokens, batch_size, on_batch or (lambda *_: None))
 
 
 def windows_of_columns(layout: Layout, columns: Iterable[FeatureColumn]) -> NDArray[np.int64]:
@@ -87,9 +86,10 @@ class _BatchPass:
         encoder: Encoder,
         tokenized: TokenizedDocuments,
         columns: Sequence[FeatureColumn],
-        methods: Mapping[Pooling, PoolingMethod],
+        own: OwnModules | None,
     ) -> None:
-        self._encoder, self._layout, self._columns, self._methods = encoder, tokenized.layout, columns, methods
+        self._encoder, self._layout, self._columns, self._own = encoder, tokenized.layout, columns, own
+        self._methods = methods_with(None if own is None else own.pool)
         self._layers = needed_layers(columns)
         self._ways: dict[_WayKey, _Way] = {}
         self._spread: dict[Pooling, TokenGroups] = {}  # rows with tokens in several windows that cannot be merged
@@ -155,7 +155,7 @@ class _BatchPass:
             key: _BatchSegments(groups_in_batch(way.groups, self._layout, batch), batch, self._encoder.device)
             for key, way in self._ways.items()
         }
-        batch_columns = [_BatchColumn(target, segments[target.key]) for target in self._targets]
+        batch_columns = [_BatchColumn(target, segments[target.key], self._own) for target in self._targets]
         for state in self._encoder.hidden_states(batch, self._layers, first_token_only=self._first_only):
             with stage("pooling"):
                 _add_layer(state, batch_columns, segments)
@@ -253,8 +253,8 @@ class _BatchSegments:
 class _BatchColumn:
     """One column of one batch, while its layers arrive."""
 
-    def __init__(self, target: _Target, segments: _BatchSegments) -> None:
-        self.target, self.column, self._segments = target, target.column, segments
+    def __init__(self, target: _Target, segments: _BatchSegments, own: OwnModules | None) -> None:
+        self.target, self.column, self._segments, self._own = target, target.column, segments, own
         self._values: Tensor | None = None
         self._method, column = target.method, target.column
         # the maximum of a sum is not the sum of maxima: such a column is summed token by token
@@ -263,7 +263,7 @@ class _BatchColumn:
     def add(self, layer: int, reduced: Tensor) -> None:
         """Add one layer, reduced to segments or, if ``by_token``, as it is. Shape: ``[S, H]`` or ``[T, H]``."""
         recipe = self.column.recipe
-        if recipe.operation is Operation.LAYER:
+        if recipe.operation in (Operation.LAYER, Operation.PROJECTION):
             self._values = reduced
         elif recipe.operation is Operation.CONCAT:
             width = reduced.shape[1]
@@ -283,6 +283,9 @@ class _BatchColumn:
         values = self._values
         if self.column.recipe.operation is Operation.MEAN:
             values = values / len(self.column.recipe.layers)
+        if self.column.recipe.projected:
+            assert self._own is not None
+            values = self._own.project(values)
         if self.by_token:
             values = self._method.reduce(values, self._segments.rows, self._segments.offsets)
         return values

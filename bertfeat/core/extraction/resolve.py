@@ -108,13 +108,14 @@ def resolve_tokens(settings: ExtractorSettings, model: Model, columns: Sequence[
         words=_choice(WordRule, "words", settings.words),
         causal=model.causal,
     )
+    check_role(model, columns, tokens.prompt)
     tokens.words.check_installed()
     if tokens.context is not None and tokens.prompt:
         problem = f"a prompt and {parameter('context')} both stand before a word"
         raise UsageError(problem, remedy=f"give one of them; an empty {parameter('prompt')} is none")
     if tokens.context is not None and any(column.pooling is Pooling.CLS for column in columns):
         raise UsageError(f"with {parameter('context')} the first token of a text reads its first word only")
-    if tokens.context is not None and any(column.pooling is Pooling.SENTENCE for column in columns):
+    if tokens.context is not None and any(column.by_own_modules for column in columns):
         raise UsageError(f"a model's own modules take a text as a whole, and {parameter('context')} reads it in pieces")
     if tokens.only is not None and not tokens.with_words:
         raise UsageError(
@@ -122,6 +123,21 @@ def resolve_tokens(settings: ExtractorSettings, model: Model, columns: Sequence[
             remedy=f"add {parameter('pooling', str(Pooling.WORD))}",
         )
     return tokens
+
+
+def check_role(model: Model, columns: Sequence[FeatureColumn], prompt: str) -> None:
+    """Refuse texts of which a model that compares tokens cannot tell whether they are queries or documents.
+
+    Raises:
+        UsageError: the prompt is neither that of a query nor that of a document.
+    """
+    own = () if model.reading is None else model.reading.prompts.values()
+    if prompt not in own and any(column.recipe.projected for column in columns):
+        raise UsageError(
+            f"{model.name} compares tokens of texts that begin with {' or '.join(map(repr, own))}, and not with "
+            f"{prompt!r}",
+            remedy=f"leave out {parameter('prompt')}, or take {parameter('layers', 'last')}",
+        )
 
 
 def find_recorded_model(identity: ModelIdentity, location: str | Path | None, where: object) -> Model:
@@ -174,7 +190,7 @@ def settings_to_record(
 
 def settings_of_record(record: FeatureSettings, columns: Sequence[FeatureColumn]) -> ExtractorSettings:
     """The settings under which a model computes ``columns`` as a record says; the model itself is left to be named."""
-    own = [column for column in columns if column.pooling is Pooling.SENTENCE]
+    own = [column for column in columns if column.by_own_modules]
     return ExtractorSettings(
         layers=tuple(dict.fromkeys("sentence" if each in own else each.recipe.spelling for each in columns)),
         pooling=tuple(dict.fromkeys(each.pooling for each in columns if each not in own)) or None,

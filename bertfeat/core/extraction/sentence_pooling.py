@@ -1,7 +1,8 @@
-"""The pooling ``sentence``: a model's own sentence-transformers modules, applied to the tokens of each text.
+"""The layer ``sentence``: a model's own sentence-transformers modules, applied to the tokens of each text.
 
-Reimers and Gurevych 2019 (arXiv:1908.10084), section 3, for the poolings. Everything is float32, whatever the
-encoder's precision.
+They make one vector of all tokens (the pooling ``sentence``; Reimers and Gurevych 2019, arXiv:1908.10084, section 3),
+or, in a model that compares tokens, one of each (Khattab and Zaharia 2020, arXiv:2004.12832, section 3.2). Everything
+is float32, whatever the encoder's precision.
 
 Shapes: ``T`` tokens of a batch, ``H`` hidden width, ``P`` picked tokens, ``S`` texts, ``W`` width of the vector.
 """
@@ -20,8 +21,8 @@ from bertfeat.core.models import DenseStep, LayerNormStep, Model, PoolingMode, S
 from bertfeat.errors import ModelError
 
 
-class SentencePooling:
-    """The vector that a model's own modules make of the tokens of each text: ``[S, W]`` float32."""
+class OwnModules:
+    """The modules that follow a model's encoder."""
 
     def __init__(self, model: Model) -> None:
         """Read the modules' weights.
@@ -36,13 +37,16 @@ class SentencePooling:
         steps = nn.Sequential(*(_make_step(model.name, step) for step in modules.steps)).eval().requires_grad_(False)
         self._steps = {torch.device("cpu"): steps}
 
-    def __call__(self, hidden: Tensor, picked: Tensor, offsets: Tensor) -> Tensor:
-        """Reduce the picked tokens of each text. Shape: ``[T, H]``, ``[P]``, ``[S]`` → ``[S, W]``."""
-        pooled = [_POOLED[mode](hidden, picked, offsets) for mode in self._poolings]
-        steps = self._steps.get(hidden.device)
+    def pool(self, hidden: Tensor, picked: Tensor, offsets: Tensor) -> Tensor:
+        """Make one vector of the picked tokens of each text. Shape: ``[T, H]``, ``[P]``, ``[S]`` → ``[S, W]``."""
+        return self.project(torch.cat([_POOLED[mode](hidden, picked, offsets) for mode in self._poolings], dim=1))
+
+    def project(self, rows: Tensor) -> Tensor:
+        """Send each vector through the steps after the pooling. Shape: ``[n, H]`` → ``[n, W]``."""
+        steps = self._steps.get(rows.device)
         if steps is None:
-            steps = self._steps[hidden.device] = deepcopy(self._steps[torch.device("cpu")]).to(hidden.device)
-        vectors: Tensor = steps(torch.cat(pooled, dim=1))
+            steps = self._steps[rows.device] = deepcopy(self._steps[torch.device("cpu")]).to(rows.device)
+        vectors: Tensor = steps(rows.float())
         return vectors
 
 
@@ -97,15 +101,13 @@ _POOLED: Mapping[PoolingMode, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 class _Linear(nn.Linear):
     """A product whose rows do not depend on each other.
 
-    On a CPU it is done row by row: a library rounds the product of many rows as it divides them among its kernels.
+    On a CPU each is a product of its own: a library rounds that of many rows as it divides them among its kernels.
     """
 
     def forward(self, x: Tensor) -> Tensor:
         if x.device.type != "cpu":
             return super().forward(x)
-        products = (
-            torch.stack([torch.mv(self.weight, row) for row in x]) if len(x) else x.new_empty(0, len(self.weight))
-        )
+        products = torch.bmm(x[:, None], self.weight.T.expand(len(x), -1, -1))[:, 0]
         bias: Tensor | None = getattr(self, "bias", None)
         return products if bias is None else products + bias
 
@@ -143,16 +145,18 @@ class _Normalize(nn.Module):
 def _make_step(name: str, step: SentenceStep) -> nn.Module:
     """The module of a step, with its weights."""
     if isinstance(step, DenseStep):
-        return _with_weights(name, _Dense(step), step.weights)
+        return _with_weights(name, _Dense(step), step.weights, shared=step.shared)
     if isinstance(step, LayerNormStep):
         return _with_weights(name, _LayerNorm(step), step.weights)
     return _Normalize()
 
 
-def _with_weights(name: str, module: nn.Module, file: Path) -> nn.Module:
-    with open_weights(name, file, "pt") as stored:
-        weights = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118 - it is no dictionary
+def _with_weights(name: str, module: nn.Module, file: Path, *, shared: bool = False) -> nn.Module:
+    """Fill a module from a file, which holds nothing else unless it is ``shared`` with the encoder."""
     wanted = {key: tuple(value.shape) for key, value in module.state_dict().items()}
+    with open_weights(name, file, "pt") as stored:
+        keys = wanted.keys() if shared else stored.keys()
+        weights = {key: stored.get_tensor(key) for key in keys}
     found = {key: tuple(value.shape) for key, value in weights.items()}
     if wanted != found:
         problem = f"{file} has the tensors {_list_tensors(found)}, where {_list_tensors(wanted)} are expected"

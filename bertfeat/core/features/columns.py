@@ -99,9 +99,10 @@ def _best_columns(
 
     What a model was trained to give for search is better than any of them.
     """
-    trained = task == "search" and any(column.pooling is Pooling.SENTENCE for column in stored)
-    if trained and pooling in (None, Pooling.SENTENCE):
-        return [find_column(stored, num_layers, "sentence")]
+    if task == "search":
+        for column in _meant_columns(stored, pooling):
+            if column.by_own_modules:
+                return [find_column(stored, num_layers, column.name)]
     columns = []
     for candidate in _candidate_poolings(pooling, stored):
         with suppress(NotDerivableError):
@@ -110,7 +111,7 @@ def _best_columns(
 
 
 def _only_column(stored: Sequence[FeatureColumn], pooling: str | None, best: Sequence[ReadableColumn]) -> FeatureColumn:
-    columns = [column for column in stored if column.pooling == pooling] if pooling else _preferred_columns(stored)
+    columns = _meant_columns(stored, pooling)
     if len(columns) == 1:
         return columns[0]
     fitting = columns if pooling else stored
@@ -122,6 +123,11 @@ def _only_column(stored: Sequence[FeatureColumn], pooling: str | None, best: Seq
     raise NotDerivableError(f"several columns fit: {column_names(fitting)}", remedy=remedy)
 
 
+def _meant_columns(stored: Sequence[FeatureColumn], pooling: str | None) -> Sequence[FeatureColumn]:
+    """The columns of a pooling; without one the preferred ones."""
+    return [column for column in stored if column.pooling == pooling] if pooling else _preferred_columns(stored)
+
+
 def _preferred_columns(stored: Sequence[FeatureColumn]) -> Sequence[FeatureColumn]:
     """The document columns; where there are none, all."""
     return [column for column in stored if column.pooling.per_document] or stored
@@ -129,7 +135,7 @@ def _preferred_columns(stored: Sequence[FeatureColumn]) -> Sequence[FeatureColum
 
 def _parse_name(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> tuple[Recipe, str | None]:
     for column in stored:
-        if column.name == name:
+        if column.name == name or (column.recipe.projected and name == column.recipe.name):
             return column.recipe, column.pooling
     if name in OF_LAST:
         name = f"last_{name}"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertfeat.core.features.cells import decode_vectors, vector_bytes
 from bertfeat.core.features.columns import ReadableColumn
-from bertfeat.core.recipe import FeatureColumn
+from bertfeat.core.recipe import FeatureColumn, Recipe
 from bertfeat.display import displayed
 from bertfeat.errors import DamagedError
 from bertfeat.ragged import offsets_of, ranges
@@ -119,9 +119,13 @@ class PiecePositions:
         has_characters = self.end > self.start
         return has_characters if self.aligned is None else has_characters & self.aligned
 
-    def ranges(self) -> PieceRanges:
-        """The usable pieces of each document."""
-        rows = np.flatnonzero(self.usable)
+    def compared(self, recipe: Recipe) -> NDArray[np.bool_]:
+        """Whether a piece counts where two texts are compared piece by piece, ``[N]``: in a projection each does."""
+        return np.ones(len(self.start), bool) if recipe.projected else self.usable
+
+    def ranges(self, recipe: Recipe) -> PieceRanges:
+        """The pieces of each document that count in a comparison."""
+        rows = np.flatnonzero(self.compared(recipe))
         ends = np.searchsorted(rows, self.offsets)
         return PieceRanges(rows, ends[:-1], ends[1:])
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bertfeat.core.corpus import KeptColumn
 from bertfeat.core.features.columns import ReadableColumn, find_column
 from bertfeat.core.features.record_batches import PiecePositions, PieceRanges, RecordBatch
-from bertfeat.core.recipe import LayerSpec, Pooling
+from bertfeat.core.recipe import LayerSpec, Pooling, Recipe
 from bertfeat.core.spans import SpanRule
 from bertfeat.core.words import CharSpans, align_each
 from bertfeat.display import displayed
@@ -62,7 +62,7 @@ class SpanPositions(PiecePositions):
 
     members: PieceRanges
 
-    def ranges(self) -> PieceRanges:
+    def ranges(self, _: Recipe) -> PieceRanges:
         """The tokens or words of each span."""
         return self.members
 

@@ -9,6 +9,7 @@ from bertfeat.core.models.files import open_weights
 from bertfeat.core.models.find import DEFAULT_MODEL, DEFAULT_PACKAGE, DEFAULT_WEIGHTS_SHA256, find_model
 from bertfeat.core.models.fingerprint import TOKENIZER_KEYS_WITHOUT_EFFECT
 from bertfeat.core.models.foreign import LibraryConfig, one_line_message, silence_transformers, wrap_library_errors
+from bertfeat.core.models.late_interaction import QueryExpansion, TokenReading
 from bertfeat.core.models.model import Model
 from bertfeat.core.models.sentence_modules import DenseStep, LayerNormStep, PoolingMode, SentenceStep
 
@@ -27,7 +28,9 @@ __all__ = [
     "ModelConfig",
     "ModelSizes",
     "PoolingMode",
+    "QueryExpansion",
     "SentenceStep",
+    "TokenReading",
     "find_model",
     "one_line_message",
     "open_weights",

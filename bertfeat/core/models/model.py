@@ -23,6 +23,14 @@ from bertfeat.core.models.fingerprint import (
     vocabulary_files,
 )
 from bertfeat.core.models.foreign import LibraryConfig
+from bertfeat.core.models.late_interaction import (
+    TOKEN_SETTINGS,
+    TokenReading,
+    compares_tokens,
+    is_colbert,
+    read_colbert_reading,
+    read_reading,
+)
 from bertfeat.core.models.sentence_files import (
     PoolingFile,
     Prompts,
@@ -36,7 +44,12 @@ from bertfeat.core.models.sentence_files import (
     read_prompts,
     read_truncation_side,
 )
-from bertfeat.core.models.sentence_modules import SentenceModules, read_sentence_modules
+from bertfeat.core.models.sentence_modules import (
+    SentenceModules,
+    read_colbert_modules,
+    read_sentence_modules,
+    read_token_modules,
+)
 from bertfeat.core.recipe import Pooling
 from bertfeat.errors import ModelError, parameter
 from bertfeat.io import MOST_BYTES
@@ -207,9 +220,15 @@ class Model:
     def sentence_modules(self) -> SentenceModules | None:
         """The modules by which sentence-transformers gives the vector of a text; None where that is :attr:`pooling`.
 
+        In a model that compares tokens (:attr:`reading`) each token's vector goes through them.
+
         Raises:
             ModelError: one of them is unknown or damaged.
         """
+        if (reading := self.reading) is not None:
+            if not self._modules:
+                return read_colbert_modules(self.name, self.weight_files, reading)
+            return read_token_modules(self.name, self.sentence_folder, self._modules, self.hidden_size, reading)
         if not self._modules:
             return None
         modules = read_sentence_modules(
@@ -217,37 +236,59 @@ class Model:
         )
         return None if modules.plain else modules
 
+    @cached_property
+    def reading(self) -> TokenReading | None:
+        """How a model that compares tokens reads queries and documents; None where a text has one vector.
+
+        Raises:
+            ModelError: a file that says it is damaged.
+        """
+        if not self._modules:
+            return read_colbert_reading(self.name, self.folder) if is_colbert(self._raw_config) else None
+        if not compares_tokens(self.name, self.sentence_folder, self._modules):
+            return None
+        return read_reading(self.name, self.sentence_folder, self.folder, self._modules)
+
     @property
     def sentence(self) -> tuple[Pooling, int]:
         """The pooling of the last layer by which sentence-transformers gives the vector of a text, and its width.
+
+        In a model that compares tokens each has one: its pooling is that of tokens.
 
         Raises:
             ModelError: as :attr:`sentence_modules`.
         """
         modules = self.sentence_modules
-        return (self.pooling, self.hidden_size) if modules is None else (Pooling.SENTENCE, modules.width)
+        if modules is None:
+            return self.pooling, self.hidden_size
+        return Pooling.SENTENCE if modules.poolings else Pooling.TOKEN, modules.width
 
     @property
     def sentence_described(self) -> str:
         """The vector that sentence-transformers gives a text, as ``bertfeat info`` describes it; raises as above."""
         pooling, width = self.sentence
         made = f"by {self.sentence_modules}" if self.sentence_modules else f"under its pooling, {pooling}"
-        return f"{width:,} values: the last layer {made}"
+        of = " for each token" if pooling is Pooling.TOKEN else ""
+        return f"{width:,} values{of}: the last layer {made}"
 
     @property
     def prompts(self) -> Mapping[str, str]:
-        """The prompts that the model's sentence-transformers configuration names."""
-        return self._prompts.named
+        """The prompts that the model's files name, and those by which a model that compares tokens marks texts."""
+        return {**self._prompts.named, **(self.reading.prompts if self.reading else {})}
 
     @property
     def default_prompt(self) -> str:
-        """The prompt that sentence-transformers puts before every text; mostly empty."""
-        return self._prompts.default
+        """The prompt of every text that gets no other: that of a document in a model that compares tokens.
+
+        In others it is what sentence-transformers puts before every text; mostly empty.
+        """
+        return self.reading.document if self.reading else self._prompts.default
 
     @cached_property
     def settings_not_applied(self) -> tuple[str, ...]:
         """Settings of sentence-transformers' files that ask for something that bertfeat does not do."""
-        return read_not_applied(self.name, self.sentence_folder, self.folder, self._modules)
+        applied = () if self.reading is None else TOKEN_SETTINGS
+        return read_not_applied(self.name, self.sentence_folder, self.folder, self._modules, applied)
 
     @cached_property
     def lower_cases(self) -> bool:

@@ -1,7 +1,7 @@
 """sentence-transformers' own files in a model's folder: pooling, prompts, and the modules after pooling."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -14,12 +14,14 @@ from bertfeat.errors import ModelError, parameter
 
 MODULES = "modules.json"
 """The list of a sentence-transformers model's steps."""
-_SETTINGS = "config_sentence_transformers.json"
-_ENCODER = "sentence_bert_config.json"
+SETTINGS = "config_sentence_transformers.json"
+"""The settings of the model as a whole."""
+ENCODER = "sentence_bert_config.json"
+"""The settings of its encoder, in the encoder's folder."""
 _POOLING = "config.json"
 _HANDLED_KEYS: Mapping[str, frozenset[str]] = {
-    _SETTINGS: frozenset({"__version__", "default_prompt_name", "model_type", "prompts", "similarity_fn_name"}),
-    _ENCODER: frozenset({"do_lower_case", "max_seq_length", "unpad_inputs"}),
+    SETTINGS: frozenset({"__version__", "default_prompt_name", "model_type", "prompts", "similarity_fn_name"}),
+    ENCODER: frozenset({"do_lower_case", "max_seq_length", "unpad_inputs"}),
     _POOLING: frozenset(
         {
             "embedding_dimension",
@@ -113,6 +115,7 @@ class _EncoderFile:
     """``sentence_bert_config.json``."""
 
     max_seq_length: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    document_length: Annotated[int, msgspec.Meta(ge=0)] | None = None  # of a model that compares tokens
     do_lower_case: bool | None = None
 
 
@@ -166,41 +169,45 @@ def pooling_of_modes(name: str, modes: list[str]) -> Pooling:
 
 def read_lower_case(name: str, folder: Path, modules: tuple[SentenceModule, ...]) -> bool:
     """Read whether texts are lowercased before the tokenizer sees them, which may lowercase them itself."""
-    settings = read_model_json(name, folder, _ENCODER, _EncoderFile) if modules else None
+    settings = read_model_json(name, folder, ENCODER, _EncoderFile) if modules else None
     return bool(settings and settings.do_lower_case)
 
 
-def read_not_applied(name: str, folder: Path, encoder: Path, modules: tuple[SentenceModule, ...]) -> tuple[str, ...]:
+def read_not_applied(
+    name: str, folder: Path, encoder: Path, modules: tuple[SentenceModule, ...], also_applied: Collection[str]
+) -> tuple[str, ...]:
     """Read the settings of sentence-transformers' files that are not applied here, each as ``key: JSON value``."""
     pooling = [f"{module.path}/{_POOLING}" for module in modules if module.kind == "Pooling" and module.path]
-    files = [folder / _SETTINGS, encoder / _ENCODER, *(path_inside_model(name, folder, p, MODULES) for p in pooling)]
+    files = [folder / SETTINGS, encoder / ENCODER, *(path_inside_model(name, folder, p, MODULES) for p in pooling)]
     found = []
     for path in files if modules else ():
         said = read_model_json(name, path.parent, path.name, dict[str, object]) or {}
         found += [
             f"{key}: {json.dumps(value)}"
             for key, value in said.items()
-            if key not in _HANDLED_KEYS[path.name] and value not in (None, {}, []) and value != _USUAL_VALUES.get(key)
+            if key not in {*_HANDLED_KEYS[path.name], *also_applied}
+            and value not in (None, {}, [])
+            and value != _USUAL_VALUES.get(key)
         ]
     return tuple(found)
 
 
 def read_prompts(name: str, folder: Path) -> Prompts:
     """Read the model's prompts; their names and texts must be encodable in UTF-8."""
-    prompts = read_model_json(name, folder, _SETTINGS, Prompts) or Prompts()
+    prompts = read_model_json(name, folder, SETTINGS, Prompts) or Prompts()
     for key, prompt in prompts.named.items():
         if not _is_utf8_text(key + prompt):
-            raise ModelError(f"{folder / _SETTINGS} has a prompt that is no text: {prompt!r}", where=name)
+            raise ModelError(f"{folder / SETTINGS} has a prompt that is no text: {prompt!r}", where=name)
     return prompts
 
 
 def read_limits(name: str, folder: Path) -> Mapping[str, int]:
     """Read the length limits that the files carry and bertfeat switches off, by the file that carries them."""
     tokenizer = read_model_json(name, folder, "tokenizer.json", _TokenizerLimits)
-    own = read_model_json(name, folder, _ENCODER, _EncoderFile)
+    own = read_model_json(name, folder, ENCODER, _EncoderFile)
     limits = {
         "tokenizer.json": tokenizer.truncation.max_length if tokenizer and tokenizer.truncation else None,
-        _ENCODER: own.max_seq_length if own else None,
+        ENCODER: own.max_seq_length or own.document_length if own else None,
     }
     return {file: limit for file, limit in limits.items() if limit}
 

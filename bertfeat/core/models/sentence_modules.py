@@ -1,4 +1,7 @@
-"""The modules of a sentence-transformers model after its encoder: how its tokens become the vector of a text."""
+"""The modules of a sentence-transformers model after its encoder: how its tokens become the vector of a text.
+
+In a model that compares tokens (:mod:`bertfeat.core.models.late_interaction`) each token's vector goes through them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +9,16 @@ from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 
-from bertfeat.core.models.files import path_inside_model, read_model_json
+from bertfeat.core.models.files import open_weights, path_inside_model, read_model_json
+from bertfeat.core.models.late_interaction import PYLATE_DENSE, TOKEN_MASK, TokenReading
 from bertfeat.core.models.sentence_files import MODULES, POOLINGS, PoolingFile, SentenceModule, read_module_file
 from bertfeat.errors import ModelError, parameter
 
 _WEIGHTS = "model.safetensors"
 _VECTOR = "sentence_embedding"  # sentence-transformers' name of the vector of a text
+_TOKENS = "token_embeddings"  # and of those of its tokens
+_PROJECTION = "linear.weight"  # ColBERT's own name of its projection
+_ROLES = {"query", "document"}
 _ACTIVATIONS = ("ELU", "GELU", "Identity", "LeakyReLU", "Mish", "ReLU", "SiLU", "Sigmoid", "Softplus", "Tanh")
 _ACTIVATION_PLACES = ("torch.nn.modules.activation", "torch.nn.modules.linear", "torch.nn")
 
@@ -37,6 +44,7 @@ class DenseStep:
     activation: str  # a class of torch.nn
     residual: bool  # whether the input is added, by a product of its own where the widths differ
     weights: Path
+    shared: bool = False  # whether the file holds the encoder's weights too
 
     def __str__(self) -> str:
         how = f"{self.activation}, residual" if self.residual else self.activation
@@ -69,12 +77,14 @@ SentenceStep = DenseStep | LayerNormStep | NormalizeStep
 class SentenceModules:
     """The poolings of a model, whose vectors are put side by side, and the steps that follow."""
 
-    poolings: tuple[PoolingMode, ...]
+    poolings: tuple[PoolingMode, ...]  # none where the steps are for each token
     steps: tuple[SentenceStep, ...]
     width: int  # of the vector that they give
+    reading: TokenReading | None = None  # where texts are compared token by token
 
     def __str__(self) -> str:
-        return ", ".join([" and ".join(self.poolings), *map(str, self.steps)])
+        told = ", ".join([*filter(None, [" and ".join(self.poolings)]), *map(str, self.steps)])
+        return "; ".join(filter(None, [told, str(self.reading or "")]))
 
     @property
     def plain(self) -> bool:
@@ -88,8 +98,12 @@ class SentenceModules:
 
     @property
     def weight_files(self) -> tuple[Path, ...]:
-        """The files of their weights, in their order."""
-        return tuple(step.weights for step in self.steps if not isinstance(step, NormalizeStep))
+        """The files of their weights alone, in their order."""
+        return tuple(
+            step.weights
+            for step in self.steps
+            if not isinstance(step, NormalizeStep) and not (isinstance(step, DenseStep) and step.shared)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +112,7 @@ class _DenseFile:
     out_features: int
     bias: bool = True
     activation_function: str = "torch.nn.modules.activation.Tanh"
-    module_input_name: str = _VECTOR
+    module_input_name: str | None = None
     module_output_name: str | None = None
     use_residual: bool = False
 
@@ -136,16 +150,61 @@ def read_sentence_modules(
     return SentenceModules(tuple(map(PoolingMode, pooling.modes)), steps, reader.width)
 
 
+def read_token_modules(
+    name: str, folder: Path, modules: Sequence[SentenceModule], hidden_size: int, reading: TokenReading
+) -> SentenceModules:
+    """Read what follows the encoder in a model that compares tokens, whose files say how it reads them (``reading``).
+
+    Raises:
+        ModelError: as :func:`read_sentence_modules`; or a query looks like a document and is to be read otherwise.
+    """
+    if modules[0].kind != "Transformer":
+        raise _not_computable(name, f"its {MODULES} begins with {modules[0].kind} and not with a Transformer")
+    reader = _StepReader(name, folder, hidden_size, _TOKENS)
+    steps = tuple(chain.from_iterable(reader.read(module) for module in modules[1:] if module.kind != TOKEN_MASK))
+    if not any(isinstance(step, NormalizeStep) for step in steps):  # PyLate leaves it out of the list
+        steps = (*steps, NormalizeStep())
+    return _of_tokens(name, steps, reader.width, reading)
+
+
+def read_colbert_modules(name: str, weight_files: Sequence[Path], reading: TokenReading) -> SentenceModules:
+    """Read the projection of a model of ColBERT's own library, which lies among the weights of its encoder.
+
+    Raises:
+        ModelError: there is none.
+    """
+    for file in weight_files:
+        with open_weights(name, file, "np") as stored:
+            if _PROJECTION in stored.keys():  # noqa: SIM118 - it is no dictionary
+                made, taken = stored.get_slice(_PROJECTION).get_shape()
+                dense = DenseStep(taken, made, False, "Identity", False, file, shared=True)
+                return _of_tokens(name, (dense, NormalizeStep()), made, reading)
+    raise _not_computable(name, f"its weights lack {_PROJECTION}")
+
+
+def _of_tokens(name: str, steps: tuple[SentenceStep, ...], width: int, reading: TokenReading) -> SentenceModules:
+    if reading.of_images:
+        raise _not_computable(name, "it compares queries with images")
+    alike = reading.query == reading.document
+    if alike and (reading.expansion is not None or (reading.skipped and set(reading.skipped_in) != _ROLES)):
+        raise _not_computable(name, "it reads queries otherwise than documents, and no prompt tells them apart")
+    return SentenceModules((), steps, width, reading)
+
+
 class _StepReader:
     """Reads the steps one after the other, and follows the width of the vector."""
 
-    def __init__(self, name: str, folder: Path, width: int) -> None:
-        self._name, self._folder, self.width = name, folder, width
+    def __init__(self, name: str, folder: Path, width: int, given: str = _VECTOR) -> None:
+        self._name, self._folder, self.width, self._given = name, folder, width, given
+        self._class = {_VECTOR: "SentenceTransformer", _TOKENS: "MultiVectorEncoder"}[given]
 
     def read(self, module: SentenceModule) -> tuple[SentenceStep, ...]:
         """Read a module; one that is there for training only is no step."""
         read = {"Dense": self._dense, "LayerNorm": self._layer_norm, "Normalize": self._normalize, "Dropout": None}
-        if module.kind not in read or not module.type.startswith("sentence_transformers."):
+        known = module.type.startswith("sentence_transformers.") or (
+            module.type == PYLATE_DENSE and self._given == _TOKENS
+        )
+        if module.kind not in read or not known:
             raise _not_computable(self._name, f"its module {module.type!r} is unknown")
         reader = read[module.kind]
         return () if reader is None else (reader(module),)
@@ -157,12 +216,13 @@ class _StepReader:
             raise _not_computable(
                 self._name, f"the activation {said.activation_function!r} of its {module.path} is unknown"
             )
-        self._check_names(module, said.module_input_name, said.module_output_name)
+        self._check_names(module, said.module_input_name or self._given, said.module_output_name)
         self._advance(module, said.in_features, said.out_features)
         weights = self._weights(module)
         return DenseStep(said.in_features, said.out_features, said.bias, activation, said.use_residual, weights)
 
     def _layer_norm(self, module: SentenceModule) -> LayerNormStep:
+        self._check_names(module, _VECTOR, None)
         said = read_module_file(self._name, self._folder, module, _LayerNormFile)
         self._advance(module, said.dimension, said.dimension)
         return LayerNormStep(said.dimension, self._weights(module))
@@ -176,9 +236,10 @@ class _StepReader:
         return path_inside_model(self._name, self._folder, module.path or ".", MODULES)
 
     def _check_names(self, module: SentenceModule, given: str, made: str | None) -> None:
+        meant = {_VECTOR: "the vector of a text", _TOKENS: "the vectors of tokens"}[self._given]
         for value in (given, made or given):
-            if value != _VECTOR:
-                raise _not_computable(self._name, f"its {module.path} is for {value!r}, not for the vector of a text")
+            if value != self._given:
+                raise _not_computable(self._name, f"its {module.path} is for {value!r}, not for {meant}")
 
     def _advance(self, module: SentenceModule, taken: int, given: int) -> None:
         if taken != self.width or given < 1:
@@ -194,8 +255,8 @@ class _StepReader:
                 f"{path} has no {_WEIGHTS}",
                 where=self._name,
                 remedy="bertfeat reads safetensors only. Convert it once with\n"
-                f'  python -c "from sentence_transformers import SentenceTransformer; '
-                f"SentenceTransformer('{self._name}').save('converted')\"\n"
+                f'  python -c "from sentence_transformers import {self._class} as M; '
+                f"M('{self._name}').save('converted')\"\n"
                 f"and use {parameter('model', 'converted')}",
             )
         return weights

@@ -18,11 +18,19 @@ class TokenBatch:
     ids: NDArray[np.int32]  # [T]
     types: NDArray[np.int8]  # [T]
     lengths: Int64s  # [S] the longest first
+    unseen: Int64s | None = None  # [S] last tokens of each window that none of its tokens sees; None: there are none
 
     @property
     def starts(self) -> Int64s:
         """Position of each window's first token in the batch. Shape: ``[S]``."""
         return offsets_of(self.lengths)[:-1]
+
+    def seen(self) -> NDArray[np.bool_]:
+        """Whether the other tokens of its window see a token. Shape: ``[T]``."""
+        if self.unseen is None:
+            return np.ones(len(self.ids), bool)
+        within = np.arange(len(self.ids)) - np.repeat(self.starts, self.lengths)
+        return within < np.repeat(self.lengths - self.unseen, self.lengths)
 
     def positions(self, first: int) -> NDArray[np.int64]:
         """Number of each token's position in its window, from ``first`` on. Shape: ``[T]``.
@@ -38,6 +46,20 @@ class TokenBatch:
         before = np.cumsum(padding) - padding
         before -= np.repeat(before[np.minimum(self.starts, len(self.ids) - 1)], self.lengths)
         return np.where(padding, padding_id, within - before + first)
+
+    def cut(self, at: Iterable[int]) -> list["TokenBatch"]:
+        """Cut the batch before the windows of these places in it."""
+        ends, tokens = [*map(int, at), len(self.lengths)], offsets_of(self.lengths)
+        return [
+            TokenBatch(
+                self.windows[a:b],
+                self.ids[tokens[a] : tokens[b]],
+                self.types[tokens[a] : tokens[b]],
+                self.lengths[a:b],
+                None if self.unseen is None else self.unseen[a:b],
+            )
+            for a, b in zip([0, *ends[:-1]], ends, strict=True)
+        ]
 
     def halves(self, layout: Layout) -> tuple["TokenBatch", "TokenBatch"]:
         """Split a batch of several windows in two, for when memory ran out."""
@@ -82,7 +104,8 @@ def _token_batch(layout: Layout, windows: Int64s) -> TokenBatch:
     starts = layout.window_offsets[windows]
     lengths = layout.window_offsets[windows + 1] - starts
     positions = ranges(starts, lengths)
-    return TokenBatch(windows, layout.ids[positions], layout.types[positions], lengths)
+    unseen = None if layout.unseen is None else layout.unseen[windows]
+    return TokenBatch(windows, layout.ids[positions], layout.types[positions], lengths, unseen)
 
 
 def windows_of_groups(groups: Iterable[TokenGroups], layout: Layout) -> Int64s:

@@ -5,7 +5,7 @@ Shapes: ``D`` documents, ``W`` windows, ``M`` tokens of all documents (each once
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
 import numpy as np
@@ -51,6 +51,7 @@ class Layout:
     ids: NDArray[np.int32]  # [N]
     types: NDArray[np.int8]  # [N] segment ids
     window_offsets: Int64s  # [W+1]
+    unseen: Int64s | None  # [W] last tokens of each window that no token of it sees; None: there are none
     first_tokens: TokenGroups  # document ← its first token
     last_tokens: TokenGroups  # document ← its last token
     pooled: TokenGroups  # document ← the tokens of its mean and max
@@ -91,15 +92,17 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
     """Turn documents into windows of at most ``settings.max_length`` tokens.
 
     With ``long="error"`` a longer document is rejected; with ``long="window"``, a pair whose first text leaves no room
-    for the second.
+    for the second. A prompt that says in which role a model reads a text (:meth:`Tokenizer.in_role`) is no part of it.
     """
-    if _are_plain(documents, settings):
+    if (in_role := tokenizer.in_role(settings.prompt)) is not None:
+        tokenizer, settings = in_role, replace(settings, prompt="")
+    if _are_plain(documents, tokenizer, settings):
         flat = _FlatTokens.of_plain_texts([document.text for document in documents], tokenizer, settings)
     else:
         flat = _FlatTokens.of_sequences(build_sequences(documents, tokenizer, settings))
     windows = _WindowLayout(flat)
     eligible = ~flat.special | settings.special_tokens
-    pooled, stored = eligible & flat.counted, eligible & flat.own
+    pooled, stored = eligible & flat.counted, eligible & flat.own & ~np.isin(flat.ids, tokenizer.role.skipped)
     words = _WordLayout(documents, flat, settings) if settings.with_words else None
     embedded = np.flatnonzero(flat.lengths)  # the documents that are not rejected
     ends = (
@@ -111,6 +114,7 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
         ids=flat.ids[windows.source],
         types=flat.types[windows.source],
         window_offsets=windows.offsets,
+        unseen=flat.unseen[flat.windows.document] if flat.unseen.any() else None,
         first_tokens=first_tokens,
         last_tokens=last_tokens,
         pooled=TokenGroups(windows.place(np.flatnonzero(pooled)), flat.document[pooled], len(documents)),
@@ -128,9 +132,9 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
     )
 
 
-def _are_plain(documents: Sequence[Document], settings: TokenSettings) -> bool:
-    """Whether all are single texts without a prompt or neighbors, read in whole windows."""
-    if settings.prompt or settings.left_words is not None:
+def _are_plain(documents: Sequence[Document], tokenizer: Tokenizer, settings: TokenSettings) -> bool:
+    """Whether all are single texts without a prompt, neighbors or filler, read in whole windows."""
+    if settings.prompt or settings.left_words is not None or tokenizer.role.length:
         return False
     return not any(document.pair is not None or document.before or document.after for document in documents)
 
@@ -210,6 +214,7 @@ class _FlatTokens:
     lengths: Int64s  # [D]
     heads: Int64s  # [D] tokens before the body, which windows run over
     tails: Int64s  # [D] tokens after it
+    unseen: Int64s  # [D] of these, those that no token sees
     windows: _WindowTable
     truncated: NDArray[np.int32]  # [D] pieces cut off
     rejected: Mapping[int, str]  # document → why it cannot be embedded; it has neither tokens nor windows
@@ -244,6 +249,7 @@ class _FlatTokens:
             lengths=lengths,
             heads=np.array([each.head for each in sequences], np.int64),
             tails=np.array([len(each.chunks[-1].ids) if each.chunks else 0 for each in sequences], np.int64),
+            unseen=np.array([sequence.unseen for sequence in sequences], np.int64),
             windows=_WindowTable.of_sequences(sequences),
             truncated=np.array([sequence.truncated for sequence in sequences], np.int32),
             rejected={at: sequence.rejected for at, sequence in enumerate(sequences) if sequence.rejected},
@@ -301,6 +307,7 @@ class _FlatTokens:
             lengths=lengths,
             heads=np.full(len(lengths), head),
             tails=np.full(len(lengths), tail),
+            unseen=np.zeros(len(lengths), np.int64),
             windows=_WindowTable.over_bodies(
                 np.flatnonzero(read), bodies, settings.max_length - template.size, causal=settings.causal
             ),

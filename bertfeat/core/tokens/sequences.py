@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bertfeat.core.corpus import Document
 from bertfeat.core.tokens.long_texts import split_texts
 from bertfeat.core.tokens.pieces import TextPieces
-from bertfeat.core.tokens.tokenizer import Template, Tokenizer
+from bertfeat.core.tokens.tokenizer import Template, TextRole, Tokenizer
 from bertfeat.core.tokens.windows import LongTextPolicy, TextWindow, cut_left_windows, cut_windows, fit_context
 from bertfeat.core.words import CharSpans, WordList, WordRule, align_words, locate_words, split_words
 from bertfeat.errors import shell_spelling
@@ -71,6 +71,7 @@ class TokenSequence:
     texts: tuple[CharSpans, ...] = ()  # spans of each text's pieces, before anything was cut off
     read: tuple[tuple[int, int], ...] = ()  # the range of each text's pieces that is read
     truncated: int = 0  # pieces cut off
+    unseen: int = 0  # last tokens that no token sees: what fills a query up, in a model that compares tokens
     rejected: str = ""  # why the document cannot be embedded
 
     @property
@@ -151,7 +152,8 @@ def build_sequences(
         if settings.left_words is not None:
             result.append(_left_sequence(document, first, template, settings))
         elif document.pair is None:
-            result.append(_single_sequence(first, template, settings, context=bool(document.before or document.after)))
+            sequence = _single_sequence(first, template, settings, context=bool(document.before or document.after))
+            result.append(_fill_up(sequence, len(document.text), tokenizer.role, settings))
         else:
             second = _Text(next(seconds), length=len(document.pair), segment=1, kind=template.text_types[1])
             result.append(_pair_sequence(first, second, template, settings))
@@ -184,6 +186,18 @@ def _single_sequence(text: _Text, template: Template, settings: TokenSettings, *
         _special(template.after, template.after_types, text.length, 0),
     )
     return _sequence(chunks, (text,), (read,), capacity, (stop - start) - (read[1] - read[0]), causal=settings.causal)
+
+
+def _fill_up(sequence: TokenSequence, characters: int, role: TextRole, settings: TokenSettings) -> TokenSequence:
+    """Fill a short text of so many characters up to the number of tokens that its role has."""
+    tokens = sum(len(chunk.ids) for chunk in sequence.chunks)
+    missing = min(role.length, settings.max_length) - tokens
+    if missing <= 0 or sequence.rejected:
+        return sequence
+    tail = sequence.chunks[-1]
+    ids, types = (*tail.ids.tolist(), *[role.filler] * missing), (*tail.types.tolist(), *[0] * missing)
+    filled = _special(ids, types, characters, 0)
+    return replace(sequence, chunks=(*sequence.chunks[:-1], filled), unseen=0 if role.filler_is_seen else missing)
 
 
 def _left_sequence(document: Document, text: _Text, template: Template, settings: TokenSettings) -> TokenSequence:

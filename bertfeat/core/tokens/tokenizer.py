@@ -1,8 +1,10 @@
 """A model's fast tokenizer, without its stored length limits, and the special tokens that it sets around texts."""
 
 import shutil
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -20,12 +22,12 @@ from tokenizers import (
     processors,
 )
 
-from bertfeat.core.models import Model, silence_transformers, wrap_library_errors
+from bertfeat.core.models import Model, TokenReading, silence_transformers, wrap_library_errors
 from bertfeat.core.tokens.pieces import TextPieces
 from bertfeat.core.tokens.tokenizer_file import LoadedTokenizer, read_tokenizer_file
 from bertfeat.core.tokens.wordpiece import WordPiece
 from bertfeat.core.words import CharSpans
-from bertfeat.errors import ModelError
+from bertfeat.errors import ModelError, parameter
 from bertfeat.io import storage_errors
 from bertfeat.ragged import lengths_of
 
@@ -58,6 +60,27 @@ class Template:
         """Number of special tokens."""
         return len(self.ids)
 
+    def with_marker(self, token: int) -> "Template":
+        """The template with a token after the first one, as ColBERT marks queries and documents."""
+        at = min(1, len(self.before))
+        before, types = self.before, self.before_types
+        kinds = (*types[:at], self.text_types[0], *types[at:])
+        return replace(self, before=(*before[:at], token, *before[at:]), before_types=kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class TextRole:
+    """The role of a text in a model that compares tokens: a query or a document."""
+
+    marker: int | None = None  # the token that texts of this role begin with
+    skipped: tuple[int, ...] = ()  # the tokens that get no vector
+    filler: int = 0  # the token that fills texts up
+    length: int = 0  # of filled up texts, special tokens included; 0: texts stay as they are
+    filler_is_seen: bool = True  # by other tokens
+
+
+_NO_ROLE = TextRole()
+
 
 class Tokenizer:
     """A fast tokenizer as the model's files define it.
@@ -77,6 +100,14 @@ class Tokenizer:
             self.pair = self._template(model, pair=True)
             special = (*self.single.ids, *self.pair.ids)
             _check_ids(model, chain(self._fast.get_vocab(with_added_tokens=True).values(), special))
+        self.role = _NO_ROLE
+        """The role of the texts that it reads, in a model that compares tokens."""
+        self._of_roles: Mapping[str, Tokenizer] = {}  # by the prompts that give texts a role
+        self._unmarked = ""  # why there are none, in a model that compares tokens
+        with suppress(ModelError):  # what cannot be computed reads texts as any model does
+            if model.sentence_modules is not None and (reading := model.sentence_modules.reading) is not None:
+                roles, self._unmarked = self._find_roles(reading, loaded.mask_id)
+                self._of_roles = {prompt: self._playing(role) for prompt, role in roles.items()}
 
     def pieces(self, texts: Sequence[str], *, offsets: bool) -> TextPieces:
         """Split texts into pieces: WordPiece by our kernel on this thread, all else by tokenizers on all cores.
@@ -103,6 +134,53 @@ class Tokenizer:
         ends = chain.from_iterable(chain.from_iterable(each.offsets for each in encodings))
         start, end = np.fromiter(ends, np.int32, 2 * len(ids)).reshape(-1, 2).T
         return TextPieces(ids, CharSpans(start, end), counts)
+
+    def in_role(self, prompt: str) -> "Tokenizer | None":
+        """The tokenizer of texts in the role that a prompt gives them; None for a prompt that gives none."""
+        return self._of_roles.get(prompt)
+
+    def _playing(self, role: TextRole) -> "Tokenizer":
+        other = copy(self)
+        other.role = role
+        if role.marker is not None:
+            other.single, other.pair = self.single.with_marker(role.marker), self.pair.with_marker(role.marker)
+        return other
+
+    def check_markers(self) -> None:
+        """Check that a model that compares tokens can mark texts as queries and documents.
+
+        Raises:
+            ModelError: a marker, or what fills queries up, is no token.
+        """
+        if self._unmarked:
+            remedy = f"take {parameter('layers', 'last')}"
+            raise ModelError(f"its tokenizer has no token {self._unmarked}", where=self._model_name, remedy=remedy)
+
+    def _find_roles(self, reading: TokenReading, mask: int | None) -> tuple[Mapping[str, TextRole], str]:
+        """The roles of texts, by the prompts that give them; or none, and the token that is missing."""
+        found = [self._fast.token_to_id(word) for word in reading.skipped]
+        skipped = tuple(each for each in found if each is not None and each != self.unknown_id)
+        roles: dict[str, TextRole] = {}
+        for name, prompt in reading.prompts.items():
+            marker = self._marker(prompt, named=reading.named)
+            if prompt and marker is None:
+                return {}, f"{prompt!r}, which marks a {name}"
+            role = TextRole(marker, skipped if name in reading.skipped_in else ())
+            if name == "query" and (fill := reading.expansion) is not None:
+                filler = mask if fill.token is None else self._fast.token_to_id(fill.token)
+                if filler is None:
+                    return {}, f"{fill.token or '[MASK]'!r}, which fills a query up"
+                role = replace(role, filler=filler, length=fill.length, filler_is_seen=fill.attend)
+            roles[prompt] = role
+        return roles, ""
+
+    def _marker(self, prompt: str, *, named: bool) -> int | None:
+        """The one token that a prompt is; ``named``: or whose name it is, with or without what follows a space."""
+        ids = self._fast.encode(prompt, add_special_tokens=False).ids
+        if len(ids) == 1 or not named or not prompt.split():
+            return ids[0] if len(ids) == 1 else None
+        found = [self._fast.token_to_id(each) for each in (prompt, prompt.split(None, 1)[0])]
+        return next((each for each in found if each is not None), None)
 
     def strings(self, ids: NDArray[np.int32]) -> list[str]:
         """Return the pieces as strings, special tokens included."""
@@ -238,7 +316,8 @@ def _load_by_transformers(model: Model) -> LoadedTokenizer:
         raise ModelError(
             "it has no fast tokenizer (tokenizer.json), and words and tokens need its offsets", where=model.name
         )
-    return LoadedTokenizer(fast, loaded.unk_token_id)
+    mask = loaded.mask_token_id if loaded.mask_token_id is not None else loaded.eos_token_id
+    return LoadedTokenizer(fast, loaded.unk_token_id, mask)
 
 
 def _check_ids(model: Model, vocabulary: Iterable[int]) -> None:

@@ -33,10 +33,11 @@ _UNDERSTOOD = {
 
 @dataclass(frozen=True, slots=True)
 class LoadedTokenizer:
-    """A fast tokenizer, and the id of its token for unknown pieces."""
+    """A fast tokenizer, and the ids of its tokens for unknown pieces and for masked ones."""
 
     tokenizer: FastTokenizer
     unknown_id: int | None
+    mask_id: int | None  # where there is none, that of the end of a text
 
 
 class _ModelPart(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -99,8 +100,9 @@ def _read_supported(model: Model) -> LoadedTokenizer | None:
         return None
     if not tokenizer_class.would_build(_TokenizerCandidate(tokenizer, parts.model, contents, settings)):
         return None
-    unknown = contents.get("unk_token")
-    return LoadedTokenizer(tokenizer, None if unknown is None else tokenizer.token_to_id(unknown))
+    unknown, mask = contents.get("unk_token"), contents.get("mask_token", contents.get("eos_token"))
+    ids = (None if token is None else tokenizer.token_to_id(token) for token in (unknown, mask))
+    return LoadedTokenizer(tokenizer, *ids)
 
 
 def _read_settings_file(model: Model, name: str) -> _Json:

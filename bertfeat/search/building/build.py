@@ -14,17 +14,22 @@ import pyarrow as pa
 
 import bertfeat
 from bertfeat.arguments import checked
-from bertfeat.core import FeatureColumn, FeatureSet, FeatureSets, describe_vectors, open_feature_sets
+from bertfeat.core import FeatureColumn, FeatureSet, FeatureSets, SpanRule, describe_vectors, open_feature_sets
 from bertfeat.errors import IndexFolderError, UsageError, parameter, pluralize
 from bertfeat.io import Address, Location
 from bertfeat.progress import OnStep, ProgressOption, StepProgress, telling
-from bertfeat.search.building.feature_source import FeatureSource, describe_source_set, find_encoded_column
+from bertfeat.search.building.feature_source import (
+    FeatureSource,
+    column_to_index,
+    describe_source_set,
+    find_encoded_column,
+)
 from bertfeat.search.building.filling import Keep, check_complete, fill_index, kept_blocks
 from bertfeat.search.building.token_writer import keep_tokens, plan_tokens
 from bertfeat.search.document_store import IndexStoresWriter
 from bertfeat.search.evaluation import recall
 from bertfeat.search.evaluation.recall import ExactSearch, RecallQueries, disturbed_queries, given_queries
-from bertfeat.search.options import BuildOptions
+from bertfeat.search.options import NO_ENCODING, BuildOptions, width_of_encoding
 from bertfeat.search.queries import (
     QueryEncoder,
     RecordedVectors,
@@ -184,25 +189,40 @@ def _open_source(
 ) -> FeatureSource:
     """The vectors to index.
 
-    With an encoded width all tokens of a text become one vector, a fixed dimensional encoding, which a sample of tokens
-    is read to fit: ``fde`` alone is as wide as fits into the usual width and has no more partitions than tokens; of
-    ``fde:WIDTH`` the width is kept, or refused.
+    With ``encode`` all tokens of a text become one vector, a fixed dimensional encoding, which a sample of tokens is
+    read to fit: ``fde`` alone is as wide as fits into the usual width and has no more partitions than tokens; of
+    ``fde:WIDTH`` the width is kept, or refused. Where it is not said, it is ``fde`` for a model that compares tokens.
     """
     spans, keep_text = options.span_rule, options.keep_text
-    if options.encoded_width is None or not sets:
-        return FeatureSource(sets, column, spans, keep_text=keep_text)
+    encode = options.encode or _usual_encoding(sets, column, spans)
+    if encode == NO_ENCODING or not sets:
+        source = FeatureSource(sets, column, spans, keep_text=keep_text)
+        if spans is not None and source.column.recipe.projected:
+            raise UsageError(
+                f"the model compares texts by each {source.column.name}, and their mean over a span says nothing to it",
+                where=sets[0].folder,
+                remedy=f"give {parameter('encode', 'fde')}, or a {parameter('column')} of another layer",
+            )
+        return source
+    most = width_of_encoding(encode)
     name = find_encoded_column(sets[0], column).name
     pieces = FeatureSource(sets, name, spans, keep_text=keep_text)
     with clock.step("encoding", 0):
         sample = pieces.sample_pieces()
     if not len(sample):
         return pieces  # which has nothing to index
-    if options.encode == "fde":
-        shape = EncodingShape.within(options.encoded_width, pieces.width)
+    if encode == "fde":
+        shape = EncodingShape.within(most, pieces.width)
         shape = replace(shape, partitions=min(shape.partitions, len(sample)))
     else:
-        shape = EncodingShape.of_width(options.encoded_width, pieces.width)
+        shape = EncodingShape.of_width(most, pieces.width)
     return FeatureSource(sets, name, spans, fit_encoding(sample, shape), keep_text=keep_text)
+
+
+def _usual_encoding(sets: Sequence[FeatureSet], column: str | None, spans: SpanRule | None) -> str:
+    """The encoding of a column that none is asked for: that of tokens which the model compares one by one."""
+    projected = bool(sets) and column_to_index(sets[0], column, spans, is_encoded=False).recipe.projected
+    return "fde" if projected else NO_ENCODING
 
 
 @dataclass(frozen=True, slots=True)

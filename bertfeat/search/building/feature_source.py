@@ -126,7 +126,7 @@ class FeatureSource:
         for batch, number, document in self._read(documents=documents):
             vectors, positions = self._stored_vectors(batch, number), self._positions(batch, number)
             if self.encoding is not None and positions is not None:
-                vectors = self.encoding.encode_texts(vectors, positions.ranges())
+                vectors = self.encoding.encode_texts(vectors, positions.ranges(self.column.recipe))
             elif isinstance(positions, SpanPositions):
                 vectors = positions.pool(vectors)
             usable, pieces = self._pieces(positions, document)
@@ -154,8 +154,10 @@ class FeatureSource:
                 list(names), batch_rows=_READ_ROWS, start=rows.start, stop=rows.stop
             )
             for batch in islice(stream, 1):
-                usable = np.flatnonzero(PiecePositions.read(batch, self.column.pooling).usable)
-                chosen = usable[np.linspace(0, len(usable), min(most, len(usable)), endpoint=False, dtype=np.int64)]
+                positions = PiecePositions.read(batch, self.column.pooling)
+                compared = np.flatnonzero(positions.compared(self.column.recipe))
+                apart = np.linspace(0, len(compared), min(most, len(compared)), endpoint=False, dtype=np.int64)
+                chosen = compared[apart]
                 sampled.append(self._stored_vectors(batch, rows.features)[chosen])
         return np.concatenate(sampled)
 
@@ -273,9 +275,9 @@ def _one_column(
     if not sets:
         raise UsageError("name at least one feature set")
     first = sets[0]
-    shared = _column_to_index(first, column, spans, is_encoded=is_encoded)
+    shared = column_to_index(first, column, spans, is_encoded=is_encoded)
     for other in sets[1:]:
-        theirs = _column_to_index(other, shared.name, spans, is_encoded=is_encoded)
+        theirs = column_to_index(other, shared.name, spans, is_encoded=is_encoded)
         ours = first.header.settings
         problem = find_incomparability(first.header.model, ours, shared, other.header, theirs, spans)
         if problem := problem or find_other_units(ours, other.header.settings):
@@ -290,9 +292,10 @@ def find_other_units(ours: FeatureSettings, theirs: FeatureSettings) -> str | No
     return f"one has whole texts and the other was split; extract both with {parameter('split')}, or none"
 
 
-def _column_to_index(
+def column_to_index(
     features: FeatureSet, column: str | None, spans: SpanRule | None, *, is_encoded: bool
 ) -> ReadableColumn:
+    """The column of a set that an index is made of; by default what the model was trained to give for search."""
     if spans is not None:
         return SpanReader(features, spans, column).column
     return find_encoded_column(features, column) if is_encoded else features.find(column, task="search")

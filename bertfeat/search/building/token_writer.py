@@ -91,18 +91,18 @@ class KeptTokensWriter:
             if self._with_strings and not has_strings(features, column.pooling):
                 raise IndexFolderError("it keeps no texts, and the index keeps tokens", where=features.folder)
             for tokens in stream_tokens(features, column, strings=self._with_strings, vectors=True, rows=rows):
-                usable, documents = tokens.positions.usable, len(tokens.rows)
-                owners = tokens.positions.owners[usable]
+                compared, documents = tokens.positions.compared(column.recipe), len(tokens.rows)
+                owners = tokens.positions.owners[compared]
                 assert tokens.vectors is not None
                 lengths = np.bincount(owners, minlength=documents)
                 try:
-                    vectors, lengths = pool_documents(tokens.vectors[usable], lengths, self._pooled)
+                    vectors, lengths = pool_documents(tokens.vectors[compared], lengths, self._pooled)
                     codes = encode_directions(vectors)
                 except ValueError as error:
                     raise IndexFolderError(str(error), where=features.folder) from error
                 self._vectors.write(codes, lengths)
                 if tokens.strings is not None:
-                    self._write_ids(self._counts.number(tokens.strings, usable), owners, np.ones(documents, bool))
+                    self._write_ids(self._counts.number(tokens.strings, compared), owners, np.ones(documents, bool))
 
     def copy(self, store: KeptTokens, kept: NDArray[np.bool_], living: NDArray[np.bool_]) -> None:
         """Append the documents of another store for which ``kept`` is true; only the ``living`` ones are counted.

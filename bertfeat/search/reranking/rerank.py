@@ -58,16 +58,21 @@ class Reranker:
             if index.tokens is None
             else StoredDocumentTokens(index.tokens, options.column, index.settings.model.num_layers)
         )
-        self._counts = self._tokens.counts() if options.idf else None
         column = self._tokens.column
         self.column = FeatureColumn(column.recipe, column.pooling, column.width, "float32")
         """The token or word column that is compared."""
+        self._settle()
+
+    def _settle(self) -> None:
+        """Fill in the defaults, which are others for tokens that the model was trained to compare."""
+        settled = self.options.of_tokens(trained=self.column.recipe.projected)
+        self._weight, self._counts = settled.weight or 0.0, self._tokens.counts() if settled.idf else None
 
     def with_options(self, options: MaxSim) -> "Reranker":
         """A reranker with the same open tokens and other options, which must name the same column."""
         other = copy(self)
         other.options = options
-        other._counts = self._tokens.counts() if options.idf else None
+        other._settle()
         return other
 
     def search(
@@ -122,7 +127,7 @@ class Reranker:
     def _order(self, found: Neighbors, queries: Sequence[_QueryTokens], k: int) -> Neighbors:
         """The ``k`` best hits in their new order."""
         maxsim = self._score(found.numbers, queries)
-        scores = maxsim + np.float32(self.options.weight) * self._index.metric.nearness(found.scores)
+        scores = maxsim + np.float32(self._weight) * self._index.metric.nearness(found.scores)
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]  # hits with equal scores keep their order
         new = [np.take_along_axis(values, order, 1) for values in (scores, found.numbers, found.scores, maxsim)]
         return Neighbors(new[0], new[1], ScoreParts(new[2], new[3]), found.scanned)

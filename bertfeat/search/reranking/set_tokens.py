@@ -122,9 +122,9 @@ class FeatureSetTokens:
         for batch in features.stream_rows(rows.tolist(), names):
             matrix = derivation.apply(stored_matrices(batch, stored))
             pieces = PiecePositions.read(batch, self.column.pooling)
-            usable, ends = pieces.usable, pieces.offsets.tolist()
+            compared, ends = pieces.compared(self.column.recipe), pieces.offsets.tolist()
             for at, name in enumerate(batch.column("id").to_pylist()):
-                own = ends[at] + np.flatnonzero(usable[ends[at] : ends[at + 1]])
+                own = ends[at] + np.flatnonzero(compared[ends[at] : ends[at + 1]])
                 segment = None if pieces.segment is None else pieces.segment[own]
                 yield name, _TokensWithVectors(matrix[own], pieces.start[own], pieces.end[own], segment)
 
@@ -142,7 +142,7 @@ class FeatureSetTokens:
             for tokens in stream_tokens(features, self._columns[number], strings=True, vectors=False):
                 inside = np.isin(tokens.rows, rows, assume_unique=True)
                 owners = tokens.positions.owners
-                chosen = tokens.positions.usable & inside[owners]
+                chosen = tokens.positions.compared(self.column.recipe) & inside[owners]
                 numbers, _ = distinct_tokens(counts.number(tokens.strings, chosen), owners[chosen])
                 counts.add(numbers, int(inside.sum()))
             if counts.documents - before != len(rows):
@@ -187,7 +187,7 @@ def has_strings(features: FeatureSet, pooling: Pooling) -> bool:
 
 
 def find_token_column(features: FeatureSet, name: str | None, recipe: Recipe) -> ReadableColumn:
-    """The token or word column with a name or recipe; without a name that of ``recipe``, else the only one there is."""
+    """The column of tokens or words with a name; by default by the model's modules, of ``recipe``, or the only one."""
     stored, num_layers, only = features.columns, features.header.model.num_layers, features.header.settings.only
     complete = (Pooling.TOKEN,) if only else (Pooling.TOKEN, Pooling.WORD)
     pieces = [column for column in stored if column.pooling in complete]
@@ -207,6 +207,7 @@ def find_token_column(features: FeatureSet, name: str | None, recipe: Recipe) ->
         if any(named == pooling and pooling.per_document for pooling in Pooling):
             raise NotDerivableError(f"{name} is one vector a document, and maxsim compares tokens")
         return find_column(pieces, num_layers, name)
+    recipe = next((column.recipe for column in pieces if column.recipe.projected), recipe)
     for pooling in sorted({column.pooling for column in pieces}):  # tokens before words
         with suppress(NotDerivableError):
             return find_column(pieces, num_layers, recipe.name, pooling)

@@ -41,6 +41,7 @@ from bertfeat.core.extraction.part_content import (
 )
 from bertfeat.core.extraction.progress import ExtractionReport, Progress
 from bertfeat.core.extraction.resolve import (
+    check_role,
     find_recorded_model,
     resolve_columns,
     resolve_layers,
@@ -51,7 +52,7 @@ from bertfeat.core.extraction.resolve import (
 )
 from bertfeat.core.extraction.run import ExtractionRun
 from bertfeat.core.extraction.run_options import ExtractionOptions
-from bertfeat.core.extraction.sentence_pooling import SentencePooling
+from bertfeat.core.extraction.sentence_pooling import OwnModules
 from bertfeat.core.extraction.sentence_transformers.methods import SentenceEncoder
 from bertfeat.core.extraction.settings import ExtractorSettings
 from bertfeat.core.extraction.source import CorpusSource
@@ -78,7 +79,7 @@ _CUDA_BATCH_TOKENS = 131_072
 _CUDA_BYTES_PER_TOKEN = 64  # times hidden size: activations of one block, in 16 bit
 _CHUNK = 2048  # texts that encode() and features() compute at a time
 # left out of pickles, and made again
-_CACHED = ("tokenizer", "encoder", "_loaded", "_sentence", "canary", "batch_tokens", "model_card_data")
+_CACHED = ("tokenizer", "encoder", "_loaded", "_own", "canary", "batch_tokens", "model_card_data")
 
 
 @checked
@@ -241,11 +242,14 @@ class Extractor(SentenceEncoder):
         return load_encoder(self.model, self.precision, self.device)
 
     @cached_property
-    def _sentence(self) -> SentencePooling:
-        return SentencePooling(self.model)
+    def _own(self) -> OwnModules:
+        return OwnModules(self.model)
 
-    def _sentence_for(self, columns: Sequence[FeatureColumn]) -> SentencePooling | None:
-        return self._sentence if any(column.pooling is Pooling.SENTENCE for column in columns) else None
+    def _own_for(self, columns: Sequence[FeatureColumn]) -> OwnModules | None:
+        check_role(self.model, columns, self.token_settings.prompt)
+        if any(column.recipe.projected for column in columns):
+            self.tokenizer.check_markers()
+        return self._own if any(column.by_own_modules for column in columns) else None
 
     @cached_property
     def canary(self) -> Canary:
@@ -300,9 +304,17 @@ class Extractor(SentenceEncoder):
         """
         return resolve_columns(ExtractorSettings(layers=layers, pooling=pooling, dtype=dtype), self.model)
 
+    def check_role(self, columns: Sequence[FeatureColumn], prompt: str) -> None:
+        """Check that texts with a prompt are queries or documents to a model that compares tokens, if columns need it.
+
+        Raises:
+            UsageError: they are neither.
+        """
+        check_role(self.model, columns, prompt)
+
     def variant(self, columns: Sequence[FeatureColumn], token_settings: TokenSettings) -> Self:
         """An extractor of the same weights, for other columns or another reading of the texts."""
-        self.tokenizer, self.encoder, self._sentence_for(columns)  # loaded here, once for all variants
+        self.tokenizer, self.encoder, self._own_for(columns)  # loaded here, once for all variants
         other = self.with_bases(columns)
         other.token_settings = token_settings
         return other
@@ -377,7 +389,7 @@ class Extractor(SentenceEncoder):
                 batch_tokens=batch_tokens or self.batch_tokens,
                 batch_size=batch_size,
                 on_batch=on_batch,
-                sentence=self._sentence_for(self.columns),
+                own=self._own_for(self.columns),
             )
             return assemble_part(
                 tokenized, computed, self.columns, kept=kept, keep_text=keep_text, tags=tags, pairs=pairs
