@@ -28,6 +28,7 @@ from bertfeat.search.queries import (
     query_vectors,
     query_warnings,
 )
+from bertfeat.search.reranking.explaining import MaxSimExplainer
 from bertfeat.search.reranking.rerank import Reranker
 from bertfeat.search.settings import IndexSettings
 from bertfeat.search.vector_index import Neighbors, VectorIndex
@@ -190,7 +191,8 @@ class Index:
         scores the hits that are best by vector again by their tokens. With a ``score_threshold``, hits of a lower
         :attr:`Hit.score` are left out, or of a larger one where it is a distance. With ``one_per_document`` each
         document has one hit, its best token, word or span; where texts were split, each text. With ``why`` each hit
-        says which of its words meet which of the query (:attr:`Hit.why`); for that its text is embedded again.
+        says which of its words meet which of the query (:attr:`Hit.why`); for that its text is embedded again. The
+        shares of their pairs add up to the score by vector, or, with ``rerank``, to :attr:`Hit.maxsim`.
 
         Raises:
             UsageError: a query that does not fit the index, ``k`` below 1, or a condition that cannot be read.
@@ -243,31 +245,26 @@ class Index:
         answers = _within(self._answers(neighbors, queries), settings.score_threshold, larger_is_nearer=is_similarity)
         return answers if explainer is None else [self._explained(answer, explainer) for answer in answers]
 
-    def _explainer(self, rerank: MaxSim | None) -> Explainer:
-        if rerank is not None:
-            raise UsageError(
-                f"{parameter('why', True)} tells which words a score by vector is the sum of",
-                remedy=f"leave out {parameter('rerank')}",
-            )
-        return Explainer.of_index(self.vectors)
+    def _explainer(self, rerank: MaxSim | None) -> Explainer | MaxSimExplainer:
+        return Explainer.of_index(self.vectors) if rerank is None else self.reranker(rerank).explainer()
 
-    def explain(self, query: str, numbers: Sequence[int]) -> list[Why]:
+    def explain(self, query: str, numbers: Sequence[int], rerank: MaxSim | str | None = None) -> list[Why]:
         """Explain why documents or spans, by the numbers of their hits, are near a query, as ``search(why=True)`` does.
 
         Raises:
             UsageError: scores of this index are no sums over words, or it has no such number.
         """
-        query, explainer = require_text(query, "the query"), Explainer.of_index(self.vectors)
+        query, explainer = require_text(query, "the query"), self._explainer(check_rerank(rerank))
         asked = np.array([numbers], np.int64)
         if ((asked < 0) | (asked >= self.settings.count)).any():
             raise UsageError(f"the index has the numbers 0 to {self.settings.count - 1:,}", where=list(numbers))
         return self._whys(query, self._hits(Neighbors(np.zeros(asked.shape, np.float32), asked)), explainer)
 
-    def _whys(self, query: str, hits: Sequence[Hit], explainer: Explainer) -> list[Why]:
+    def _whys(self, query: str, hits: Sequence[Hit], explainer: Explainer | MaxSimExplainer) -> list[Why]:
         texts = [ExplainedText.of_hit(hit.text, hit.pair, hit.piece) for hit in hits]
         return explainer.explain(self.encoder, query, self.settings.extraction.prompt or "", texts)
 
-    def _explained(self, answer: Answer, explainer: Explainer) -> Answer:
+    def _explained(self, answer: Answer, explainer: Explainer | MaxSimExplainer) -> Answer:
         """The answer, each of whose hits says why it is near."""
         found = self._whys(answer.query or "", answer.hits, explainer)
         hits = tuple(replace(hit, why=why) for hit, why in zip(answer.hits, found, strict=True))

@@ -381,14 +381,20 @@ def token_vectors(document: DocumentFeatures, column: FeatureColumn) -> tuple[Se
 
     They are those that stand in it and have a vector; of a projection all.
     """
+    compared = compared_pieces(document, column)
+    pieces = document.pieces_of(column)
+    assert pieces is not None
+    strings = [string for string, counts in zip(pieces.strings or (), compared.tolist(), strict=True) if counts]
+    return strings, unit_vectors(document.matrix(column.name)[compared])
+
+
+def compared_pieces(document: DocumentFeatures, column: FeatureColumn) -> NDArray[np.bool_]:
+    """Whether each token (or word) of a text is compared with others', ``[n]``."""
     pieces = document.pieces_of(column)
     if pieces is None or pieces.strings is None:
         raise UsageError(f"the encoder at hand gives no {column.name} of a text")
-    compared = (pieces.end > pieces.start) | column.recipe.projected
-    if pieces.aligned is not None:
-        compared &= pieces.aligned
-    strings = [string for string, counts in zip(pieces.strings, compared.tolist(), strict=True) if counts]
-    return strings, unit_vectors(document.matrix(column.name)[compared])
+    compared: NDArray[np.bool_] = (pieces.end > pieces.start) | column.recipe.projected
+    return compared if pieces.aligned is None else compared & pieces.aligned
 
 
 def encoder_of_columns(encoder: QueryEncoder, columns: Sequence[FeatureColumn]) -> QueryEncoder:

@@ -3,13 +3,14 @@
 Under mean pooling the inner product of two texts is a sum over all pairs of their tokens: of q tokens ``a`` and n
 tokens ``b`` it is ``(Σ a / q) · (Σ b / n) = Σ Σ a·b / (q n)``, and their cosine is that over the lengths of both means.
 Whitening is affine, so the same holds of whitened vectors. So each pair of words has a share, and all shares add up
-to the score. Both texts are encoded again; nothing is stored.
+to the score. Both texts are encoded again; nothing is stored. Of maxsim, the pairs that it takes are told by
+:mod:`bertfeat.search.reranking.explaining`.
 
 Shapes: q tokens and Q words of a query, n tokens and N words of a text, W values in a vector.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -17,7 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked_methods
-from bertfeat.core import CharSpans, DocumentFeatures, FeatureColumn, Pooling, WordRule, align_words, split_words
+from bertfeat.core import (
+    CharSpans,
+    DocumentFeatures,
+    FeatureColumn,
+    FeatureSettings,
+    Pooling,
+    WordRule,
+    align_words,
+    split_words,
+)
 from bertfeat.display import Cells, displayed
 from bertfeat.errors import UsageError, parameter
 from bertfeat.search.vector_index import VectorIndex
@@ -133,8 +143,10 @@ class TokenEncoder(Protocol):
         """The text that it puts before every text."""
         ...
 
-    def token_features(self, texts: Sequence[object], column: FeatureColumn) -> list[DocumentFeatures]:
-        """The tokens of texts or pairs without a prompt, and their vectors in a column of tokens."""
+    def token_features(
+        self, texts: Sequence[object], column: FeatureColumn, prompt: str = ""
+    ) -> list[DocumentFeatures]:
+        """The tokens or words of texts or pairs after a prompt, and their vectors in a column of these."""
         ...
 
 
@@ -151,7 +163,7 @@ class Explainer:
     def __init__(self, column: FeatureColumn, rule: WordRule, prepare: Callable[[_Parts], _Parts]) -> None:
         """Explain scores of vectors of ``column``, to whose tokens ``prepare`` does what is done to their mean."""
         if column.pooling is not Pooling.MEAN:
-            raise _unexplained(f"{column.name} is no mean of tokens")
+            raise unexplained(f"{column.name} is no mean of tokens")
         self._column = FeatureColumn(column.recipe, Pooling.TOKEN, column.width, "float32")
         self._rule, self._prepare = rule, prepare
 
@@ -164,13 +176,12 @@ class Explainer:
         """
         settings = index.settings
         if settings.marks_words:
-            raise _unexplained(f"a hit is one {settings.unit}")
+            raise unexplained(f"a hit is one {settings.unit}")
         if settings.encoding is not None:
-            raise _unexplained(f"a vector of {settings.contents} is no mean of tokens")
+            raise unexplained(f"a vector of {settings.contents} is no mean of tokens")
         if settings.metric is Metric.L2:
-            raise _unexplained("a distance is no sum over pairs of words")
-        if settings.extraction.document_context:
-            raise _unexplained("its texts were read between their neighbors")
+            raise unexplained("a distance is no sum over pairs of words")
+        refuse_neighbors(settings.extraction)
 
         def prepare(parts: _Parts) -> _Parts:
             scaled = scale_parts(parts) if settings.preparation is Metric.COSINE else parts
@@ -185,35 +196,26 @@ class Explainer:
             UsageError: the encoder gives no tokens, or a text cannot be embedded.
         """
         if not isinstance(encoder, TokenEncoder):
-            raise _unexplained("the encoder at hand gives no tokens of a text")
+            raise unexplained("the encoder at hand gives no tokens of a text")
         asked = (
-            [_PromptedText(encoder.prompt, query)],
-            [_PromptedText(prompt, each.text, each.pair, each.span) for each in texts],
+            [PromptedText(encoder.prompt, query)],
+            [PromptedText(prompt, each.text, each.pair, each.span) for each in texts],
         )
         (own,), read = ([*map(self._read, side, self._features(encoder, side))] for side in asked)
         return [self._compare(own, each) for each in read]
 
-    def _features(self, encoder: TokenEncoder, texts: Sequence["_PromptedText"]) -> list[DocumentFeatures]:
+    def _features(self, encoder: TokenEncoder, texts: Sequence["PromptedText"]) -> list[DocumentFeatures]:
         return encoder.token_features([each.item for each in texts], self._column) if texts else []
 
-    def _read(self, text: "_PromptedText", features: DocumentFeatures) -> "_TokensByWord":
+    def _read(self, text: "PromptedText", features: DocumentFeatures) -> "TokensByWord":
         """The tokens that a text's vector is the mean of, and the words that they are of."""
-        pieces = features.tokens
-        assert pieces is not None
-        assert pieces.strings is not None
-        segments = np.zeros(len(pieces.start), np.int8) if pieces.segment is None else np.asarray(pieces.segment)
-        placed = _PlacedTokens(CharSpans(np.asarray(pieces.start), np.asarray(pieces.end)), segments, pieces.strings)
-        vectors = features.matrix(self._column.name).astype(np.float64)
-        words, owners = _words_of_tokens(text, placed, self._rule)
-        if text.span is not None:
-            inside = (placed.spans.end > text.span[0]) & (placed.spans.start < text.span[1]) & (segments == 0)
-            inside &= placed.spans.end > placed.spans.start
-            kept, owners = np.unique(owners[inside], return_inverse=True)
-            words, vectors = [words[at] for at in kept.tolist()], vectors[inside]
-        return _TokensByWord(tuple(words), owners, self._prepare(vectors) / max(1, len(vectors)))
+        placed = PlacedTokens.of(features, self._column)
+        counted = np.ones(len(placed.strings), bool) if text.span is None else placed.in_span(*text.span)
+        found = TokensByWord.of(text, placed, self._rule, features.matrix(self._column.name), counted)
+        return replace(found, parts=self._prepare(found.parts) / max(1, len(found.parts)))
 
     @staticmethod
-    def _compare(query: "_TokensByWord", text: "_TokensByWord") -> Why:
+    def _compare(query: "TokensByWord", text: "TokensByWord") -> Why:
         shares = np.zeros((len(query.words), len(text.words)))
         np.add.at(shares, (query.owners[:, None], text.owners[None, :]), query.parts @ text.parts.T)
         return Why(query.words, text.words, shares)
@@ -235,12 +237,12 @@ class ExplainedText:
             UsageError: the index keeps no texts.
         """
         if text is None:
-            raise _unexplained("the index keeps no texts")
+            raise unexplained("the index keeps no texts")
         return cls(text, pair, None if piece is None else (piece.start, piece.end))
 
 
 @dataclass(frozen=True, slots=True)
-class _PromptedText:
+class PromptedText:
     """A text with the prompt before it."""
 
     prompt: str
@@ -273,21 +275,54 @@ class _PromptedText:
 
 
 @dataclass(frozen=True, slots=True)
-class _PlacedTokens:
+class PlacedTokens:
+    """The tokens (or words) of a text, with their places in it."""
+
     spans: CharSpans
     segments: NDArray[np.int8]
     strings: Sequence[str]
 
+    @classmethod
+    def of(cls, features: DocumentFeatures, column: FeatureColumn) -> "PlacedTokens":
+        """The tokens or words that have a vector in a column."""
+        pieces = features.pieces_of(column)
+        assert pieces is not None
+        assert pieces.strings is not None
+        segments = np.zeros(len(pieces.start), np.int8) if pieces.segment is None else np.asarray(pieces.segment)
+        return cls(CharSpans(np.asarray(pieces.start), np.asarray(pieces.end)), segments, pieces.strings)
+
+    def in_span(self, start: int, end: int) -> NDArray[np.bool_]:
+        """Whether each has a character in a span of the first text."""
+        spans = self.spans
+        inside: NDArray[np.bool_] = (spans.end > start) & (spans.start < end) & (self.segments == 0)
+        return inside & (spans.end > spans.start)
+
 
 @dataclass(frozen=True, slots=True)
-class _TokensByWord:
+class TokensByWord:
+    """The tokens of a text that count, and the words that they are of."""
+
     words: tuple[WhyWord, ...]
     owners: NDArray[np.int64]  # [q] number of each token's word
-    parts: NDArray[np.floating]  # [q, W] of the text's vector, which is their sum
+    parts: NDArray[np.floating]  # [q, W] their vectors
+
+    @classmethod
+    def of(
+        cls,
+        text: PromptedText,
+        tokens: PlacedTokens,
+        rule: WordRule,
+        vectors: NDArray[np.floating],
+        counted: NDArray[np.bool_],
+    ) -> "TokensByWord":
+        """The tokens for which ``counted`` is true, with their vectors of all that are ``vectors``, ``[q, W]``."""
+        words, owners = words_of_tokens(text, tokens, rule)
+        kept, own = np.unique(owners[counted], return_inverse=True)
+        return cls(tuple(words[at] for at in kept.tolist()), own, vectors[counted].astype(np.float64))
 
 
-def _words_of_tokens(
-    text: _PromptedText, tokens: _PlacedTokens, rule: WordRule
+def words_of_tokens(
+    text: PromptedText, tokens: PlacedTokens, rule: WordRule
 ) -> tuple[list[WhyWord], NDArray[np.int64]]:
     """The words that tokens are of, in the order of their first tokens, and the number of each token's word.
 
@@ -313,5 +348,12 @@ def _words_of_tokens(
     return [words[at] for at in order.tolist()], np.argsort(order)[owners]
 
 
-def _unexplained(why: str) -> UsageError:
+def refuse_neighbors(extraction: FeatureSettings) -> None:
+    """Refuse texts that cannot be encoded again as they were."""
+    if extraction.document_context:
+        raise unexplained("its texts were read between their neighbors")
+
+
+def unexplained(why: str) -> UsageError:
+    """The error for a score that cannot be told by words."""
     return UsageError(f"{parameter('why', True)} tells which words a score is the sum of, and {why}")

@@ -430,9 +430,11 @@ class SharedEncoder:
         """The text that is put before every text."""
         return self.wanted.tokens.prompt
 
-    def token_features(self, texts: Sequence[str | tuple[str, str]], column: FeatureColumn) -> list[DocumentFeatures]:
-        """The tokens of texts or pairs, without a prompt, and their vectors in a column of tokens."""
-        wanted = replace(self.wanted, columns=(column,), tokens=replace(self.wanted.tokens, prompt=""))
+    def token_features(
+        self, texts: Sequence[str | tuple[str, str]], column: FeatureColumn, prompt: str = ""
+    ) -> list[DocumentFeatures]:
+        """The tokens or words of texts or pairs after a prompt, and their vectors in a column of these."""
+        wanted = replace(self.wanted, columns=(column,), tokens=replace(self.wanted.tokens, prompt=prompt))
         other = SharedEncoder(self.identity, wanted, self._batcher, self._seconds)
         return [document for document in other._compute(texts).documents if document is not None]
 

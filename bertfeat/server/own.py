@@ -267,8 +267,8 @@ def _search(service: Service, body: SearchBody, rerank: MaxSim | None) -> tuple[
     more: dict[str, Any] = {
         name: getattr(body, name) for name in ("where", "exact", "score_threshold", "one_per_document")
     }
-    if body.why and (rerank is not None or body.query is None):
-        problem = "why tells which words a score by vector is the sum of; leave out rerank and vector"
+    if body.why and body.query is None:
+        problem = "why tells which words of a query meet which of a text, and vector has none; leave one out"
         raise Problem(Kind.WRONG_VALUE, problem, "why")
     if body.query is not None:
         answer = index.search(body.query, body.k, rerank=rerank, **more)
@@ -277,7 +277,7 @@ def _search(service: Service, body: SearchBody, rerank: MaxSim | None) -> tuple[
     hits = [hit.to_json() | {"number": hit.number} for hit in answer.hits]
     if body.why and body.query is not None:
         _check_length(answer.hits, service.settings.most_tokens)
-        whys = index.explain(body.query, [hit.number for hit in answer.hits])
+        whys = index.explain(body.query, [hit.number for hit in answer.hits], rerank)
         hits = [hit | {"why": why.to_json()} for hit, why in zip(hits, whys, strict=True)]
     found: dict[str, Any] = answer.to_json() | {"hits": hits}
     return found, index_headers(index.settings)

@@ -12,12 +12,14 @@ from starlette.testclient import TestClient
 
 from bertfeat import Extractor, Index, build_index, explain, memory_corpus
 from bertfeat.cli import main
+from bertfeat.core import DocumentFeatures
 from bertfeat.core.corpus import CorpusSettings
 from bertfeat.errors import UsageError
-from bertfeat.search import BuildOptions, Metric, Origin, Why
+from bertfeat.search import BuildOptions, MaxSim, Metric, Origin, Why
 from bertfeat.server import ServerSettings, create_app, open_service
 from tests.support.sentence_models import sentence_folder
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny, reference_tokenizer, text_states
+from tests.support.token_models import save
 
 SOME = [text for text in TEXTS if text.strip()] + [LONG_TEXT, "The bank lends money.", "don't stop, naïve café!"]
 QUERIES = ["the bank of a river", "Don't stop the money!", LONG_TEXT]
@@ -185,6 +187,98 @@ def test_of_pairs_and_prompts(build: Build, tiny: Callable[[str], Tiny], tmp_pat
     }
 
 
+# ── the pairs that maxsim takes ─────────────────────────────────────────────────────────────────────────────
+
+
+def assert_maxsim(index: Index, rerank: MaxSim, queries: Sequence[str] = QUERIES, atol: float = 1e-5) -> list[Why]:
+    found = []
+    for answer in index.search_batch(queries, k=20, why=True, rerank=rerank):
+        assert answer.hits
+        for hit in answer.hits:
+            assert hit.why is not None
+            assert hit.why.score == pytest.approx(hit.maxsim, abs=atol)
+            found.append(hit.why)
+    return found
+
+
+def pairs_taken(document: DocumentFeatures, query: DocumentFeatures) -> dict[tuple[str, str], float]:
+    """The shares of pairs of tokens in maxsim without idf, by a loop."""
+    sides = []
+    for each in (query, document):
+        assert each.tokens is not None
+        counted = np.flatnonzero(np.asarray(each.tokens.end) > np.asarray(each.tokens.start))
+        strings = [(each.tokens.strings or ())[at] for at in counted.tolist()]
+        vectors = each.matrix("last_token")[counted].astype(np.float64)
+        sides.append((strings, vectors / np.linalg.norm(vectors, axis=1, keepdims=True)))
+    (asked, own), (read, other) = sides
+    found: dict[tuple[str, str], float] = {}
+    for string, vector in zip(asked, own, strict=True):
+        cosines = [float(vector @ each) for each in other]
+        best = int(np.argmax(cosines))
+        found[string, read[best]] = found.get((string, read[best]), 0.0) + cosines[best] / len(asked)
+    return found
+
+
+def test_maxsim_takes_the_pairs_of_a_loop_over_tokens(build: Build, tiny: Callable[[str], Tiny]) -> None:
+    texts = ["the bank of a river", "a river ran", "the money"]  # each word is one token
+    index = build(layers="last", pooling="mean,token", column="last_mean", texts=texts, dtype="float32")
+    read = Extractor(tiny("bert").folder, layers="last", pooling="token", dtype="float32", precision="fp32")
+    documents = dict(zip(texts, read.features(texts), strict=True))
+    for query in ("a bank", "the river of money"):
+        (asked,) = read.features([query])
+        for hit in index.search(query, rerank=MaxSim(idf=False), why=True).hits:
+            assert hit.why is not None
+            assert hit.text is not None
+            wanted = pairs_taken(documents[hit.text], asked)
+            found = {pair: share for pair, share in by_strings(hit.why).items() if share}
+            assert found.keys() == wanted.keys()
+            for pair, share in wanted.items():
+                assert found[pair] == pytest.approx(share, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "rerank"),
+    [
+        ({"pooling": "mean,token"}, MaxSim()),
+        ({"pooling": "mean,token"}, MaxSim(weight=0.0, idf=False)),
+        ({"pooling": "mean,word"}, MaxSim()),
+        ({"pooling": "mean,token", "layers": "last,concat4", "column": "last_mean"}, MaxSim("sum4_token")),
+        ({"pooling": "mean,token", "prompt": "a text about "}, MaxSim()),
+        ({"pooling": "token", "options": BuildOptions(type="flat", encode="fde:64")}, MaxSim()),
+        ({"pooling": "token", "options": BuildOptions(type="flat", spans="sentences")}, MaxSim()),
+        ({"pooling": "mean,token", "max_length": 16}, MaxSim()),
+    ],
+    ids=str,
+)
+def test_shares_add_up_to_maxsim(build: Build, settings: dict[str, Any], rerank: MaxSim) -> None:
+    column = None if settings["pooling"] == "token" else "last_mean"
+    made = {"layers": "last", "dtype": "float32", "column": column, **settings}
+    assert_maxsim(build(**made), rerank)
+
+
+def test_of_tokens_in_the_index_they_are_near(build: Build) -> None:
+    kept = BuildOptions(type="flat", with_tokens="last_token")
+    index = build(layers="last", pooling="mean,token", column="last_mean", dtype="float32", options=kept)
+    assert_maxsim(index, MaxSim(), atol=0.02)  # whose vectors have 8 bits
+
+
+def test_maxsim_of_pairs_of_texts(build: Build) -> None:
+    texts = [("the bank", "a river ran"), ("money", "the bank lends it")]
+    index = build(layers="last", pooling="mean,token", column="last_mean", dtype="float32", texts=texts)
+    origins = {word.origin for why in assert_maxsim(index, MaxSim(), ["money", "a river"]) for word in why.words}
+    assert origins == {Origin.TEXT, Origin.PAIR}
+
+
+def test_maxsim_of_a_model_that_compares_tokens(build: Build, tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    model = save(tiny("bert").folder, tmp_path / "model")
+    index = build(model=model, layers="sentence", dtype="float32")
+    why = assert_maxsim(index, MaxSim(), QUERIES[:2])[0]
+    strings = [word.string for word in why.query]
+    assert strings[:2] == ["[CLS]", "[Q] "]
+    assert strings.count("[MASK]") == sum(word.origin is Origin.SPECIAL for word in why.query) - 3
+    assert all(pair.query.is_own and pair.word.is_own for pair in why.strongest())
+
+
 # ── in the shell and on the server ──────────────────────────────────────────────────────────────────────────
 
 
@@ -207,7 +301,7 @@ def test_in_the_shell(build: Build) -> None:
 
 
 def test_on_the_server(build: Build) -> None:
-    index = build(layers="last")
+    index = build(layers="last", pooling="mean,token", column="last_mean")
     service = open_service([index.folder], ServerSettings())
     with TestClient(create_app(service), "http://localhost") as client:
         answer = client.post("/search", json={"query": "the bank", "k": 3, "why": True}).json()
@@ -216,6 +310,9 @@ def test_on_the_server(build: Build) -> None:
             assert hit.why is not None
             assert found["why"]["words"] == hit.why.to_json()["words"]
             np.testing.assert_allclose(found["why"]["shares"], hit.why.shares, rtol=0, atol=1e-6)
+        asked = {"query": "the bank", "k": 3, "why": True, "rerank": "maxsim", "rerank_idf": False}
+        for hit in client.post("/search", json=asked).json()["hits"]:
+            assert np.sum(hit["why"]["shares"]) == pytest.approx(hit["maxsim"], abs=1e-3)  # of tokens in float16
         refused = client.post("/search", json={"vector": [0.5] * 32, "why": True})
         assert refused.status_code == 422
         assert "why" in refused.text
@@ -242,12 +339,10 @@ def test_it_says_why_there_is_no_why(build: Build, settings: dict[str, Any], tol
         build(**{"layers": "last", **settings}).search(query, why=True)
 
 
-def test_vectors_and_tokens_have_none(build: Build) -> None:
+def test_vectors_have_none(build: Build) -> None:
     index = build(layers="last", pooling="mean,token", column="last_mean")
     with pytest.raises(UsageError, match="why compares the tokens of a text, and vectors have none"):
         index.search_vectors(np.ones((1, 32)), why=True)
-    with pytest.raises(UsageError, match="leave out rerank"):
-        index.search("the bank", why=True, rerank="maxsim")
 
 
 def test_an_encoder_without_tokens(build: Build) -> None:

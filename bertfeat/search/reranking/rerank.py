@@ -14,10 +14,12 @@ from bertfeat.core import DocumentFeatures, FeatureColumn
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.search.options import RERANK_DEPTH, MaxSim
 from bertfeat.search.queries import QueryEncoder, encoder_of_columns, read_query_vectors, token_vectors
+from bertfeat.search.reranking.explaining import MaxSimExplainer
 from bertfeat.search.reranking.kept_tokens import StoredDocumentTokens
 from bertfeat.search.reranking.set_tokens import DocumentTokens, FeatureSetTokens
 from bertfeat.search.settings import REBUILD
 from bertfeat.search.vector_index import Neighbors, ScoreParts, VectorIndex
+from bertfeat.search.why import refuse_neighbors
 
 
 def compute_maxsim(query: NDArray[np.float32], weights: NDArray[np.float32], document: NDArray[np.float32]) -> float:
@@ -121,8 +123,21 @@ class Reranker:
 
     def _query_tokens(self, query: DocumentFeatures) -> _QueryTokens:
         strings, vectors = token_vectors(query, self.column)
-        weights = np.ones(len(strings), np.float32) if self._counts is None else self._counts.idf(strings)
-        return _QueryTokens(vectors, weights)
+        return _QueryTokens(vectors, self._weigh(strings))
+
+    def _weigh(self, strings: Sequence[str]) -> NDArray[np.float32]:
+        """The weight of each token of a query."""
+        return np.ones(len(strings), np.float32) if self._counts is None else self._counts.idf(strings)
+
+    def explainer(self) -> MaxSimExplainer:
+        """What tells which words of a hit maxsim has met with which of the query.
+
+        Raises:
+            UsageError: the texts were read between their neighbors.
+        """
+        extraction = self._index.settings.extraction
+        refuse_neighbors(extraction)
+        return MaxSimExplainer(self.column, extraction.word_rule, self._weigh)
 
     def _order(self, found: Neighbors, queries: Sequence[_QueryTokens], k: int) -> Neighbors:
         """The ``k`` best hits in their new order."""

@@ -332,13 +332,15 @@ class Extractor(SentenceEncoder):
         with_units = replace(self.token_settings, with_tokens=Unit.TOKEN in units, with_words=Unit.WORD in units)
         return self.variant(columns, with_units)
 
-    def token_features(self, texts: Sequence[CorpusItem], column: FeatureColumn) -> list[DocumentFeatures]:
-        """The tokens of texts or pairs, without a prompt, and their vectors in a column of tokens.
+    def token_features(
+        self, texts: Sequence[CorpusItem], column: FeatureColumn, prompt: str = ""
+    ) -> list[DocumentFeatures]:
+        """The tokens or words of texts or pairs after a prompt, and their vectors in a column of these.
 
         Raises:
             UsageError: an item that is no text, or a text that cannot be embedded.
         """
-        return self._with("", column).features(texts)
+        return self._with(prompt, column).features(texts)
 
     # ── the two steps of a part, which a run overlaps ───────────────────────────────────────────────────────
 
@@ -556,8 +558,8 @@ class Extractor(SentenceEncoder):
 
     def _with(self, prompt: str, column: FeatureColumn | None = None) -> Self:
         """An extractor with the same weights, but another prompt or another column."""
-        settings = replace(self.token_settings, prompt=prompt, with_tokens=column is not None)
-        return self.variant(self.columns if column is None else (column,), settings)
+        other = self if column is None else self.of_columns([column])
+        return other.variant(other.columns, replace(other.token_settings, prompt=prompt))
 
     @property
     def max_seq_length(self) -> int:
