@@ -1,6 +1,6 @@
 """``bertfeat info``: describe a feature set, an index, a head, a model or a corpus, or what is installed."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -344,6 +344,7 @@ def _describe_head(folder: Path) -> _Description:
         "head": record.kind,
         "approach": record.approach,
         "layers": record.input.name if frozen else None,
+        "choice": record.choice,
         "pooling": record.pooling,
         "model": record.model,
         "pairs": record.pairs,
@@ -366,6 +367,7 @@ def _describe_head(folder: Path) -> _Description:
         ("head", f"{folder}: {record.kind.noun}"),
         ("task", record.training.task),
         ("reads", f"{record.input.name} ({record.pooling}) of {record.model.name}" if frozen else None),
+        ("chosen of", _tried_layers(record.choice)),
         ("fine-tuned", None if frozen else record.model.name),
         ("pairs", record.pairs),
         ("labels", f"{len(outputs.labels)}{scheme}: {', '.join(outputs.labels)}" if outputs.labels else None),
@@ -385,6 +387,14 @@ def _describe_head(folder: Path) -> _Description:
         ("kept", kept_line(record)),
     ]
     return _Description(value, rows)
+
+
+def _tried_layers(choice: Mapping[str, object] | None) -> str | None:
+    """The layers that a head was given several of, with their scores on the development set."""
+    trials = choice.get("trials") if choice else None
+    if not isinstance(trials, list):
+        return None
+    return ", ".join(f"{each['layers']} {each['score']:.3f}" for each in trials)
 
 
 def kept_line(record: "HeadRecord") -> str | None:

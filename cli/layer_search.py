@@ -12,6 +12,7 @@ from bertfeat.errors import FeatureSetError
 from bertfeat.options import Option
 
 from .console import Console, progress_display
+from .result_lines import choice_table
 
 if TYPE_CHECKING:
     from bertfeat.io import Location
@@ -65,7 +66,7 @@ class LayerSearch:
             console.say(f"{folder} keeps its layers: {known[0]}")
             return replace(settings, layers=known[0]), known[1]
         chosen = _choose(settings, reading, Path(self.dev), task, label or "label", console)
-        for line in _choice_table(chosen):
+        for line in choice_table(chosen):
             console.say(line)
         return replace(settings, layers=chosen.layers), chosen.to_json()
 
@@ -92,14 +93,3 @@ def _choose(
     extractor = Extractor(**asdict(replace(settings, layers="last")))
     with progress_display(console) as progress:
         return choose_layers(extractor, dev, task, label=label, corpus_settings=reading, progress=progress)
-
-
-def _choice_table(chosen: "ChosenLayers") -> list[str]:
-    """The choices with their scores, and a star at the one that is taken."""
-    lines = [f"layers for {chosen.task}: {chosen.measure} of {chosen.examples:,} examples, and how far it is behind"]
-    for trial in chosen.trials:
-        mark = "*" if trial is chosen.chosen else " "
-        lines.append(
-            f"{mark} {trial.layers:<16} {trial.width:>6} values {trial.score:>8.3f} {trial.behind.value:>8.3f}"
-        )
-    return [*lines, f"taken: --layers {chosen.layers}, the smallest within one standard error of the best"]

@@ -19,6 +19,7 @@ from .terminal import MIN_TEXT_WIDTH, cell_width, cut_end, cut_start, pad, singl
 if TYPE_CHECKING:
     from bertfeat.core import Value
     from bertfeat.search import Hit, Index, Why
+    from bertfeat.study import ChosenLayers
     from bertfeat.usages import Usage
     from bertfeat.where import Condition, ReadColumn
 
@@ -202,3 +203,14 @@ def missing_word_hint(word: str) -> str:
             "stands for other letters"
         )
     return "" if word.endswith("*") else f"; {word}* also finds words that begin so"
+
+
+def choice_table(chosen: "ChosenLayers") -> list[str]:
+    """The choices with their scores, and a star at the one that is taken."""
+    lines = [f"layers for {chosen.task}: {chosen.measure} of {chosen.examples:,} examples, and how far it is behind"]
+    for trial in chosen.trials:
+        mark = "*" if trial is chosen.chosen else " "
+        lines.append(
+            f"{mark} {trial.layers:<16} {trial.width:>6} values {trial.score:>8.3f} {trial.behind.value:>8.3f}"
+        )
+    return [*lines, f"taken: --layers {chosen.layers}, the smallest within one standard error of the best"]

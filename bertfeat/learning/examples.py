@@ -108,7 +108,7 @@ def open_sources(sets: Mapping[str, tuple[FeatureSet, ...]], training: Training,
 
     The training set gets three quarters of the memory setting, the others share the rest.
     """
-    task, first, reads = training.task, sets["train"], _head_input(sets["train"], training, layers)
+    task, first, reads = training.task, sets["train"], head_input(sets["train"], training, layers)
     label = training.asked.label
     opened: dict[str, HeadExamples] = {}
     for name in sorted(sets, key=lambda name: name != "train"):
@@ -129,7 +129,7 @@ def open_sources(sets: Mapping[str, tuple[FeatureSet, ...]], training: Training,
     return OpenSources(task, reads, opened)
 
 
-def _head_input(sets: tuple[FeatureSet, ...], training: Training, layers: str | None) -> HeadInput:
+def head_input(sets: tuple[FeatureSet, ...], training: Training, layers: str | None) -> HeadInput:
     """The kind of features that a head reads from a feature set: pooling, layers and form of pairs."""
     features, reads, pooling = sets[0], training.task.reads, training.asked.pooling
     stored = list(dict.fromkeys(column.pooling for column in features.columns))

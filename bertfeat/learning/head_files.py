@@ -38,6 +38,7 @@ from bertfeat.learning.schedule import EpochRecord
 from bertfeat.learning.task import HeadScores
 from bertfeat.learning.tasks import task_of
 from bertfeat.learning.trainer import FineTuned
+from bertfeat.study import ChosenLayers
 
 # ── saved heads ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -63,6 +64,7 @@ class HeadReport:
     resumed: int = 0  # epochs that an earlier run had done
     warnings: tuple[str, ...] = ()
     failed: int = 0  # rows of the corpora that could not be read or embedded
+    choice: ChosenLayers | None = None  # of the layers, where several were given
 
 
 def write_head(folder: Path, record: HeadRecord, tensors: Mapping[str, Tensor] | None) -> HeadRecord:

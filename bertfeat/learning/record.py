@@ -109,6 +109,7 @@ class HeadRecord:
     extraction: Extraction | None = None
     pooling: Pooling | None = None
     layers: str | None = None  # a layer specification
+    choice: Mapping[str, object] | None = None  # how it was chosen among several, as ChosenLayers.to_json() tells it
     network: HeadShape | None = None
     places: Mapping[str, tuple[str, ...]] | None = None  # folders of the features, relative to the head's
     candidates: tuple[Candidate, ...] = ()

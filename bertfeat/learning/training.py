@@ -26,6 +26,7 @@ from bertfeat.learning.head_files import (
 )
 from bertfeat.learning.inputs import count_failed_rows, record_place
 from bertfeat.learning.kinds import HeadKind, PairForm
+from bertfeat.learning.layer_trials import are_several, check_several, choose_among
 from bertfeat.learning.loop import HeadLoop
 from bertfeat.learning.record import ExampleColumns, HeadRecord, best_candidate
 from bertfeat.learning.schedule import best_epoch
@@ -37,6 +38,7 @@ from bertfeat.learning.trainer import check_tuning
 from bertfeat.options import takes
 from bertfeat.plots import draw_curves, draw_if_possible
 from bertfeat.progress import AnyProgress, ProgressOption, telling
+from bertfeat.study import ChosenLayers
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,12 @@ def train_head(asked: TrainingRequest) -> HeadReport:
     ``train`` and ``dev`` are feature sets, or corpus files, which are extracted into the folder: ``corpus_settings``
     say how they are read, ``model`` and the other extraction arguments how they are extracted. ``label`` is the column
     to predict, ``choices`` are the columns of a question's choices. ``layers`` are a recipe, or ``mix4``, ``mix-all``,
-    ``mix=1+6`` for a learned weighted sum. Pairs are embedded (``embed_pairs``) ``apart`` (default; the head gets u, v,
-    |u-v|, u·v, and the cosines of their layers) or ``together``. For labels, numbers and choices, linear heads with
-    several weight decays are solved besides the network that is trained in epochs; of these and the mean of both, the
-    candidate with the least loss on ``dev`` is kept. An interrupted training resumes after its last complete epoch.
+    ``mix=1+6`` for a learned weighted sum; of several (``"5,7,concat4"``) one is chosen for tags and labels, by solved
+    linear heads on ``dev`` (:func:`bertfeat.study.choose_stored_layers`), and recorded. Pairs are embedded
+    (``embed_pairs``) ``apart`` (default; the head gets u, v, |u-v|, u·v, and the cosines of their layers) or
+    ``together``. For labels, numbers and choices, linear heads with several weight decays are solved besides the
+    network that is trained in epochs; of these and the mean of both, the candidate with the least loss on ``dev`` is
+    kept. An interrupted training resumes after its last complete epoch.
 
     With ``fine_tune`` the whole model is fine-tuned on the texts instead, by transformers' own head and Trainer.
     ``progress`` hears of extraction, epochs, and the steps of fine-tuning.
@@ -90,23 +94,32 @@ def train_head(asked: TrainingRequest) -> HeadReport:
             problem = "a whole model reads both texts as one sequence"
             raise UsageError(problem, where=parameter("embed_pairs", asked.embed_pairs), remedy="leave it out")
         check_tuning([point], asked.device, asked.precision)
+    if layers is not None and are_several(layers):
+        check_several(training, layers)
     warnings = merged_labels_warnings(task, training.sources.values(), asked.label)
     with hold_result_folder(folder, ResultKind.HEAD), telling(asked.progress) as tell:
         if point is not None:
             report = tune_head(folder, training, point, tell, overwrite=asked.overwrite)
             return replace(report, warnings=warnings + report.warnings)
         sets = extracted_sets(training, layers, folder, tell, overwrite=asked.overwrite)
-        opened = open_sources(sets, training, layers)
+        choice = choose_among(training, sets["dev"], layers, tell) if layers and are_several(layers) else None
+        opened = open_sources(sets, training, layers if choice is None else choice.layers)
         loop = HeadLoop(folder, training.settings, asked.device, opened)
-        report = _run_loop(loop, training, tell, overwrite=asked.overwrite, begun=begun)
+        report = _run_loop(loop, training, choice, tell, overwrite=asked.overwrite, begun=begun)
         warnings += opened.task.unlearned_warnings(opened.examples["dev"].gold)
         if asked.picture:
             warnings += _draw_epochs(report.record, folder)
-    return replace(report, warnings=warnings, failed=count_failed_rows(training.sources, sets))
+    return replace(report, warnings=warnings, failed=count_failed_rows(training.sources, sets), choice=choice)
 
 
 def _run_loop(
-    loop: HeadLoop, training: Training, tell: Callable[[AnyProgress], None], *, overwrite: bool, begun: float
+    loop: HeadLoop,
+    training: Training,
+    choice: ChosenLayers | None,
+    tell: Callable[[AnyProgress], None],
+    *,
+    overwrite: bool,
+    begun: float,
 ) -> HeadReport:
     keep_freed_memory()
     folder = loop.folder
@@ -125,7 +138,8 @@ def _run_loop(
         return HeadReport(folder, record, None, 0.0, len(record.history))
     resumed = loop.learn(tell)
     scores, threshold = loop.evaluate()
-    record = write_head(folder, _record(loop, training, threshold), loop.network.state_dict())
+    record = replace(_record(loop, training, threshold), choice=None if choice is None else choice.to_json())
+    record = write_head(folder, record, loop.network.state_dict())
     remove_checkpoint(folder)
     return HeadReport(folder, record, scores, time.perf_counter() - begun, resumed)
 

@@ -19,6 +19,7 @@ from .layer_choice import (
     LayerTrial as LayerTrial,
     as_layer_task as as_layer_task,
     choose_layers as choose_layers,
+    choose_stored_layers as choose_stored_layers,
 )
 from .probe_settings import ProbeSettings as ProbeSettings
 from .probing import (

@@ -54,6 +54,7 @@ _MOST_QUERIES = 200
 _FOLDS = 3
 _PENALTY = 0.02  # of the squared weights, for each example: standardized inputs need little
 _RUN = 4  # layers of a run
+_MOST_STORED = 8_000  # examples of a stored set
 
 
 class LayerTask(StrEnum):
@@ -191,6 +192,50 @@ def choose_layers(
     return ChosenLayers(opened.identity.name, str(wanted), MEASURES[wanted], count, trials, time.perf_counter() - begun)
 
 
+@checked
+def choose_stored_layers(
+    sets: FeatureSet | Sequence[FeatureSet],
+    task: LayerTask | str,
+    layers: str | Sequence[str],
+    pooling: str,
+    *,
+    label: str = "label",
+    progress: ProgressOption[StepProgress] = None,
+) -> ChosenLayers:
+    """Choose among layers that a feature set holds, or contains, for tags, labels or pairs, as :func:`choose_layers`.
+
+    Of pairs that are embedded apart ``sets`` are two, of the first texts, with the label, and of the second ones.
+
+    Raises:
+        UsageError: another task, or too few examples of a label.
+        NotDerivableError: the set does not hold the layers under the ``pooling``.
+        MissingLibraryError: scikit-learn is not installed.
+    """
+    begun, wanted = time.perf_counter(), as_layer_task(task)
+    if not wanted.is_learned:
+        raise UsageError("stored layers are chosen for what is learned", where=str(wanted), remedy="name one of them")
+    with needed_library("a choice of layers needs scikit-learn", "bertfeat[analysis]"):
+        import sklearn  # noqa: F401
+    sides = [sets] if isinstance(sets, FeatureSet) else [*sets]
+    first, by_word = sides[0], wanted.is_of_words
+    labels = read_word_labels(first) if by_word else read_document_labels(first, label)
+    examples = sample_examples(labels, _MOST_STORED, _FOLDS, seed=1)
+    reader = _Reader.of(examples, "tags" if by_word else label, by_word=by_word)
+    model = first.header.model
+    choices = [
+        _Choice(each.spelling, each.name, each.width(model.hidden_size))
+        for each in parse_recipes(layers, model.num_layers)
+    ]
+
+    def resampled(name: str) -> NDArray[np.float64]:
+        return reader.resampled(_beside([example_vectors(each, each.find(name), examples) for each in sides]))
+
+    with telling(progress) as tell:
+        trials = _try_each(choices, pooling, resampled, tell)
+    seconds = time.perf_counter() - begun
+    return ChosenLayers(model.name, str(wanted), MEASURES[wanted], len(examples.rows), trials, seconds)
+
+
 def as_layer_task(task: LayerTask | str) -> LayerTask:
     """The task of that name.
 
@@ -236,20 +281,26 @@ class _Trying:
 
     def each(self, resampled: Callable[[str], NDArray[np.float64]]) -> tuple[LayerTrial, ...]:
         """A trial of each choice, whose scores ``[R+1]`` are the plain one and those of resamples."""
-        scores = []
-        for at, choice in enumerate(self.choices):
-            scores.append(resampled(f"{choice.recipe}_{self.pooling}"))
-            self.tell(StepProgress("", at + 1, len(self.choices), "choices of layers"))
-        best = max(scores, key=lambda values: float(values[0]))
-        return tuple(
-            LayerTrial(
-                choice.layers,
-                choice.width,
-                float(values[0]),
-                Interval.of(float(values[0] - best[0]), values[1:] - best[1:]),
-            )
-            for choice, values in zip(self.choices, scores, strict=True)
+        return _try_each(self.choices, self.pooling, resampled, self.tell)
+
+
+def _try_each(
+    choices: Sequence[_Choice], pooling: str, resampled: Callable[[str], NDArray[np.float64]], tell: OnStep
+) -> tuple[LayerTrial, ...]:
+    scores = []
+    for at, choice in enumerate(choices):
+        scores.append(resampled(f"{choice.recipe}_{pooling}"))
+        tell(StepProgress("", at + 1, len(choices), "choices of layers"))
+    best = max(scores, key=lambda values: float(values[0]))
+    return tuple(
+        LayerTrial(
+            choice.layers,
+            choice.width,
+            float(values[0]),
+            Interval.of(float(values[0] - best[0]), values[1:] - best[1:]),
         )
+        for choice, values in zip(choices, scores, strict=True)
+    )
 
 
 def _open_extractor(asked: ExtractorSettings, *, by_word: bool, only: Collection[str]) -> Extractor:
@@ -336,10 +387,17 @@ def _try_pairs(documents: Sequence[Document], label: str, trying: _Trying) -> tu
 
     def resampled(name: str) -> NDArray[np.float64]:
         both = np.concatenate([batch.matrix for batch in features.batches(features.find(name).name)])
-        first, second = both[::2][examples.chosen], both[1::2][examples.chosen]
-        return reader.resampled(np.hstack([first, second, np.abs(first - second), first * second]))
+        return reader.resampled(_beside([both[::2][examples.chosen], both[1::2][examples.chosen]]))
 
     return len(examples.rows), trying.each(resampled)
+
+
+def _beside(sides: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The vectors of single texts; of pairs both, their distance and their product. Shape: ``[n, W]`` → ``[n, 4W]``."""
+    if len(sides) == 1:
+        return sides[0]
+    first, second = sides
+    return np.hstack([first, second, np.abs(first - second), first * second])
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from ..app import option
 from ..console import Console, fields_of, progress_display, two_columns
 from ..info import kept_line
 from ..options import default_output, output_options
+from ..result_lines import choice_table
 from .options import HeadCommands, fine_tune_option, folder_option, source_option
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ _OPTIONS = (
         "--layers",
         metavar="SPEC",
         show_default="concat4, or the only ones that are stored",
-        help="What is read: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learned.",
+        help="What is read: last, sum4, 3, …; mix4, mix-all: a weighted sum that is learned. Of several "
+        "(5,7,concat4) the dev set chooses one, for tags and labels.",
     ),
     fine_tune_option(
         (GridPoint(32, 3e-5, 3),),
@@ -101,6 +103,8 @@ def _learn_head(
 def _print_head(report: "HeadReport", console: Console) -> None:
     for warning in report.warnings:
         console.warn(warning)
+    for line in choice_table(report.choice) if report.choice else ():
+        console.say(line)
     record = report.record
     if report.scores is None:
         console.say(f"{report.folder}: trained already, nothing to do")
@@ -121,7 +125,7 @@ def _print_head(report: "HeadReport", console: Console) -> None:
     ]
     result = {"folder": report.folder, "measure": record.measure, "score": record.score}
     result |= {"best_epoch": record.best_epoch, "epochs": len(record.history), "resumed": report.resumed}
-    result |= {"candidates": record.candidates, "chosen": record.chosen}
+    result |= {"candidates": record.candidates, "chosen": record.chosen, "layers": record.layers}
     scores = {} if report.scores is None else {"dev": fields_of(report.scores)}
     console.result({**result, "seconds": report.seconds, **scores}, two_columns(rows))
     exit_for_failed_rows(report.failed, console)

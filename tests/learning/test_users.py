@@ -382,7 +382,7 @@ def test_options_that_no_head_takes() -> None:
             "--pooling word: a classifier reads one vector a text; give one of mean, cls, max, last-token",
         ),
         (("--pooling", "nonsense"), "nonsense"),
-        (("--layers", "last,-2"), "reads one recipe"),
+        (("--layers", "all"), "a head reads one recipe"),
         (("--layers", "99"), "99"),
     ):
         refused(train("classify", "train.csv", "dev.csv", "--label", "topic", *arguments), problem, 2)

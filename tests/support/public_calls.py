@@ -448,6 +448,12 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
         "task": "tags",
         "layers": "last",
     },
+    "choose_stored_layers": lambda world: {
+        "sets": world.words,
+        "task": "tags",
+        "layers": ["last"],
+        "pooling": "word",
+    },
     "compare_features": lambda world: {"first": world.words, "second": world.words},
     "compare_precisions": lambda world: {
         "extractors": [world.extractor],
