@@ -112,6 +112,37 @@ def test_every_pooling(tiny: Callable[[str], Tiny], tmp_path: Path, modes: str |
     assert_like_the_library(save(tiny("bert"), tmp_path / "saved", [], modes))
 
 
+@pytest.mark.parametrize(
+    "modes", [*(mode for mode in MODES if mode != "weightedmean"), ("cls", "mean", "max")], ids=str
+)
+@pytest.mark.parametrize("kind", ["LaBSE", None])
+def test_poolings_without_the_prompt(
+    tiny: Callable[[str], Tiny], tmp_path: Path, modes: str | Sequence[str], kind: str | None
+) -> None:
+    """As INSTRUCTOR has them: of a text with a prompt the tokens from the end of the prompt on."""
+    steps = modules(kind) if kind and isinstance(modes, str) else []
+    folder = save(tiny("bert"), tmp_path / "saved", steps, modes)
+    change(folder / POOLING, include_prompt=False)
+    theirs, ours = oracle(folder), peer(folder)
+    assert [each.name for each in ours.columns] == ["last_sentence"]
+    for prompt in ("", "the bank: ", "He said, "):
+        wanted = theirs.encode(SOME, prompt=prompt)
+        found = ours.encode(SOME, prompt=prompt)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6 * np.abs(wanted).max(initial=1.0))
+    assert not np.allclose(ours.encode(SOME, prompt="the bank: "), ours.encode(SOME), atol=1e-3)
+
+
+def test_long_texts_without_the_prompt(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    """Windows are joined: the tokens are those of the text and its last special one, each once."""
+    folder = save(tiny("bert"), tmp_path / "saved", [], "mean")
+    change(folder / POOLING, include_prompt=False)
+    settings: dict[str, Any] = {"precision": "fp32", "max_length": 24, "long": "window", "prompt": "the bank: "}
+    tokens = Extractor(folder, layers="last", pooling="token", dtype="float32", **settings).features([LONG_TEXT])[0]
+    wanted = tokens.matrix("last_token")[1:].mean(0)  # without [CLS]; a prompt has no vectors of tokens
+    (found,) = Extractor(folder, **settings).encode([LONG_TEXT])
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+
+
 def test_a_model_of_one_pooling_alone_has_no_column_of_its_own(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     folder = save(tiny("bert"), tmp_path / "saved", [], "cls")
     assert [each.name for each in Extractor(folder, layers="last,sentence").columns] == ["last_cls"]
@@ -312,7 +343,9 @@ REFUSED: dict[str, Callable[[Path], None]] = {
     "its 2_Dense makes 16 values of 31, and gets 32": with_setting(CONFIG, in_features=31),
     "2_Dense is for 'token_embeddings', not for the": with_setting(CONFIG, module_input_name="token_embeddings"),
     "its pooling 'median' is unknown": with_setting(POOLING, pooling_mode="median"),
-    "it leaves out the tokens of the prompt": with_setting(POOLING, include_prompt=False),
+    "its pooling weightedmean counts the prompt": with_setting(
+        POOLING, include_prompt=False, pooling_mode="weightedmean"
+    ),
     "2_Dense/config.json, which is missing": without(CONFIG),
     "2_Dense has no model.safetensors; bertfeat reads safetensors only": without(WEIGHTS),
     r"\[3, 3\], where linear.bias \[16\], linear.weight \[16, 32\] are expected": with_other_tensors,

@@ -57,7 +57,7 @@ def test_every_key_is_applied_or_named(tiny: Callable[[str], Tiny], tmp_path: Pa
 
     applied = {
         "sentence_bert_config.json": {"max_seq_length", "do_lower_case", "unpad_inputs"},
-        "1_Pooling/config.json": {"embedding_dimension", "pooling_mode"},
+        "1_Pooling/config.json": {"embedding_dimension", "include_prompt", "pooling_mode"},
         "config_sentence_transformers.json": {"prompts", "default_prompt_name", "similarity_fn_name", "model_type"},
     }
     known = {
@@ -80,11 +80,11 @@ def test_what_is_not_applied_is_told(
     tiny: Callable[[str], Tiny], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = sentence_folder(tiny("bert").folder, tmp_path / "made")
-    change(folder / "1_Pooling" / "config.json", include_prompt=False)
+    change(folder / "1_Pooling" / "config.json", river=False)
     shown = CliRunner().invoke(main, ["info", str(folder)]).stdout
-    assert "not applied here: include_prompt: false" in " ".join(shown.split())
+    assert "not applied here: river: false" in " ".join(shown.split())
     Extractor(folder).encode(["a"])
-    assert "include_prompt: false" in caplog.text
+    assert "river: false" in caplog.text
 
 
 @pytest.mark.parametrize("where", ["tokenizer_config.json", "tokenizer.json"])

@@ -18,7 +18,7 @@ def layout_of(lengths: list[int], targets: list[int] | None = None) -> Layout:
     groups = TokenGroups(
         np.arange(len(ids), dtype=np.int32), aims.astype(np.int32), int(aims.max()) + 1 if len(aims) else 0
     )
-    return Layout(ids, (ids % 2).astype(np.int8), offsets, None, groups, groups, groups, None, None)
+    return Layout(ids, (ids % 2).astype(np.int8), offsets, None, groups, groups, groups, groups, None, None)
 
 
 @given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 100), st.booleans(), st.none() | st.integers(1, 5))

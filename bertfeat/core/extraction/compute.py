@@ -89,7 +89,7 @@ class _BatchPass:
         own: OwnModules | None,
     ) -> None:
         self._encoder, self._layout, self._columns, self._own = encoder, tokenized.layout, columns, own
-        self._methods = methods_with(None if own is None else own.pool)
+        self._methods = methods_with(None if own is None else own.method)
         self._layers = needed_layers(columns)
         self._ways: dict[_WayKey, _Way] = {}
         self._spread: dict[Pooling, TokenGroups] = {}  # rows with tokens in several windows that cannot be merged

@@ -17,7 +17,7 @@ Shapes: ``T`` tokens of a batch, ``H`` hidden width, ``P`` picked tokens, ``S`` 
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -142,8 +142,6 @@ POOLING_METHODS: Mapping[Pooling, PoolingMethod] = {
 }
 
 
-def methods_with(sentence: Reduce | None) -> Mapping[Pooling, PoolingMethod]:
-    """The methods of all poolings, where a model's own modules reduce the tokens of a text."""
-    if sentence is None:
-        return POOLING_METHODS
-    return {**POOLING_METHODS, Pooling.SENTENCE: replace(POOLING_METHODS[Pooling.SENTENCE], reduce=sentence)}
+def methods_with(sentence: PoolingMethod | None) -> Mapping[Pooling, PoolingMethod]:
+    """The methods of all poolings, with that of a model's own modules."""
+    return POOLING_METHODS if sentence is None else {**POOLING_METHODS, Pooling.SENTENCE: sentence}

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - torch's own name
 from torch.nn.functional import embedding_bag, pad
 
-from bertfeat.core.extraction.pooling import segment_extreme, segment_sum
+from bertfeat.core.extraction.pooling import PoolingMethod, segment_extreme, segment_sum
 from bertfeat.core.models import DenseStep, LayerNormStep, Model, PoolingMode, SentenceStep, open_weights
 from bertfeat.errors import ModelError
 
@@ -34,6 +34,9 @@ class OwnModules:
         if modules is None:
             raise ModelError("it has no modules of its own", where=model.name)
         self._poolings = modules.poolings
+        groups = (lambda layout: layout.pooled) if modules.pools_prompt else (lambda layout: layout.unprompted)
+        self.method = PoolingMethod(groups, self.pool)
+        """The pooling ``sentence``."""
         steps = nn.Sequential(*(_make_step(model.name, step) for step in modules.steps)).eval().requires_grad_(False)
         self._steps = {torch.device("cpu"): steps}
 

@@ -25,6 +25,7 @@ _HANDLED_KEYS: Mapping[str, frozenset[str]] = {
     _POOLING: frozenset(
         {
             "embedding_dimension",
+            "include_prompt",
             "pooling_mode",
             "pooling_mode_cls_token",
             "pooling_mode_lasttoken",
@@ -38,7 +39,6 @@ _HANDLED_KEYS: Mapping[str, frozenset[str]] = {
 }
 """Keys of sentence-transformers' files, by file, that are applied here or that change no vector."""
 _USUAL_VALUES: Mapping[str, object] = {
-    "include_prompt": True,
     "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
     "module_output_name": "token_embeddings",
     "transformer_task": "feature-extraction",

@@ -80,21 +80,25 @@ class SentenceModules:
     poolings: tuple[PoolingMode, ...]  # none where the steps are for each token
     steps: tuple[SentenceStep, ...]
     width: int  # of the vector that they give
+    pools_prompt: bool = True  # whether a prompt's tokens, and the special ones before it, count in the poolings
     reading: TokenReading | None = None  # where texts are compared token by token
 
     def __str__(self) -> str:
-        told = ", ".join([*filter(None, [" and ".join(self.poolings)]), *map(str, self.steps)])
+        pooled = " and ".join(self.poolings) + ("" if self.pools_prompt else " without the prompt")
+        told = ", ".join([*filter(None, [pooled]), *map(str, self.steps)])
         return "; ".join(filter(None, [told, str(self.reading or "")]))
 
     @property
     def plain(self) -> bool:
         """Whether they are one of bertfeat's own poolings and nothing else."""
-        return not self.steps and len(self.poolings) == 1 and self.poolings[0] in POOLINGS
+        single = len(self.poolings) == 1 and self.poolings[0] in POOLINGS
+        return not self.steps and single and self.pools_prompt
 
     @property
     def turns(self) -> bool:
         """Whether they change more than the length of what one of the poolings gives."""
-        return len(self.poolings) > 1 or any(not isinstance(step, NormalizeStep) for step in self.steps)
+        steps = any(not isinstance(step, NormalizeStep) for step in self.steps)
+        return steps or len(self.poolings) > 1 or not self.pools_prompt
 
     @property
     def weight_files(self) -> tuple[Path, ...]:
@@ -143,11 +147,13 @@ def read_sentence_modules(
         )
     if unknown := [mode for mode in pooling.modes if mode not in list(PoolingMode)]:
         raise _not_computable(name, f"its pooling {unknown[0]!r} is unknown")
-    if not pooling.include_prompt:
-        raise _not_computable(name, "it leaves out the tokens of the prompt (include_prompt)")
+    if not pooling.include_prompt and PoolingMode.WEIGHTED_MEAN in pooling.modes:
+        raise _not_computable(
+            name, f"its pooling {PoolingMode.WEIGHTED_MEAN} counts the prompt's tokens, but leaves them out"
+        )
     reader = _StepReader(name, folder, len(pooling.modes) * hidden_size)
     steps = tuple(chain.from_iterable(map(reader.read, modules[2:])))
-    return SentenceModules(tuple(map(PoolingMode, pooling.modes)), steps, reader.width)
+    return SentenceModules(tuple(map(PoolingMode, pooling.modes)), steps, reader.width, pooling.include_prompt)
 
 
 def read_token_modules(
@@ -188,7 +194,7 @@ def _of_tokens(name: str, steps: tuple[SentenceStep, ...], width: int, reading: 
     alike = reading.query == reading.document
     if alike and (reading.expansion is not None or (reading.skipped and set(reading.skipped_in) != _ROLES)):
         raise _not_computable(name, "it reads queries otherwise than documents, and no prompt tells them apart")
-    return SentenceModules((), steps, width, reading)
+    return SentenceModules((), steps, width, reading=reading)
 
 
 class _StepReader:

@@ -21,7 +21,7 @@ from bertfeat.core.tokens.sequences import (
     build_sequences,
     too_long_reason,
 )
-from bertfeat.core.tokens.tokenizer import Tokenizer
+from bertfeat.core.tokens.tokenizer import Template, Tokenizer
 from bertfeat.core.tokens.windows import LongTextPolicy, TextWindow, cut_windows
 from bertfeat.core.words import CharSpans, align_each, locate_words, split_each, split_words
 from bertfeat.ragged import Int64s, lengths_of, offsets_of, ranges
@@ -55,6 +55,7 @@ class Layout:
     first_tokens: TokenGroups  # document ← its first token
     last_tokens: TokenGroups  # document ← its last token
     pooled: TokenGroups  # document ← the tokens of its mean and max
+    unprompted: TokenGroups  # document ← these without a prompt's, and without the special ones before it
     tokens: TokenGroups | None  # stored token ← itself
     words: TokenGroups | None  # word ← its subwords, or the first or last of them
 
@@ -110,6 +111,7 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
         for at in (flat.offsets[:-1], flat.offsets[1:] - 1)
     )
     first_tokens, last_tokens = ends
+    of_means = TokenGroups(windows.place(np.flatnonzero(pooled)), flat.document[pooled], len(documents))
     layout = Layout(
         ids=flat.ids[windows.source],
         types=flat.types[windows.source],
@@ -117,7 +119,8 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
         unseen=flat.unseen[flat.windows.document] if flat.unseen.any() else None,
         first_tokens=first_tokens,
         last_tokens=last_tokens,
-        pooled=TokenGroups(windows.place(np.flatnonzero(pooled)), flat.document[pooled], len(documents)),
+        pooled=of_means,
+        unprompted=of_means if not settings.prompt else _without_prompt(flat, eligible, windows, tokenizer.single),
         tokens=windows.one_group_each(stored) if settings.with_tokens else None,
         words=TokenGroups(windows.place(words.tokens), words.targets, len(words.spans)) if words else None,
     )
@@ -130,6 +133,14 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
         tokens=_token_spans(flat, stored, tokenizer) if settings.with_tokens else None,
         words=words.spans if words else None,
     )
+
+
+def _without_prompt(flat: "_FlatTokens", eligible: _Masks, windows: "_WindowLayout", template: Template) -> TokenGroups:
+    """The tokens of documents from the end of their prompts on."""
+    leading = ranges(flat.offsets[:-1], np.minimum(flat.lengths, len(template.before)))
+    counted = eligible & flat.own
+    counted[leading] = False
+    return TokenGroups(windows.place(np.flatnonzero(counted)), flat.document[counted], len(flat.lengths))
 
 
 def _are_plain(documents: Sequence[Document], tokenizer: Tokenizer, settings: TokenSettings) -> bool:
