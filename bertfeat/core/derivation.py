@@ -99,7 +99,7 @@ def derive(
         for column in columns:
             if column.recipe == recipe:
                 return Derivation((Term(column.name, 0, column.width),), False, column.width)
-        if rescaled := _rescaled(recipe, columns):
+        if pooling is not Pooling.SENTENCE and (rescaled := _rescaled(recipe, columns)):
             return rescaled
     elif len(weights) != len(recipe.layers):
         raise NotDerivableError(f"{len(weights)} weights were given for the {len(recipe.layers)} layers of {recipe}")
@@ -115,7 +115,7 @@ def derive(
 def _rescaled(recipe: Recipe, columns: list[FeatureColumn]) -> Derivation | None:
     """A mean from the stored sum of the same layers, or the sum from the mean.
 
-    This holds under every pooling: the factor is positive, so it commutes with a maximum too.
+    The factor is positive, so it commutes with a maximum too; not with a model's own modules.
     """
     factors = {
         (Operation.SUM, Operation.MEAN): 1.0 / len(recipe.layers),

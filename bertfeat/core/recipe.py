@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from bertfeat.arguments import checked
 from bertfeat.errors import RecipeError, UsageError, did_you_mean, parameter
@@ -222,6 +222,14 @@ class FeatureColumn:
         return f"{described}@{self.basis.width}:{hashlib.sha256(self.basis.values).hexdigest()[:16]}"
 
 
+class OwnVector(NamedTuple):
+    """The vector that a model's own modules make of a text, or of each token."""
+
+    pooling: Pooling
+    width: int
+    layers: tuple[int, ...]  # that go in: the last one, or those of which a mean with weights of its own stands for it
+
+
 # ── parsing ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 _NAMED = ("embeddings", "last", "second-to-last")  # single layers
@@ -287,13 +295,13 @@ def feature_columns(
     num_layers: int,
     hidden_size: int,
     dtype: str,
-    sentence: Callable[[], tuple[Pooling, int]] | None = None,
+    sentence: Callable[[], OwnVector] | None = None,
 ) -> tuple[FeatureColumn, ...]:
     """Every recipe under every pooling, ``last_cls`` where ``cls`` stands among the layers, and so with ``sentence``.
 
     Equal columns are given once. ``dtype`` is that of token and word matrices; document vectors are float32.
-    ``sentence`` gives what the pooling of that name is in the model, which may be one of the others, and its width; it
-    is asked where there is one. If it is that of tokens, the model projects each of them: ``sentence_token``.
+    ``sentence`` gives what the pooling of that name is in the model, which may be one of the others; it is asked where
+    there is one. If it is that of tokens, the model projects each of them: ``sentence_token``.
 
     Raises:
         RecipeError: see :func:`parse_recipes`; or ``sentence`` of other layers than the last.
@@ -306,17 +314,22 @@ def feature_columns(
                 column = FeatureColumn(recipe, pooling, recipe.width(hidden_size), "float32")
                 if pooling is Pooling.SENTENCE and sentence is not None:
                     _check_is_last(recipe, num_layers)
-                    column = _own_column(recipe, *sentence())
+                    column = _own_column(sentence())
                 if not column.pooling.per_document:
                     column = replace(column, dtype=cast(VectorDtype, dtype))  # checked by the class
                 columns.setdefault((column.recipe, column.pooling), column)
     return tuple(columns.values())
 
 
-def _own_column(last: Recipe, pooling: Pooling, width: int) -> FeatureColumn:
-    """The column of what a model's own modules make of its last layer."""
-    projection = Recipe(Operation.PROJECTION, last.layers, "sentence")
-    return FeatureColumn(projection if pooling is Pooling.TOKEN else last, pooling, width, "float32")
+def _own_column(own: OwnVector) -> FeatureColumn:
+    """The column of what a model's own modules make."""
+    if own.pooling is Pooling.TOKEN:
+        recipe = Recipe(Operation.PROJECTION, own.layers, "sentence")
+    elif len(own.layers) > 1:
+        recipe = Recipe(Operation.MEAN, own.layers, f"mean_{_name_layers([*own.layers])}")
+    else:
+        recipe = Recipe(Operation.LAYER, own.layers, "last")
+    return FeatureColumn(recipe, own.pooling, own.width, "float32")
 
 
 def _check_is_last(recipe: Recipe, num_layers: int) -> None:

@@ -143,6 +143,63 @@ def test_long_texts_without_the_prompt(tiny: Callable[[str], Tiny], tmp_path: Pa
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
 
 
+def save_weighted(tiny: Tiny, folder: Path, *, first: int, all_layers: bool = True) -> Path:
+    """Save a model that pools a weighted mean of its layers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.sentence_transformer import modules as st
+
+        torch.manual_seed(5)
+        encoder = st.Transformer(
+            str(tiny.folder), max_seq_length=40, config_kwargs={"output_hidden_states": all_layers}
+        )
+        mean = st.WeightedLayerPooling(WIDTH, num_hidden_layers=5, layer_start=first)
+        with torch.no_grad():
+            mean.layer_weights.copy_(torch.rand(6 - first) + 0.1)
+        steps = [encoder, mean, st.Pooling(WIDTH, pooling_mode=["mean", "max"]), st.Dense(2 * WIDTH, 8)]
+        SentenceTransformer(modules=steps, device="cpu").save(str(folder))
+    return folder
+
+
+@pytest.mark.parametrize(("first", "name"), [(2, "mean_2_5"), (0, "mean_0_5"), (4, "mean_4_5"), (5, "last")])
+def test_a_weighted_mean_of_layers(tiny: Callable[[str], Tiny], tmp_path: Path, first: int, name: str) -> None:
+    folder = save_weighted(tiny("bert"), tmp_path / "saved", first=first)
+    assert_like_the_library(folder)
+    both = Extractor(folder, layers="sentence,last,mean=2..5", pooling="mean", precision="fp32")
+    assert [each.name for each in both.columns] == [f"{name}_sentence", "last_mean", "mean_2_5_mean"]
+    plain = Extractor(tiny("bert").folder, layers="mean=2..5", pooling="mean", precision="fp32")
+    for found, wanted in zip(both.features(SOME), plain.features(SOME), strict=True):
+        np.testing.assert_allclose(found.vector("mean_2_5_mean"), wanted.vector("mean_2_5_mean"), rtol=0, atol=1e-6)
+    both.extract(memory_corpus(SOME), tmp_path / "a.features")
+    assert FeatureSet(tmp_path / "a.features").find("sentence").name == f"{name}_sentence"
+    build_index(tmp_path / "a.features", tmp_path / "a.index")
+    hit = Index(tmp_path / "a.index").search(SOME[0]).hits[0]
+    assert (hit.text, round(float(hit.score), 4)) == (SOME[0], 1.0)
+
+
+def test_long_texts_by_a_weighted_mean(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    folder = save_weighted(tiny("bert"), tmp_path / "saved", first=2)
+    short = Extractor(folder, precision="fp32", max_length=16)
+    whole = short.encode([LONG_TEXT, *SOME])
+    np.testing.assert_allclose(short.encode([LONG_TEXT])[0], whole[0], rtol=0, atol=1e-6)
+
+
+def test_a_mean_of_layers_that_the_encoder_does_not_give(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    """The library then passes over the module."""
+    folder = save_weighted(tiny("bert"), tmp_path / "saved", first=2, all_layers=False)
+    assert_like_the_library(folder)
+    change(folder / "config.json", output_hidden_states=True)
+    change(folder / "1_WeightedLayerPooling" / "config.json", layer_start=6)
+    with pytest.raises(ModelError, match="its 1_WeightedLayerPooling begins with layer 6 of 5"):
+        Extractor(folder, layers="sentence")
+    change(folder / "1_WeightedLayerPooling" / "config.json", layer_start=3)
+    with pytest.raises(
+        ModelError, match=r"has the tensors layer_weights \[4\], where layer_weights \[3\] are expected"
+    ):
+        Extractor(folder, layers="sentence").encode(["a"])
+
+
 def test_a_model_of_one_pooling_alone_has_no_column_of_its_own(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     folder = save(tiny("bert"), tmp_path / "saved", [], "cls")
     assert [each.name for each in Extractor(folder, layers="last,sentence").columns] == ["last_cls"]

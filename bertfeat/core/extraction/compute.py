@@ -260,6 +260,12 @@ class _BatchColumn:
         # the maximum of a sum is not the sum of maxima: such a column is summed token by token
         self.by_token = column.recipe.operation in (Operation.SUM, Operation.MEAN) and not column.pooling.linear
 
+    @property
+    def _layer_weights(self) -> Sequence[float] | None:
+        """The model's own weights of the layers, whose sum is 1; None where they are summed alike."""
+        own = self._own if self.column.pooling is Pooling.SENTENCE else None
+        return None if own is None else own.layer_weights
+
     def add(self, layer: int, reduced: Tensor) -> None:
         """Add one layer, reduced to segments or, if ``by_token``, as it is. Shape: ``[S, H]`` or ``[T, H]``."""
         recipe = self.column.recipe
@@ -274,6 +280,9 @@ class _BatchColumn:
                 self._values = reduced.new_empty(len(reduced), width * len(recipe.layers), dtype=exact)
             at = recipe.layers.index(layer) * width
             self._values[:, at : at + width] = reduced
+        elif (weights := self._layer_weights) is not None:
+            weighted = reduced.float() * weights[recipe.layers.index(layer)]
+            self._values = weighted if self._values is None else self._values + weighted
         else:
             self._values = reduced.float() if self._values is None else self._values + reduced
 
@@ -281,7 +290,7 @@ class _BatchColumn:
         """The combined layers of each segment. Shape: ``[S, W]``."""
         assert self._values is not None
         values = self._values
-        if self.column.recipe.operation is Operation.MEAN:
+        if self.column.recipe.operation is Operation.MEAN and self._layer_weights is None:
             values = values / len(self.column.recipe.layers)
         if self.column.recipe.projected:
             assert self._own is not None

@@ -7,7 +7,7 @@ is float32, whatever the encoder's precision.
 Shapes: ``T`` tokens of a batch, ``H`` hidden width, ``P`` picked tokens, ``S`` texts, ``W`` width of the vector.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from torch.nn import functional as F  # noqa: N812 - torch's own name
 from torch.nn.functional import embedding_bag, pad
 
 from bertfeat.core.extraction.pooling import PoolingMethod, segment_extreme, segment_sum
-from bertfeat.core.models import DenseStep, LayerNormStep, Model, PoolingMode, SentenceStep, open_weights
+from bertfeat.core.models import DenseStep, LayerMean, LayerNormStep, Model, PoolingMode, SentenceStep, open_weights
 from bertfeat.errors import ModelError
 
 
@@ -34,6 +34,8 @@ class OwnModules:
         if modules is None:
             raise ModelError("it has no modules of its own", where=model.name)
         self._poolings = modules.poolings
+        self.layer_weights = None if modules.layers is None else _read_layer_weights(model, modules.layers)
+        """The weights of the layers whose mean is pooled, ``[n]``; None: the last layer alone is."""
         groups = (lambda layout: layout.pooled) if modules.pools_prompt else (lambda layout: layout.unprompted)
         self.method = PoolingMethod(groups, self.pool)
         """The pooling ``sentence``."""
@@ -157,15 +159,29 @@ def _make_step(name: str, step: SentenceStep) -> nn.Module:
 def _with_weights(name: str, module: nn.Module, file: Path, *, shared: bool = False) -> nn.Module:
     """Fill a module from a file, which holds nothing else unless it is ``shared`` with the encoder."""
     wanted = {key: tuple(value.shape) for key, value in module.state_dict().items()}
+    module.load_state_dict(_read_tensors(name, file, wanted, shared=shared))
+    return module
+
+
+def _read_tensors(
+    name: str, file: Path, wanted: Mapping[str, tuple[int, ...]], *, shared: bool = False
+) -> dict[str, Tensor]:
+    """Read the tensors of a file, which have to be those that are wanted."""
     with open_weights(name, file, "pt") as stored:
         keys = wanted.keys() if shared else stored.keys()
-        weights = {key: stored.get_tensor(key) for key in keys}
-    found = {key: tuple(value.shape) for key, value in weights.items()}
+        tensors = {key: stored.get_tensor(key) for key in keys}
+    found = {key: tuple(value.shape) for key, value in tensors.items()}
     if wanted != found:
         problem = f"{file} has the tensors {_list_tensors(found)}, where {_list_tensors(wanted)} are expected"
         raise ModelError(problem, where=name, remedy="get it anew from where the model came")
-    module.load_state_dict(weights)
-    return module
+    return tensors
+
+
+def _read_layer_weights(model: Model, mean: LayerMean) -> Sequence[float]:
+    """The weights of the layers from the first one of a mean on, whose sum is 1."""
+    wanted = {"layer_weights": (model.num_layers + 1 - mean.first,)}
+    weights: list[float] = _read_tensors(model.name, mean.weights, wanted)["layer_weights"].double().tolist()
+    return [each / sum(weights) for each in weights]
 
 
 def _list_tensors(shapes: Mapping[str, tuple[int, ...]]) -> str:

@@ -135,7 +135,7 @@ def _preferred_columns(stored: Sequence[FeatureColumn]) -> Sequence[FeatureColum
 
 def _parse_name(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> tuple[Recipe, str | None]:
     for column in stored:
-        if column.name == name or (column.recipe.projected and name == column.recipe.name):
+        if column.name == name or (column.by_own_modules and name == Pooling.SENTENCE):
             return column.recipe, column.pooling
     if name in OF_LAST:
         name = f"last_{name}"

@@ -11,7 +11,7 @@ from bertfeat.core.models.fingerprint import TOKENIZER_KEYS_WITHOUT_EFFECT
 from bertfeat.core.models.foreign import LibraryConfig, one_line_message, silence_transformers, wrap_library_errors
 from bertfeat.core.models.late_interaction import QueryExpansion, TokenReading
 from bertfeat.core.models.model import Model
-from bertfeat.core.models.sentence_modules import DenseStep, LayerNormStep, PoolingMode, SentenceStep
+from bertfeat.core.models.sentence_modules import DenseStep, LayerMean, LayerNormStep, PoolingMode, SentenceStep
 
 __all__ = [
     "DECODERS",
@@ -22,6 +22,7 @@ __all__ = [
     "PACKED_FAMILIES",
     "TOKENIZER_KEYS_WITHOUT_EFFECT",
     "DenseStep",
+    "LayerMean",
     "LayerNormStep",
     "LibraryConfig",
     "Model",

@@ -50,7 +50,7 @@ from bertfeat.core.models.sentence_modules import (
     read_sentence_modules,
     read_token_modules,
 )
-from bertfeat.core.recipe import Pooling
+from bertfeat.core.recipe import OwnVector, Pooling
 from bertfeat.errors import ModelError, parameter
 from bertfeat.io import MOST_BYTES
 
@@ -232,7 +232,12 @@ class Model:
         if not self._modules:
             return None
         modules = read_sentence_modules(
-            self.name, self.sentence_folder, self._modules, self._pooling_file, self.hidden_size
+            self.name,
+            self.sentence_folder,
+            self._modules,
+            self._pooling_file,
+            self.hidden_size,
+            num_layers=self.num_layers if self._raw_config.get("output_hidden_states") is True else None,
         )
         return None if modules.plain else modules
 
@@ -250,26 +255,26 @@ class Model:
         return read_reading(self.name, self.sentence_folder, self.folder, self._modules)
 
     @property
-    def sentence(self) -> tuple[Pooling, int]:
-        """The pooling of the last layer by which sentence-transformers gives the vector of a text, and its width.
-
-        In a model that compares tokens each has one: its pooling is that of tokens.
+    def sentence(self) -> OwnVector:
+        """The vector that sentence-transformers gives a text; in a model that compares tokens that of each token.
 
         Raises:
             ModelError: as :attr:`sentence_modules`.
         """
-        modules = self.sentence_modules
+        modules, last = self.sentence_modules, (self.num_layers,)
         if modules is None:
-            return self.pooling, self.hidden_size
-        return Pooling.SENTENCE if modules.poolings else Pooling.TOKEN, modules.width
+            return OwnVector(self.pooling, self.hidden_size, last)
+        layers = last if modules.layers is None else tuple(range(modules.layers.first, self.num_layers + 1))
+        return OwnVector(Pooling.SENTENCE if modules.poolings else Pooling.TOKEN, modules.width, layers)
 
     @property
     def sentence_described(self) -> str:
         """The vector that sentence-transformers gives a text, as ``bertfeat info`` describes it; raises as above."""
-        pooling, width = self.sentence
+        pooling, width, layers = self.sentence
         made = f"by {self.sentence_modules}" if self.sentence_modules else f"under its pooling, {pooling}"
         of = " for each token" if pooling is Pooling.TOKEN else ""
-        return f"{width:,} values{of}: the last layer {made}"
+        whole = "the last layer " if layers == (self.num_layers,) else ""
+        return f"{width:,} values{of}: {whole}{made}"
 
     @property
     def prompts(self) -> Mapping[str, str]:

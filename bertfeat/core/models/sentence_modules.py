@@ -19,6 +19,7 @@ _VECTOR = "sentence_embedding"  # sentence-transformers' name of the vector of a
 _TOKENS = "token_embeddings"  # and of those of its tokens
 _PROJECTION = "linear.weight"  # ColBERT's own name of its projection
 _ROLES = {"query", "document"}
+_LAYER_MEAN = "WeightedLayerPooling"
 _ACTIVATIONS = ("ELU", "GELU", "Identity", "LeakyReLU", "Mish", "ReLU", "SiLU", "Sigmoid", "Softplus", "Tanh")
 _ACTIVATION_PLACES = ("torch.nn.modules.activation", "torch.nn.modules.linear", "torch.nn")
 
@@ -74,39 +75,55 @@ SentenceStep = DenseStep | LayerNormStep | NormalizeStep
 
 
 @dataclass(frozen=True, slots=True)
+class LayerMean:
+    """The weighted mean of the last layers of each token, which stands for the last one."""
+
+    first: int
+    weights: Path
+
+    def __str__(self) -> str:
+        return f"the weighted mean of the layers from {self.first} on"
+
+
+@dataclass(frozen=True, slots=True)
 class SentenceModules:
     """The poolings of a model, whose vectors are put side by side, and the steps that follow."""
 
     poolings: tuple[PoolingMode, ...]  # none where the steps are for each token
     steps: tuple[SentenceStep, ...]
     width: int  # of the vector that they give
+    layers: LayerMean | None = None  # None: the last one alone
     pools_prompt: bool = True  # whether a prompt's tokens, and the special ones before it, count in the poolings
     reading: TokenReading | None = None  # where texts are compared token by token
 
     def __str__(self) -> str:
         pooled = " and ".join(self.poolings) + ("" if self.pools_prompt else " without the prompt")
-        told = ", ".join([*filter(None, [pooled]), *map(str, self.steps)])
+        told = ", ".join(filter(None, [str(self.layers or ""), pooled, *map(str, self.steps)]))
         return "; ".join(filter(None, [told, str(self.reading or "")]))
 
     @property
     def plain(self) -> bool:
         """Whether they are one of bertfeat's own poolings and nothing else."""
         single = len(self.poolings) == 1 and self.poolings[0] in POOLINGS
-        return not self.steps and single and self.pools_prompt
+        return not self.steps and single and self.pools_prompt and self.layers is None
 
     @property
     def turns(self) -> bool:
         """Whether they change more than the length of what one of the poolings gives."""
         steps = any(not isinstance(step, NormalizeStep) for step in self.steps)
-        return steps or len(self.poolings) > 1 or not self.pools_prompt
+        return steps or len(self.poolings) > 1 or not self.pools_prompt or self.layers is not None
 
     @property
     def weight_files(self) -> tuple[Path, ...]:
         """The files of their weights alone, in their order."""
-        return tuple(
-            step.weights
-            for step in self.steps
-            if not isinstance(step, NormalizeStep) and not (isinstance(step, DenseStep) and step.shared)
+        own = [] if self.layers is None else [self.layers.weights]
+        return (
+            *own,
+            *(
+                step.weights
+                for step in self.steps
+                if not isinstance(step, NormalizeStep) and not (isinstance(step, DenseStep) and step.shared)
+            ),
         )
 
 
@@ -122,6 +139,11 @@ class _DenseFile:
 
 
 @dataclass(frozen=True, slots=True)
+class _LayerMeanFile:
+    layer_start: int = 4
+
+
+@dataclass(frozen=True, slots=True)
 class _LayerNormFile:
     dimension: int
 
@@ -133,13 +155,23 @@ class _NormalizeFile:
 
 
 def read_sentence_modules(
-    name: str, folder: Path, modules: Sequence[SentenceModule], pooling: PoolingFile, hidden_size: int
+    name: str,
+    folder: Path,
+    modules: Sequence[SentenceModule],
+    pooling: PoolingFile,
+    hidden_size: int,
+    *,
+    num_layers: int | None,
 ) -> SentenceModules:
     """Read what follows the encoder, whose hidden states are ``hidden_size`` wide.
+
+    ``num_layers`` is the number of its layers, where it gives the modules all of them; None: the last one alone.
 
     Raises:
         ModelError: a module is unknown, damaged, or takes another width than the one before it gives.
     """
+    weighted = next((module for module in modules[1:2] if module.kind == _LAYER_MEAN), None)
+    modules = [module for module in modules if module is not weighted]
     kinds = [module.kind for module in modules]
     if kinds[:2] != ["Transformer", "Pooling"]:
         raise _not_computable(
@@ -153,7 +185,8 @@ def read_sentence_modules(
         )
     reader = _StepReader(name, folder, len(pooling.modes) * hidden_size)
     steps = tuple(chain.from_iterable(map(reader.read, modules[2:])))
-    return SentenceModules(tuple(map(PoolingMode, pooling.modes)), steps, reader.width, pooling.include_prompt)
+    layers = None if weighted is None or num_layers is None else reader.read_mean(weighted, num_layers)
+    return SentenceModules(tuple(map(PoolingMode, pooling.modes)), steps, reader.width, layers, pooling.include_prompt)
 
 
 def read_token_modules(
@@ -214,6 +247,13 @@ class _StepReader:
             raise _not_computable(self._name, f"its module {module.type!r} is unknown")
         reader = read[module.kind]
         return () if reader is None else (reader(module),)
+
+    def read_mean(self, module: SentenceModule, num_layers: int) -> LayerMean:
+        """Read which layers a weighted mean is of."""
+        first = read_module_file(self._name, self._folder, module, _LayerMeanFile).layer_start
+        if not 0 <= first <= num_layers:
+            raise _not_computable(self._name, f"its {module.path} begins with layer {first} of {num_layers}")
+        return LayerMean(first, self._weights(module))
 
     def _dense(self, module: SentenceModule) -> DenseStep:
         said = read_module_file(self._name, self._folder, module, _DenseFile)
