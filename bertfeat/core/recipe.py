@@ -245,7 +245,7 @@ _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 def parse_recipes(specs: LayerSpec | Sequence[LayerSpec], num_layers: int) -> tuple[Recipe, ...]:
     """Parse layer specifications against a model of ``num_layers`` transformer blocks; equal recipes are given once.
 
-    ``cls`` is no recipe of its own and is refused here; ``sentence`` is one of tokens. See :func:`feature_columns`.
+    ``cls`` and ``sentence`` are no recipes of their own and are refused here; see :func:`feature_columns`.
 
     Raises:
         RecipeError: a specification that does not parse, or a layer outside ``0..num_layers``.
@@ -346,8 +346,6 @@ def needed_layers(columns: Iterable[FeatureColumn]) -> tuple[int, ...]:
 
 
 def _parse_spec(spec: str, num_layers: int) -> list[Recipe]:
-    if spec == "sentence":
-        return [Recipe(Operation.PROJECTION, (num_layers,), spec)]
     if spec == "embeddings":
         return [Recipe(Operation.LAYER, (0,), "embeddings")]
     if spec == "last":

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from bertfeat.core import FeatureSet
-from bertfeat.errors import HeadError, UsageError, parameter
+from bertfeat.errors import HeadError, UsageError, needed_library, parameter
 from bertfeat.learning.datasets import Training
 from bertfeat.learning.examples import head_input
 from bertfeat.learning.tasks.labels import Labels
@@ -18,10 +18,11 @@ def are_several(layers: str | None) -> bool:
 
 
 def check_several(training: Training, layers: str) -> None:
-    """Refuse several layers for a task for which none are chosen.
+    """Refuse several layers of which none can be chosen, before anything is extracted.
 
     Raises:
-        UsageError: it is such a task.
+        UsageError: it is another task than tags and labels, or one of them is a mix.
+        MissingLibraryError: scikit-learn is not installed.
     """
     if training.task.name not in (Tags.name, Labels.name):
         raise UsageError(
@@ -29,6 +30,11 @@ def check_several(training: Training, layers: str) -> None:
             where=parameter("layers", layers),
             remedy="name one",
         )
+    if any(spec.strip().startswith("mix") for spec in layers.split(",")):
+        problem = "a mix of layers is learned, and not read by a solved head"
+        raise UsageError(problem, where=parameter("layers", layers), remedy="name it alone")
+    with needed_library("a choice of layers needs scikit-learn", "bertfeat[analysis]"):
+        import sklearn  # noqa: F401
 
 
 def choose_among(

@@ -166,11 +166,12 @@ class MaxSim:
     """The options of scoring the hits that are best by vector again: ``maxsim + weight * score``, larger is nearer.
 
     ``column`` names the token or word vectors that are compared, such as ``layer5_token``: a stored column, or a recipe
-    that the stored ones contain. By default they are of the index's own recipe. ``depth`` is the number of hits that
-    are scored again: at least as many as are asked for, by default at least 50. With ``idf`` rare tokens of the query
-    count for more: each has the weight ``log((N + 1) / (df + 1))``, where ``df`` of the index's ``N`` documents have
-    it. Special tokens, and words without a vector, take no part. Where a model was trained to compare tokens
-    (``sentence_token``), all that it gives a vector takes part, by default without ``idf``, and with the weight 0.
+    that the stored ones contain. By default they are the model's own (``sentence_token``), else of the index's recipe.
+    ``depth`` is the number of hits that are scored again: at least as many as are asked for, by default at least 50.
+    With ``idf`` rare tokens of the query count for more: each has the weight ``log((N + 1) / (df + 1))``, where ``df``
+    of the index's ``N`` documents have it. Special tokens, and words without a vector, take no part. Where a model was
+    trained to compare tokens (``sentence_token``), all that it gives a vector takes part, by default without ``idf``,
+    and with the weight 0.
 
     Raises:
         UsageError: a depth below 1, or a weight that is negative, no number or too large.
@@ -183,7 +184,7 @@ class MaxSim:
         str | None,
         Option(
             "Which tokens or words are compared: layer5_token.",
-            default="those of the index's recipe",
+            default="the model's own, else those of the index's recipe",
             metavar="NAME",
         ),
     ] = None

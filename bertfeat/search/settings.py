@@ -316,7 +316,8 @@ def _find_contradiction(settings: IndexSettings) -> str | None:
     num_layers = settings.model.num_layers
     if foreign_layers := [each.name for each in kept if each.recipe.layers[-1] > num_layers]:
         return f"{foreign_layers[0]} has layers that a model with {num_layers} does not have"
-    if misnamed := [each for each in kept if parse_recipes(each.recipe.spelling, num_layers) != (each.recipe,)]:
+    layered = [each for each in kept if not each.recipe.projected]
+    if misnamed := [each for each in layered if parse_recipes(each.recipe.spelling, num_layers) != (each.recipe,)]:
         return f"{misnamed[0].name} is not of layers {list(misnamed[0].recipe.layers)} in a model with {num_layers}"
     if other_widths := [each.name for each in kept if not each.fits(settings.model.hidden_size)]:
         return f"{other_widths[0]} is not as wide as layers of {settings.model.hidden_size} values make it"

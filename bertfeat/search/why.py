@@ -143,6 +143,11 @@ class TokenEncoder(Protocol):
         """The text that it puts before every text."""
         ...
 
+    @property
+    def marks_texts(self) -> bool:
+        """Whether its model compares tokens, and reads queries and documents each in its own way."""
+        ...
+
     def token_features(
         self, texts: Sequence[object], column: FeatureColumn, prompt: str = ""
     ) -> list[DocumentFeatures]:
@@ -197,6 +202,8 @@ class Explainer:
         """
         if not isinstance(encoder, TokenEncoder):
             raise unexplained("the encoder at hand gives no tokens of a text")
+        if encoder.marks_texts:
+            raise unexplained("the model reads queries otherwise than documents")
         asked = (
             [PromptedText(encoder.prompt, query)],
             [PromptedText(prompt, each.text, each.pair, each.span) for each in texts],

@@ -430,6 +430,11 @@ class SharedEncoder:
         """The text that is put before every text."""
         return self.wanted.tokens.prompt
 
+    @property
+    def marks_texts(self) -> bool:
+        """Whether its model compares tokens, and reads queries and documents each in its own way."""
+        return self.wanted.extractor.marks_texts
+
     def token_features(
         self, texts: Sequence[str | tuple[str, str]], column: FeatureColumn, prompt: str = ""
     ) -> list[DocumentFeatures]:

@@ -107,7 +107,8 @@ async def _rank(
     if not texts:
         raise Problem(Kind.EMPTY, "there are no texts to rank", param)
     asked, read = documents_of([body.query], param="query"), documents_of(texts, param=param)
-    layers, poolings, index = body.layers, _compared_poolings(served, body.layers), _index_of(service, served)
+    layers, poolings = _compared(served, body.layers)
+    index = _index_of(service, served)
     of_query, of_texts = (
         served.read(layers, poolings, long=body.long, prompt=prompt, prompt_name=body.prompt_name)
         for prompt in _prompts(served, index, body.prompt_name)
@@ -157,13 +158,14 @@ def _prompts(served: ServedModel, index: Index | None, name: str | None) -> tupl
     return (None if name else query), texts
 
 
-def _compared_poolings(served: ServedModel, layers: str | None) -> Sequence[str]:
-    """The poolings that are compared: of whole texts and of tokens; of tokens alone, if the model projects these."""
+def _compared(served: ServedModel, layers: str | None) -> tuple[str | None, Sequence[str]]:
+    """The layers and poolings that are compared: of texts and of tokens; of tokens alone, if these are projected."""
     own = served.extractor.columns[0]
-    if layers is None and own.recipe.projected:
-        return [str(Pooling.TOKEN)]
+    if own.recipe.projected and layers in (None, own.recipe.name):
+        return own.recipe.name, [str(Pooling.TOKEN)]
     pooling = own.pooling if layers is None else served.pooling
-    return [str(pooling if pooling is not None and pooling.per_document else Pooling.MEAN), str(Pooling.TOKEN)]
+    whole = pooling if pooling is not None and pooling.per_document else Pooling.MEAN
+    return layers, [str(whole), str(Pooling.TOKEN)]
 
 
 def _score(

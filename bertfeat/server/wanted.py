@@ -184,7 +184,7 @@ class ServedModel:
     def _parse(self, layers: tuple[str, ...] | None, pooling: tuple[str, ...] | None) -> tuple[FeatureColumn, ...]:
         own = self.extractor.columns
         return self.extractor.columns_under(
-            layers=layers if layers is not None else [column.recipe.spec for column in own],
+            layers=layers if layers is not None else [_layers_of(column) for column in own],
             pooling=pooling if pooling is not None else self.pooling,
             dtype="float32",
         )
@@ -200,6 +200,11 @@ class ServedModel:
             known = ", ".join(prompts)
             raise Problem(Kind.WRONG_VALUE, f"the model has no prompt {name!r}; its prompts are {known}", "prompt_name")
         return prompts[name]
+
+
+def _layers_of(column: FeatureColumn) -> str:
+    """The layers of a column under any pooling: of a projection the last one, which goes into it."""
+    return str(column.recipe.layers[0]) if column.recipe.projected else column.recipe.spec
 
 
 def documents_of(texts: Sequence[str], *, param: str) -> list[Document]:

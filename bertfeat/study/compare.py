@@ -190,7 +190,7 @@ def _describe_set(
 
 def _layer_name(column: ReadableColumn) -> str:
     """The recipe of a column: ``layer12`` rather than ``last``, ``concat4``."""
-    single = len(column.recipe.layers) == 1
+    single = len(column.recipe.layers) == 1 and not column.recipe.projected
     return f"layer{column.recipe.layers[0]}" if single else column.recipe.name
 
 

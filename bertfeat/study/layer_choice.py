@@ -217,7 +217,16 @@ def choose_stored_layers(
     with needed_library("a choice of layers needs scikit-learn", "bertfeat[analysis]"):
         import sklearn  # noqa: F401
     sides = [sets] if isinstance(sets, FeatureSet) else [*sets]
+    if len(sides) != 1 + (wanted is LayerTask.PAIRS and not isinstance(sets, FeatureSet)):
+        raise UsageError(
+            f"{wanted} are read from one set, or pairs that are apart from two", where=f"{len(sides)} sets"
+        )
     first, by_word = sides[0], wanted.is_of_words
+    if len({tuple(_row_numbers_of(each)) for each in sides}) > 1:
+        raise UsageError(
+            f"{sides[0].folder} and {sides[1].folder} do not hold the same rows",
+            remedy="a row that failed in one is listed there; correct it in the corpus and extract both again",
+        )
     labels = read_word_labels(first) if by_word else read_document_labels(first, label)
     examples = sample_examples(labels, _MOST_STORED, _FOLDS, seed=1)
     reader = _Reader.of(examples, "tags" if by_word else label, by_word=by_word)
@@ -234,6 +243,11 @@ def choose_stored_layers(
         trials = _try_each(choices, pooling, resampled, tell)
     seconds = time.perf_counter() - begun
     return ChosenLayers(model.name, str(wanted), MEASURES[wanted], len(examples.rows), trials, seconds)
+
+
+def _row_numbers_of(features: FeatureSet) -> Iterator[int]:
+    for batch in features.stream(["row"]):
+        yield from batch.column("row").to_pylist()
 
 
 def as_layer_task(task: LayerTask | str) -> LayerTask:

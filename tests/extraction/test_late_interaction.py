@@ -9,16 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 from numpy.typing import NDArray
+from starlette.testclient import TestClient
 from torch import nn
 
 from bertfeat import Extractor, FeatureSet, Index, MaxSim, build_index, memory_corpus
 from bertfeat.cli import main
 from bertfeat.core.features import find_column
 from bertfeat.core.models import Model
+from bertfeat.core.recipe import parse_recipes
 from bertfeat.errors import ModelError, NotDerivableError, UsageError
-from bertfeat.search import BuildOptions
+from bertfeat.search import BuildOptions, Metric
+from bertfeat.server import ServerSettings, create_app, open_service
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny
 from tests.support.token_models import EXPANSION, PROJECTED, PROMPTS, WIDTH, as_colbert, as_pylate, oracle, save
 
@@ -49,9 +53,6 @@ def extractor(folder: Path, role: str = "document", **settings: Any) -> Extracto
     """An Extractor that reads texts as the library does: fp32, cut off at the lengths of the models here."""
     model = Model("x", folder)
     alike: dict[str, Any] = {"precision": "fp32", "device": "cpu", "dtype": "float32", "long": "truncate"}
-    fill = model.reading.expansion if model.reading else None
-    if role == "query" and fill is not None and fill.strategy == "fixed":
-        alike["max_length"] = fill.length
     return Extractor(folder, layers="sentence", prompt=model.prompts[role], **alike | settings)
 
 
@@ -65,7 +66,9 @@ def assert_like_the_library(folder: Path) -> None:
         ("document", SOME, theirs.encode_document),
         ("query", [*SHORT, SOME[-2]], theirs.encode_query),
     ):
-        ours = extractor(folder, role)
+        fill = theirs[0].query_expansion if role == "query" else None
+        cut = {"max_length": fill["length"]} if fill and fill["strategy"] == "fixed" else {}
+        ours = extractor(folder, role, **cut)
         for text, found, wanted in zip(texts, matrices(ours, texts), encode(texts), strict=True):
             assert found.shape == wanted.shape
             np.testing.assert_allclose(found, wanted.numpy(), rtol=0, atol=5e-6)
@@ -279,6 +282,9 @@ REFUSED: dict[str, Callable[[Path], None]] = {
         folder, "config_sentence_transformers.json", prompts={}
     ),
     "its module '.*HierarchicalTokenPooling' is unknown": pooled,
+    "it fills queries up before their tokens": lambda folder: change(
+        folder, "tokenizer_config.json", padding_side="left"
+    ),
     "it compares queries with images": lambda folder: change(folder, MASK, keep_only_token_ids=[3]),
     "its 1_Dense is for 'sentence_embedding', not for the vectors of tokens": lambda folder: change(
         folder, "1_Dense/config.json", module_input_name="sentence_embedding", module_output_name="sentence_embedding"
@@ -288,6 +294,62 @@ REFUSED: dict[str, Callable[[Path], None]] = {
     ).unlink(),
     "cannot read .*config.json": lambda folder: change(folder, MASK, skiplist_words="all"),
 }
+
+
+def test_modules_that_are_listed_are_all_there_are(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    """Of sentence-transformers' own models none is added: no Normalize, and no mask of punctuation."""
+    from sentence_transformers.base.modules import Dense, Normalize
+
+    name = "token_embeddings"
+    torch.manual_seed(3)
+    dense = Dense(WIDTH, PROJECTED, module_input_name=name)
+    assert_like_the_library(save(tiny("bert").folder, tmp_path / "plain", steps=[dense]))
+    folder = save(tiny("bert").folder, tmp_path / "unmasked", steps=[dense, Normalize(module_input_name=name)])
+    listed = json.loads((folder / "modules.json").read_text("utf-8"))
+    (folder / "modules.json").write_text(json.dumps(listed[:-1]), "utf-8")
+    assert_like_the_library(folder)
+
+
+def test_an_index_by_default_is_checked_like_one_that_was_asked_for(features: Path, tmp_path: Path) -> None:
+    for options in (BuildOptions(transform="whiten"), BuildOptions(metric=Metric.L2)):
+        with pytest.raises(UsageError, match="an encoding imitates maxsim"):
+            build_index(features, tmp_path / "no.index", options=options)
+
+
+def test_the_name_sentence_means_the_stored_projection(make: Callable[..., Path], tmp_path: Path) -> None:
+    both = Extractor(make(), layers="sentence,last", pooling="mean,token", precision="fp32")
+    both.extract(memory_corpus([*SOME, "Money, money!"]), tmp_path / "a.features")
+    build_index(tmp_path / "a.features", tmp_path / "own.index")
+    assert Index(tmp_path / "own.index").settings.column.name == "sentence_token"
+    build_index(tmp_path / "a.features", tmp_path / "named.index", "sentence")
+    assert Index(tmp_path / "named.index").settings.column.name == "sentence_token"
+    build_index(
+        tmp_path / "a.features", tmp_path / "mean.index", "last_mean", options=BuildOptions(with_tokens="sentence")
+    )
+    index = Index(tmp_path / "mean.index")
+    assert index.settings.tokens is not None
+    assert index.settings.tokens.column.name == "sentence_token"
+    with pytest.raises(UsageError, match="the model reads queries otherwise than documents"):
+        index.search("money", why=True)
+    with pytest.raises(UsageError, match="unknown layer specification 'sentence'"):
+        parse_recipes("sentence", 5)
+
+
+def test_served(make: Callable[..., Path]) -> None:
+    texts = ["the bank of a river", "money", "an old mill"]
+    theirs = oracle(make())
+    scores = theirs.similarity(theirs.encode_query(["a bank"]), theirs.encode_document(texts))[0].numpy()
+    service = open_service([], ServerSettings(), model=str(make()), precision="fp32")
+    with TestClient(create_app(service), "http://localhost") as client:
+        for body in ({}, {"layers": "sentence"}):
+            ranked = client.post("/rerank", json={"query": "a bank", "texts": texts} | body).json()
+            found = {each["index"]: each["score"] for each in ranked}
+            wanted = scores / EXPANSION["length"]
+            np.testing.assert_allclose([found[at] for at in range(3)], wanted, rtol=0, atol=1e-5)
+        answer = client.post("/embed", json={"inputs": "a", "pooling": "mean"})
+        assert np.shape(answer.json()) == (1, WIDTH)
+        refused = client.post("/v1/embeddings", json={"input": "a", "layers": "sentence", "prompt": "x"})
+        assert refused.status_code == 400, refused.text
 
 
 @pytest.mark.parametrize("told", REFUSED)

@@ -132,6 +132,16 @@ def test_poolings_without_the_prompt(
     assert not np.allclose(ours.encode(SOME, prompt="the bank: "), ours.encode(SOME), atol=1e-3)
 
 
+@pytest.mark.parametrize("family", ["roberta", "modernbert"])
+def test_bytes_without_the_prompt(tiny: Callable[[str], Tiny], tmp_path: Path, family: str) -> None:
+    """The space at the end of a prompt is a token of it alone, and goes with the first word of a text."""
+    folder = save(tiny(family), tmp_path / "saved", [], "mean")
+    change(folder / POOLING, include_prompt=False)
+    for prompt in ("query: ", "the bank:"):
+        wanted = oracle(folder).encode(SOME, prompt=prompt)
+        np.testing.assert_allclose(peer(folder).encode(SOME, prompt=prompt), wanted, rtol=0, atol=1e-6)
+
+
 def test_long_texts_without_the_prompt(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
     """Windows are joined: the tokens are those of the text and its last special one, each once."""
     folder = save(tiny("bert"), tmp_path / "saved", [], "mean")

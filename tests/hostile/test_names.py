@@ -148,7 +148,7 @@ def _columns(yard: Yard, kind: str, name: str) -> Iterator[Result]:
         ("probe", "c.features", "--label", "label", "--pooling", "mean", "--folds", "2"),
         ("probe", "c.features", "--label", column, "--pooling", "mean", "--folds", "2"),
         ("change", "c.features", "bank", "--by", "label", "--least", "2", "--senses", "2"),
-        ("change", "c.features", "--all", "--by", column),
+        ("change", "c.features", "--by", column),
         ("plot", "map", "c.features", "--color", "label", "-o", "c.png"),
         ("plot", "map", "c.features", "--color", column, "-o", "d.png"),
         ("plot", "map", "c.features", "--color", "label", "-o", "c.html"),

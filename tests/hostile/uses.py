@@ -48,7 +48,7 @@ FEATURES = (
         _DOCS,
         "out.png",
     ),
-    _use("change --all", f"change {_DOCS} --all --by author --column last_word --least 2 --senses 2", _DOCS),
+    _use("change of all words", f"change {_DOCS} --by author --column last_word --least 2 --senses 2", _DOCS),
     _use("compare", f"compare {_DOCS} {_DOCS} --pooling word -k 2 --json", _DOCS),
     _use(
         "evaluate features",

@@ -90,9 +90,7 @@ BASES = {
             "out.model",
         ),
         _base("probe", "probe docs.features --label author --pooling mean --folds 2", "docs.features"),
-        _base(
-            "change", "change docs.features --all --by year --column last_word --least 2 --senses 2", "docs.features"
-        ),
+        _base("change", "change docs.features --by year --column last_word --least 2 --senses 2", "docs.features"),
         _base("compare", "compare docs.features docs.features --pooling mean -k 2", "docs.features"),
         _base("plot map", "plot map docs.features --column last_mean -o out.png", "docs.features", "out.*"),
         _base("plot layers", "plot layers probe.json -o out.png", "probe.json", "out.*"),

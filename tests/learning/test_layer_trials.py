@@ -2,57 +2,35 @@
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from numpy.typing import NDArray
 
 from bertfeat import CorpusSettings, Extractor, FeatureSet, open_corpus, train_head
 from bertfeat.cli import main
 from bertfeat.errors import HeadError, NotDerivableError, RecipeError, UsageError
 from bertfeat.learning import GridPoint, Head, HeadReport, HeadSettings
 from tests.support.runs import jsonl_file, lines
-from tests.support.tiny_models import Tiny, text_states
+from tests.support.tiny_models import Tiny
 
 pytest.importorskip("sklearn")
 
-from sklearn.linear_model import RidgeClassifier
-from sklearn.metrics import f1_score
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from tests.support.layer_oracle import WORDS, label_texts, macro_f1, means
 
-TELLING = 2  # the layer that tells the label
 LAYERS = "1,2,concat4"
 QUICK = HeadSettings(epochs=1, hidden=4, seed=1)
-WORDS = "river bank money water house tree stone bird".split()  # noqa: SIM905
-
-
-def means(tiny: Tiny, text: str) -> NDArray[np.float32]:
-    """Hugging Face's mean vector of each layer: ``[L+1, H]``."""
-    vectors: NDArray[np.float32] = text_states(tiny.folder, text).mean(axis=1)
-    return vectors
-
-
-def macro_f1(vectors: NDArray[np.floating], labels: Sequence[str]) -> float:
-    reader = make_pipeline(StandardScaler(), RidgeClassifier(alpha=0.02 * len(labels) * 2 / 3))
-    predicted = cross_val_predict(reader, vectors, labels, cv=StratifiedKFold(3, shuffle=True, random_state=1))
-    return float(f1_score(labels, predicted, average="macro"))
 
 
 @pytest.fixture(scope="module")
 def labeled(tiny: Callable[[str], Tiny], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Texts with a label that follows from the first value of one layer's mean, to learn from and to choose by."""
     folder, texts = tmp_path_factory.mktemp("labeled"), lines(150)
-    values = [float(means(tiny("bert"), text)[TELLING, 0]) for text in texts]
-    records = [
-        {"id": str(at), "text": text, "b": texts[-at], "label": "high" if value > np.median(values) else "low"}
-        for at, (text, value) in enumerate(zip(texts, values, strict=True))
-    ]
+    known = label_texts(tiny("bert"), texts)
+    records = [{"id": str(at), "b": texts[-at], **each} for at, each in enumerate(known)]
     jsonl_file(folder / "train.jsonl", records[:60])
     jsonl_file(folder / "dev.jsonl", records[60:])
     return folder
@@ -162,7 +140,7 @@ def test_in_the_shell(bert: Tiny, labeled: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("layers", "error", "told"),
     [
-        ("mix4,2", RecipeError, "unknown layer specification 'mix4'"),
+        ("mix4,2", UsageError, "a mix of layers is learned, and not read by a solved head"),
         ("2,99", RecipeError, "layer 99"),
         ("2,,3", RecipeError, "empty layer specification"),
     ],

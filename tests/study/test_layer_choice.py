@@ -21,40 +21,14 @@ from tests.support.tiny_models import Tiny, reference_tokenizer, text_states
 
 pytest.importorskip("sklearn")
 
-from sklearn.linear_model import RidgeClassifier
-from sklearn.metrics import average_precision_score, f1_score
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.metrics import average_precision_score
 
-TELLING = 2  # the layer that tells the label
-WORDS = "river bank money water house tree stone bird".split()  # noqa: SIM905
-
-
-def means(tiny: Tiny, text: str) -> NDArray[np.float32]:
-    """Hugging Face's mean vector of each layer: ``[L+1, H]``."""
-    vectors: NDArray[np.float32] = text_states(tiny.folder, text).mean(axis=1)
-    return vectors
-
-
-def macro_f1(vectors: NDArray[np.floating], labels: list[str]) -> float:
-    reader = make_pipeline(StandardScaler(), RidgeClassifier(alpha=0.02 * len(labels) * 2 / 3))
-    predicted = cross_val_predict(reader, vectors, labels, cv=StratifiedKFold(3, shuffle=True, random_state=1))
-    return float(f1_score(labels, predicted, average="macro"))
+from tests.support.layer_oracle import WORDS, label_texts, macro_f1, means
 
 
 @pytest.fixture
 def extractor(bert: Tiny) -> Extractor:
     return Extractor(bert.folder, precision="fp32", device="cpu", pooling="mean")
-
-
-def labeled(tiny: Tiny, texts: list[str]) -> list[dict[str, str]]:
-    """Texts with a label that follows from the first value of one layer's mean."""
-    values = [float(means(tiny, text)[TELLING, 0]) for text in texts]
-    return [
-        {"text": text, "label": "high" if value > np.median(values) else "low"}
-        for text, value in zip(texts, values, strict=True)
-    ]
 
 
 def scores(chosen: ChosenLayers) -> dict[str, float]:
@@ -65,7 +39,7 @@ def scores(chosen: ChosenLayers) -> dict[str, float]:
 
 
 def test_labels_of_texts(bert: Tiny, extractor: Extractor, tmp_path: Path) -> None:
-    records = labeled(bert, lines(90))
+    records = label_texts(bert, lines(90))
     chosen = choose_layers(extractor, jsonl_file(tmp_path / "dev.jsonl", records), "labels")
     random.Random(1).shuffle(records)
     states = np.stack([means(bert, record["text"]) for record in records])  # [n, L+1, H]
@@ -87,7 +61,7 @@ def test_labels_of_texts(bert: Tiny, extractor: Extractor, tmp_path: Path) -> No
 
 def test_pairs_are_read_from_both_texts(bert: Tiny, extractor: Extractor, tmp_path: Path) -> None:
     texts = lines(80)
-    records = [{**record, "b": texts[-at]} for at, record in enumerate(labeled(bert, texts))]
+    records = [{**record, "b": texts[-at]} for at, record in enumerate(label_texts(bert, texts))]
     reading = CorpusSettings(pair_column="b")
     chosen = choose_layers(
         extractor, jsonl_file(tmp_path / "dev.jsonl", records), "pairs", corpus_settings=reading, layers="2,last"
@@ -220,7 +194,7 @@ def test_what_cannot_be_chosen(
 @pytest.fixture
 def run(bert: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     monkeypatch.chdir(tmp_path)
-    jsonl_file(tmp_path / "dev.jsonl", [{**record, "kind": record["label"]} for record in labeled(bert, lines(60))])
+    jsonl_file(tmp_path / "dev.jsonl", [{**record, "kind": record["label"]} for record in label_texts(bert, lines(60))])
     jsonl_file(tmp_path / "c.jsonl", [{"text": text} for text in lines(9, 200)])
     model = ("--model", str(bert.folder), "--precision", "fp32", "--device", "cpu")
     return lambda *arguments: CliRunner().invoke(main, ["extract", "c.jsonl", *model, *arguments])
@@ -282,7 +256,7 @@ def test_wrong_uses(run: Callable[..., Result], arguments: tuple[str, ...], mess
 
 def test_max_pooling_has_no_sums(bert: Tiny, tmp_path: Path) -> None:
     extractor = Extractor(bert.folder, precision="fp32", device="cpu", pooling="max,word")
-    chosen = choose_layers(extractor, jsonl_file(tmp_path / "dev.jsonl", labeled(bert, lines(30))), "labels")
+    chosen = choose_layers(extractor, jsonl_file(tmp_path / "dev.jsonl", label_texts(bert, lines(30))), "labels")
     assert {layers.partition("=")[0].rstrip("0123456789") for layers in scores(chosen)} == {"", "concat"}
     with pytest.raises(UsageError, match="this task reads vectors of texts, and no pooling of these gives one"):
         choose_layers(Extractor(bert.folder, pooling="word", device="cpu"), tmp_path / "dev.jsonl", "labels")

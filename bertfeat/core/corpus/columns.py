@@ -79,7 +79,10 @@ def find_kept_columns(tables: Sequence[Columns], settings: CorpusSettings) -> tu
     named = [settings.pair_column, settings.tag_column, *(id_column(settings, table.columns) for table in tables)]
     used = [*settings.texts, *(name for name in named if name is not None)]
     types = select_kept_names(settings.keep, columns, used)
+    in_each = set(columns).intersection(*(table.columns for table in tables))
     for name, type_ in types.items():
+        if name in in_each:
+            continue
         _require_column(name, tables, parameter("keep", (name,)), comes_later=type_ is not None)
     return tuple(KeptColumn(name, type_ or _type_in(name, tables)) for name, type_ in types.items())
 

@@ -56,7 +56,7 @@ class TransformersEncoder:
         Shape: ``[T, H]`` each, padding left out.
         """
         tell_of_fork()
-        if batch.unseen is not None:
+        if batch.unseen is not None and self.path.form is BatchForm.PACKED:
             yield from self._with_unseen(batch, layers)
             return
         parts = _SPLITS[self.path.form](batch)

@@ -150,6 +150,8 @@ class ExtractionRun:
         """Refuse wrong columns and contradictions before anything is touched."""
         next(check_readable(corpus.rows(), corpus), None)
         check_kept(corpus.kept, self._extractor.columns)
+        if any(column.recipe.projected for column in self._extractor.columns):
+            self._extractor.tokenizer.check_markers()
         tokens, neighbors = self._extractor.token_settings, self._corpus_settings.document_context
         if corpus.has_words and tokens.words is not WordRule.SPACES:
             raise UsageError(

@@ -100,8 +100,8 @@ def _best_columns(
     What a model was trained to give for search is better than any of them.
     """
     if task == "search":
-        for column in _meant_columns(stored, pooling):
-            if column.by_own_modules:
+        for column in stored:
+            if column.by_own_modules and pooling in (None, column.pooling):
                 return [find_column(stored, num_layers, column.name)]
     columns = []
     for candidate in _candidate_poolings(pooling, stored):
@@ -142,6 +142,8 @@ def _parse_name(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> 
     recipe, _, pooling = name.rpartition("_")
     if pooling not in list(Pooling):
         recipe, pooling = name, ""
+    if (recipe, pooling) == (Pooling.SENTENCE, Pooling.TOKEN):
+        return Recipe(Operation.PROJECTION, (num_layers,), recipe), pooling
     try:
         (parsed,) = parse_recipes(_recipe_spec(recipe), num_layers)
     except RecipeError as error:

@@ -208,7 +208,7 @@ def find_pieces(
             remedy=f"extract with {parameter('pooling', str(Pooling.TOKEN))}",
         )
     named = str(column).rpartition("_")[2]
-    names_pooling = named in list(Pooling)
+    names_pooling = named in list(Pooling) and str(column) != Pooling.SENTENCE  # which may be that of tokens
     if names_pooling and Pooling(named).per_document:
         raise NotDerivableError(
             f"{column} has one vector of each text, and {use} those of all tokens or words",

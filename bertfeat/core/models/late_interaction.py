@@ -58,6 +58,8 @@ class TokenReading:
     skipped: tuple[str, ...] = ()  # tokens that get no vector
     skipped_in: tuple[str, ...] = ("document",)
     expansion: QueryExpansion | None = None
+    listed: bool = True  # whether its modules are listed whole; PyLate leaves out the last one, which normalizes
+    fills_left: bool = False  # whether a query is filled up before its tokens
     of_images: bool = False  # whether tokens of images alone get vectors in a document
 
     @property
@@ -79,7 +81,7 @@ class _SettingsFile:
     """``config_sentence_transformers.json``, also as PyLate writes it."""
 
     model_type: str | None = None
-    prompts: dict[str, str | None] | None = None
+    prompts: dict[str, str] | None = None
     query_prefix: str | None = None
     document_prefix: str | None = None
     query_length: _Count | None = None
@@ -95,6 +97,13 @@ class _ExpansionFile:
     """``sentence_bert_config.json``."""
 
     query_expansion: QueryExpansion | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _PaddingFile:
+    """``tokenizer_config.json``."""
+
+    padding_side: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,25 +155,41 @@ def read_reading(name: str, folder: Path, encoder: Path, modules: Sequence[Sente
     said = read_model_json(name, folder, SETTINGS, _SettingsFile) or _SettingsFile()
     keys = (read_model_json(name, folder, SETTINGS, dict[str, object]) or {}).keys()
     own = read_model_json(name, encoder, ENCODER, _ExpansionFile) or _ExpansionFile()
-    of_pylate = bool(keys & set(_OF_PYLATE))
+    by_pylate = said.model_type == "ColBERT" or any(module.type == PYLATE_DENSE for module in modules)
     expansion = own.query_expansion or said.query_expansion
-    if expansion is None and of_pylate and said.do_query_expansion is not False and "query_expansion" not in keys:
+    if (
+        expansion is None
+        and keys & set(_OF_PYLATE)
+        and said.do_query_expansion is not False
+        and "query_expansion" not in keys
+    ):
         told = said.attend_to_expansion_tokens
         attend = said.attend_to_mask_tokens if told is None else told
         expansion = QueryExpansion(said.query_length or _USUAL_WIDTH, bool(attend))
     mask = next((module for module in modules if module.kind == TOKEN_MASK), None)
     masked = _MaskFile() if mask is None else read_module_file(name, folder, mask, _MaskFile)
-    skipped = said.skiplist_words if mask is None else masked.skiplist_words
-    if skipped is None:
-        skipped = list(string.punctuation) if mask is None else []
+    skipped = masked.skiplist_words or []
+    if by_pylate and mask is None:
+        skipped = list(string.punctuation) if said.skiplist_words is None else said.skiplist_words
     prompts = said.prompts or {}
     query, document = (
         (prefix or "") + (prompts.get(role) or "").removeprefix(prefix or "")
         for role, prefix in (("query", said.query_prefix), ("document", said.document_prefix))
     )
     named = bool(keys & {"query_prefix", "document_prefix"})
-    of_images = bool(masked.keep_only_token_ids)
-    return TokenReading(query, document, named, tuple(skipped), masked.tasks, expansion, of_images)
+    padding = read_model_json(name, encoder, "tokenizer_config.json", _PaddingFile) or _PaddingFile()
+    scored = mask is not None or by_pylate  # else what fills a query up has no vector, unless it is seen
+    return TokenReading(
+        query,
+        document,
+        named,
+        tuple(skipped),
+        masked.tasks,
+        expansion if scored or (expansion and expansion.attend) else None,
+        listed=not by_pylate,
+        fills_left=padding.padding_side == "left",
+        of_images=bool(masked.keep_only_token_ids),
+    )
 
 
 def read_colbert_reading(name: str, folder: Path) -> TokenReading:

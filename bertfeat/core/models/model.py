@@ -227,7 +227,7 @@ class Model:
         """
         if (reading := self.reading) is not None:
             if not self._modules:
-                return read_colbert_modules(self.name, self.weight_files, reading)
+                return read_colbert_modules(self.name, self.weight_files, self.hidden_size, reading)
             return read_token_modules(self.name, self.sentence_folder, self._modules, self.hidden_size, reading)
         if not self._modules:
             return None

@@ -201,12 +201,14 @@ def read_token_modules(
         raise _not_computable(name, f"its {MODULES} begins with {modules[0].kind} and not with a Transformer")
     reader = _StepReader(name, folder, hidden_size, _TOKENS)
     steps = tuple(chain.from_iterable(reader.read(module) for module in modules[1:] if module.kind != TOKEN_MASK))
-    if not any(isinstance(step, NormalizeStep) for step in steps):  # PyLate leaves it out of the list
+    if not reading.listed:
         steps = (*steps, NormalizeStep())
     return _of_tokens(name, steps, reader.width, reading)
 
 
-def read_colbert_modules(name: str, weight_files: Sequence[Path], reading: TokenReading) -> SentenceModules:
+def read_colbert_modules(
+    name: str, weight_files: Sequence[Path], hidden_size: int, reading: TokenReading
+) -> SentenceModules:
     """Read the projection of a model of ColBERT's own library, which lies among the weights of its encoder.
 
     Raises:
@@ -215,7 +217,10 @@ def read_colbert_modules(name: str, weight_files: Sequence[Path], reading: Token
     for file in weight_files:
         with open_weights(name, file, "np") as stored:
             if _PROJECTION in stored.keys():  # noqa: SIM118 - it is no dictionary
-                made, taken = stored.get_slice(_PROJECTION).get_shape()
+                shape = stored.get_slice(_PROJECTION).get_shape()
+                if len(shape) != 2 or shape[1] != hidden_size:
+                    raise _not_computable(name, f"its {_PROJECTION} is {shape}, and not [values, {hidden_size}]")
+                made, taken = shape
                 dense = DenseStep(taken, made, False, "Identity", False, file, shared=True)
                 return _of_tokens(name, (dense, NormalizeStep()), made, reading)
     raise _not_computable(name, f"its weights lack {_PROJECTION}")
@@ -224,6 +229,8 @@ def read_colbert_modules(name: str, weight_files: Sequence[Path], reading: Token
 def _of_tokens(name: str, steps: tuple[SentenceStep, ...], width: int, reading: TokenReading) -> SentenceModules:
     if reading.of_images:
         raise _not_computable(name, "it compares queries with images")
+    if reading.fills_left and reading.expansion is not None:
+        raise _not_computable(name, "it fills queries up before their tokens")
     alike = reading.query == reading.document
     if alike and (reading.expansion is not None or (reading.skipped and set(reading.skipped_in) != _ROLES)):
         raise _not_computable(name, "it reads queries otherwise than documents, and no prompt tells them apart")

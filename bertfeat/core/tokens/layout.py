@@ -21,7 +21,7 @@ from bertfeat.core.tokens.sequences import (
     build_sequences,
     too_long_reason,
 )
-from bertfeat.core.tokens.tokenizer import Template, Tokenizer
+from bertfeat.core.tokens.tokenizer import Tokenizer
 from bertfeat.core.tokens.windows import LongTextPolicy, TextWindow, cut_windows
 from bertfeat.core.words import CharSpans, align_each, locate_words, split_each, split_words
 from bertfeat.ragged import Int64s, lengths_of, offsets_of, ranges
@@ -120,7 +120,9 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
         first_tokens=first_tokens,
         last_tokens=last_tokens,
         pooled=of_means,
-        unprompted=of_means if not settings.prompt else _without_prompt(flat, eligible, windows, tokenizer.single),
+        unprompted=of_means
+        if not settings.prompt
+        else _without_prompt(flat, eligible, windows, tokenizer, settings.prompt),
         tokens=windows.one_group_each(stored) if settings.with_tokens else None,
         words=TokenGroups(windows.place(words.tokens), words.targets, len(words.spans)) if words else None,
     )
@@ -135,10 +137,13 @@ def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: Toke
     )
 
 
-def _without_prompt(flat: "_FlatTokens", eligible: _Masks, windows: "_WindowLayout", template: Template) -> TokenGroups:
-    """The tokens of documents from the end of their prompts on."""
-    leading = ranges(flat.offsets[:-1], np.minimum(flat.lengths, len(template.before)))
-    counted = eligible & flat.own
+def _without_prompt(
+    flat: "_FlatTokens", eligible: _Masks, windows: "_WindowLayout", tokenizer: Tokenizer, prompt: str
+) -> TokenGroups:
+    """The tokens of documents but the first ones: as many as the prompt alone has, with the special ones before it."""
+    alone = len(tokenizer.single.before) + len(tokenizer.pieces([prompt], offsets=False).ids)
+    leading = ranges(flat.offsets[:-1], np.minimum(flat.lengths, alone))
+    counted = eligible & flat.counted
     counted[leading] = False
     return TokenGroups(windows.place(np.flatnonzero(counted)), flat.document[counted], len(flat.lengths))
 

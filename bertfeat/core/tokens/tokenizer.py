@@ -176,11 +176,19 @@ class Tokenizer:
 
     def _marker(self, prompt: str, *, named: bool) -> int | None:
         """The one token that a prompt is; ``named``: or whose name it is, with or without what follows a space."""
-        ids = self._fast.encode(prompt, add_special_tokens=False).ids
-        if len(ids) == 1 or not named or not prompt.split():
-            return ids[0] if len(ids) == 1 else None
-        found = [self._fast.token_to_id(each) for each in (prompt, prompt.split(None, 1)[0])]
-        return next((each for each in found if each is not None), None)
+        ids = self._ids(prompt)
+        if len(ids) == 1 and self._ids(f"{prompt}a") == ids + self._ids("a"):
+            return ids[0]
+        for name in (prompt, *prompt.split(None, 1)[:1]) if named else ():
+            token = self._fast.token_to_id(name)
+            # what stands between a marker and the text must not change the text's pieces
+            if token is not None and self._ids(f"{prompt.removeprefix(name)}a") == self._ids("a"):
+                return token
+        return None
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self._fast.encode(text, add_special_tokens=False).ids
+        return ids
 
     def strings(self, ids: NDArray[np.int32]) -> list[str]:
         """Return the pieces as strings, special tokens included."""

@@ -195,6 +195,8 @@ def _open_source(
     """
     spans, keep_text = options.span_rule, options.keep_text
     encode = options.encode or _usual_encoding(sets, column, spans)
+    if encode != NO_ENCODING:
+        replace(options, encode=encode)  # which checks the others beside it
     if encode == NO_ENCODING or not sets:
         source = FeatureSource(sets, column, spans, keep_text=keep_text)
         if spans is not None and source.column.recipe.projected:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.core import DocumentFeatures, FeatureColumn, WordRule, unit_vectors
-from bertfeat.search.queries import compared_pieces
+from bertfeat.search.queries import compared_pieces, token_vectors
 from bertfeat.search.why import (
     ExplainedText,
     PlacedTokens,
@@ -43,19 +43,10 @@ class MaxSimExplainer:
         sides = [PromptedText("", each.text, each.pair, each.span) for each in texts]
         read = encoder.token_features([each.item for each in sides], self._column, prompt) if texts else []
         own = self._read(PromptedText("", query), asked)
-        weights = self._weigh(self._strings(asked)).astype(np.float64)
+        weights = self._weigh(token_vectors(asked, self._column)[0]).astype(np.float64)
         weights /= weights.sum() or 1.0
         found = (self._read(text, features) for text, features in zip(sides, read, strict=True))
         return [_take_nearest(own, weights, text) for text in found]
-
-    def _strings(self, features: DocumentFeatures) -> list[str]:
-        """The tokens of a query that count."""
-        counted = compared_pieces(features, self._column)
-        return [
-            string
-            for string, counts in zip(PlacedTokens.of(features, self._column).strings, counted.tolist(), strict=True)
-            if counts
-        ]
 
     def _read(self, text: PromptedText, features: DocumentFeatures) -> TokensByWord:
         placed, counted = PlacedTokens.of(features, self._column), compared_pieces(features, self._column)

@@ -19,7 +19,7 @@ from bertfeat.search.reranking.kept_tokens import StoredDocumentTokens
 from bertfeat.search.reranking.set_tokens import DocumentTokens, FeatureSetTokens
 from bertfeat.search.settings import REBUILD
 from bertfeat.search.vector_index import Neighbors, ScoreParts, VectorIndex
-from bertfeat.search.why import refuse_neighbors
+from bertfeat.search.why import refuse_neighbors, unexplained
 
 
 def compute_maxsim(query: NDArray[np.float32], weights: NDArray[np.float32], document: NDArray[np.float32]) -> float:
@@ -133,10 +133,12 @@ class Reranker:
         """What tells which words of a hit maxsim has met with which of the query.
 
         Raises:
-            UsageError: the texts were read between their neighbors.
+            UsageError: the texts were read between their neighbors, or the tokens in the index are pooled.
         """
-        extraction = self._index.settings.extraction
+        extraction, kept = self._index.settings.extraction, self._index.settings.tokens
         refuse_neighbors(extraction)
+        if kept is not None and kept.pooled > 1:
+            raise unexplained("the index keeps means of several tokens")
         return MaxSimExplainer(self.column, extraction.word_rule, self._weigh)
 
     def _order(self, found: Neighbors, queries: Sequence[_QueryTokens], k: int) -> Neighbors:

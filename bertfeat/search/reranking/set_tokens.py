@@ -204,7 +204,7 @@ def find_token_column(features: FeatureSet, name: str | None, recipe: Recipe) ->
         )
     if name is not None:
         named = name.rpartition("_")[2]
-        if any(named == pooling and pooling.per_document for pooling in Pooling):
+        if name != Pooling.SENTENCE and any(named == pooling and pooling.per_document for pooling in Pooling):
             raise NotDerivableError(f"{name} is one vector a document, and maxsim compares tokens")
         return find_column(pieces, num_layers, name)
     recipe = next((column.recipe for column in pieces if column.recipe.projected), recipe)

@@ -206,6 +206,11 @@ class Extractor(SentenceEncoder):
         return self.token_settings.prompt
 
     @property
+    def marks_texts(self) -> bool:
+        """Whether its model compares tokens, and reads queries and documents each in its own way."""
+        return self.model.reading is not None
+
+    @property
     def prompts(self) -> Mapping[str, str]:
         """The model's prompts by name; ``query`` and ``document`` are always there, empty if the model has none."""
         return {"query": "", "document": "", **self.model.prompts}
