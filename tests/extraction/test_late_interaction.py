@@ -249,6 +249,12 @@ def test_info_says_how_it_reads(make: Callable[..., Path]) -> None:
         f"vectors of {' '.join(string.punctuation)}"
     )
     assert shown["prompts"] == PROMPTS
+    for folder, file, tokens in (
+        (make(), "sentence_bert_config.json", 60),
+        (make(kind="pylate"), "config_sentence_transformers.json", 60),
+        (make(kind="colbert", doc_maxlen=50), "artifact.metadata", 50),
+    ):
+        assert Model("x", folder).stored_limits[file] == tokens
 
 
 # ── what cannot be ──────────────────────────────────────────────────────────────────────────────────────────

@@ -262,6 +262,13 @@ def test_of_tokens_in_the_index_they_are_near(build: Build) -> None:
     assert_maxsim(index, MaxSim(), atol=0.02)  # whose vectors have 8 bits
 
 
+def test_of_pooled_tokens_there_is_none(build: Build) -> None:
+    kept = BuildOptions(type="flat", with_tokens="last_token", pool_tokens=2)
+    index = build(layers="last", pooling="mean,token", column="last_mean", options=kept)
+    with pytest.raises(UsageError, match="the index keeps means of several tokens"):
+        index.search("the bank", why=True, rerank="maxsim")
+
+
 def test_maxsim_of_pairs_of_texts(build: Build) -> None:
     texts = [("the bank", "a river ran"), ("money", "the bank lends it")]
     index = build(layers="last", pooling="mean,token", column="last_mean", dtype="float32", texts=texts)

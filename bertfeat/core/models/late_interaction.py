@@ -8,7 +8,7 @@ sentence-transformers (``MultiVectorEncoder``), of PyLate, or of ColBERT's own l
 
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -58,6 +58,7 @@ class TokenReading:
     skipped: tuple[str, ...] = ()  # tokens that get no vector
     skipped_in: tuple[str, ...] = ("document",)
     expansion: QueryExpansion | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)  # tokens of a document, by the file that says so
     listed: bool = True  # whether its modules are listed whole; PyLate leaves out the last one, which normalizes
     fills_left: bool = False  # whether a query is filled up before its tokens
     of_images: bool = False  # whether tokens of images alone get vectors in a document
@@ -85,6 +86,7 @@ class _SettingsFile:
     query_prefix: str | None = None
     document_prefix: str | None = None
     query_length: _Count | None = None
+    document_length: _Count | None = None
     do_query_expansion: bool | None = None
     attend_to_expansion_tokens: bool | None = None
     attend_to_mask_tokens: bool | None = None
@@ -127,6 +129,7 @@ class _ColbertFile:
     query_token_id: str | None = None
     doc_token_id: str | None = None
     query_maxlen: _Count | None = None
+    doc_maxlen: _Count | None = None
     mask_punctuation: bool = True
     attend_to_mask_tokens: bool | None = None
 
@@ -186,6 +189,7 @@ def read_reading(name: str, folder: Path, encoder: Path, modules: Sequence[Sente
         tuple(skipped),
         masked.tasks,
         expansion if scored or (expansion and expansion.attend) else None,
+        limits={} if said.document_length is None else {SETTINGS: said.document_length},
         listed=not by_pylate,
         fills_left=padding.padding_side == "left",
         of_images=bool(masked.keep_only_token_ids),
@@ -200,5 +204,6 @@ def read_colbert_reading(name: str, folder: Path) -> TokenReading:
         document=said.doc_token_id or "[unused1]",
         named=True,
         skipped=tuple(string.punctuation) if said.mask_punctuation else (),
+        limits={} if said.doc_maxlen is None else {_METADATA: said.doc_maxlen},
         expansion=QueryExpansion(said.query_maxlen or _USUAL_WIDTH, bool(said.attend_to_mask_tokens)),
     )

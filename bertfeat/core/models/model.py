@@ -303,7 +303,7 @@ class Model:
     @cached_property
     def stored_limits(self) -> Mapping[str, int]:
         """Length limits that the files carry and bertfeat switches off, by the file that carries them."""
-        return read_limits(self.name, self.folder)
+        return {**read_limits(self.name, self.folder), **(self.reading.limits if self.reading else {})}
 
     @property
     def sentence_folder(self) -> Path:
