@@ -17,7 +17,7 @@ ENCODED_WIDTH = 4096
 """The number of values in the encoding of a text, unless another is asked for."""
 
 NO_ENCODING = "none"
-"""What says that the tokens of a text are not encoded as one vector."""
+"""The value of ``encode`` by which each token of a text keeps a vector of its own."""
 
 _MOST_ENCODED = 32_768
 

@@ -393,8 +393,7 @@ def compared_pieces(document: DocumentFeatures, column: FeatureColumn) -> NDArra
     pieces = document.pieces_of(column)
     if pieces is None or pieces.strings is None:
         raise UsageError(f"the encoder at hand gives no {column.name} of a text")
-    compared: NDArray[np.bool_] = (pieces.end > pieces.start) | column.recipe.projected
-    return compared if pieces.aligned is None else compared & pieces.aligned
+    return pieces.compared(column.recipe)
 
 
 def encoder_of_columns(encoder: QueryEncoder, columns: Sequence[FeatureColumn]) -> QueryEncoder:

@@ -234,6 +234,24 @@ def test_stored_as_it_is_and_nothing_derived_from_it(make: Callable[..., Path], 
     assert ran.exit_code == 0, ran.output
 
 
+def test_in_the_shell(make: Callable[..., Path], tmp_path: Path) -> None:
+    """The commands of docs/layers.md, which need a model that is not packaged."""
+    texts = ["The mill ground corn.", "He sat on the bank of the river.", "Money, money and more money!"]
+    (tmp_path / "corpus.txt").write_text("\n".join(texts), "utf-8")
+    made, index = tmp_path / "corpus.features", tmp_path / "corpus.index"
+    for command in (
+        ["extract", tmp_path / "corpus.txt", "--model", make(), "-o", made, "--precision", "fp32"],
+        ["index", made, "-o", index],
+        ["search", index, "money", "--rerank", "maxsim", "--json"],
+    ):
+        ran = CliRunner().invoke(main, [*map(str, command)])
+        assert ran.exit_code == 0, ran.output
+    theirs = oracle(make())
+    scores = theirs.similarity(theirs.encode_query(["money"]), theirs.encode_document(texts))[0].numpy()
+    found = {hit["text"]: hit["score"] for hit in json.loads(ran.stdout)["hits"]}
+    np.testing.assert_allclose([found[text] for text in texts], scores / EXPANSION["length"], rtol=0, atol=1e-3)
+
+
 def test_settings_that_make_an_equal_one(make: Callable[..., Path]) -> None:
     from dataclasses import asdict
 

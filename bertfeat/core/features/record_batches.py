@@ -30,9 +30,29 @@ Matrix: TypeAlias = NDArray[np.floating]
 # ── tokens and words ────────────────────────────────────────────────────────────────────────────────────────
 
 
+class _Placed:
+    """The tokens or words that a class places in their texts."""
+
+    __slots__ = ()
+
+    start: NDArray[np.int32]
+    end: NDArray[np.int32]
+    aligned: NDArray[np.bool_] | None
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Whether a piece has characters in the text and a vector of its own, ``[n]``."""
+        has_characters = self.end > self.start
+        return has_characters if self.aligned is None else has_characters & self.aligned
+
+    def compared(self, recipe: Recipe) -> NDArray[np.bool_]:
+        """Whether a piece counts where two texts are compared piece by piece, ``[n]``: in a projection each does."""
+        return np.ones(len(self.start), bool) if recipe.projected else self.usable
+
+
 @displayed
 @dataclass(frozen=True, slots=True)
-class DocumentPieces:
+class DocumentPieces(_Placed):
     """The n tokens or words of one document."""
 
     strings: Sequence[str] | None  # [n]; None where the set holds no texts
@@ -65,7 +85,7 @@ class PieceRanges:
 
 
 @dataclass(frozen=True, slots=True)
-class PiecePositions:
+class PiecePositions(_Placed):
     """The positions of the tokens or the words of some documents, flat."""
 
     offsets: NDArray[np.int64]  # [D+1] where each document's pieces begin
@@ -112,16 +132,6 @@ class PiecePositions:
     def numbers(self) -> NDArray[np.int64]:
         """The number of each piece in its document, ``[N]``."""
         return number_pieces(self.offsets)
-
-    @property
-    def usable(self) -> NDArray[np.bool_]:
-        """Whether a piece has characters in the text and a vector of its own, ``[N]``."""
-        has_characters = self.end > self.start
-        return has_characters if self.aligned is None else has_characters & self.aligned
-
-    def compared(self, recipe: Recipe) -> NDArray[np.bool_]:
-        """Whether a piece counts where two texts are compared piece by piece, ``[N]``: in a projection each does."""
-        return np.ones(len(self.start), bool) if recipe.projected else self.usable
 
     def ranges(self, recipe: Recipe) -> PieceRanges:
         """The pieces of each document that count in a comparison."""

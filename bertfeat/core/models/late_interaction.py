@@ -69,7 +69,8 @@ class TokenReading:
         return {"query": self.query, "document": self.document}
 
     def __str__(self) -> str:
-        told = [f"a query begins with {self.query!r}, a document with {self.document!r}"] if self.query else []
+        marked = self.query or self.document
+        told = [f"a query begins with {self.query!r}, a document with {self.document!r}"] if marked else []
         if self.expansion is not None:
             told.append(f"a query is {self.expansion}")
         if self.skipped:
@@ -92,6 +93,15 @@ class _SettingsFile:
     attend_to_mask_tokens: bool | None = None
     query_expansion: QueryExpansion | None = None
     skiplist_words: list[str] | None = None
+
+    @property
+    def usual_expansion(self) -> QueryExpansion | None:
+        """The expansion of PyLate's models, which do it unless they say that they do not."""
+        if self.do_query_expansion is False:
+            return None
+        told = self.attend_to_expansion_tokens
+        attend = self.attend_to_mask_tokens if told is None else told
+        return QueryExpansion(self.query_length or _USUAL_WIDTH, bool(attend))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +159,8 @@ def compares_tokens(name: str, folder: Path, modules: Sequence[SentenceModule]) 
     return named or TOKEN_MASK in kinds or any(module.type == PYLATE_DENSE for module in modules)
 
 
-def read_reading(name: str, folder: Path, encoder: Path, modules: Sequence[SentenceModule]) -> TokenReading:
-    """Read how a model of sentence-transformers or PyLate reads its texts; ``encoder`` is the folder of its encoder.
+def read_listed_reading(name: str, folder: Path, encoder: Path, modules: Sequence[SentenceModule]) -> TokenReading:
+    """Read how a model that lists its modules reads texts; ``encoder`` is the folder of its encoder.
 
     Raises:
         ModelError: a file is damaged.
@@ -160,15 +170,8 @@ def read_reading(name: str, folder: Path, encoder: Path, modules: Sequence[Sente
     own = read_model_json(name, encoder, ENCODER, _ExpansionFile) or _ExpansionFile()
     by_pylate = said.model_type == "ColBERT" or any(module.type == PYLATE_DENSE for module in modules)
     expansion = own.query_expansion or said.query_expansion
-    if (
-        expansion is None
-        and keys & set(_OF_PYLATE)
-        and said.do_query_expansion is not False
-        and "query_expansion" not in keys
-    ):
-        told = said.attend_to_expansion_tokens
-        attend = said.attend_to_mask_tokens if told is None else told
-        expansion = QueryExpansion(said.query_length or _USUAL_WIDTH, bool(attend))
+    if expansion is None and keys & set(_OF_PYLATE) and "query_expansion" not in keys:
+        expansion = said.usual_expansion
     mask = next((module for module in modules if module.kind == TOKEN_MASK), None)
     masked = _MaskFile() if mask is None else read_module_file(name, folder, mask, _MaskFile)
     skipped = masked.skiplist_words or []

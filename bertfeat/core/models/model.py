@@ -29,7 +29,7 @@ from bertfeat.core.models.late_interaction import (
     compares_tokens,
     is_colbert,
     read_colbert_reading,
-    read_reading,
+    read_listed_reading,
 )
 from bertfeat.core.models.sentence_files import (
     PoolingFile,
@@ -201,7 +201,7 @@ class Model:
         with suppress(ModelError):  # modules that cannot be applied decide nothing
             if self.sentence_modules is not None:
                 settings["sentence"] = str(self.sentence_modules)
-                files += self.sentence_modules.weight_files
+                files += [file for file in self.sentence_modules.weight_files if file not in self.weight_files]
         try:
             return digest_of_model(files, settings)
         except OSError as error:
@@ -243,16 +243,16 @@ class Model:
 
     @cached_property
     def reading(self) -> TokenReading | None:
-        """How a model that compares tokens reads queries and documents; None where a text has one vector.
+        """The reading of queries and documents by a model that compares tokens; None where a text has one vector.
 
         Raises:
-            ModelError: a file that says it is damaged.
+            ModelError: a file that tells it is damaged.
         """
         if not self._modules:
             return read_colbert_reading(self.name, self.folder) if is_colbert(self._raw_config) else None
         if not compares_tokens(self.name, self.sentence_folder, self._modules):
             return None
-        return read_reading(self.name, self.sentence_folder, self.folder, self._modules)
+        return read_listed_reading(self.name, self.sentence_folder, self.folder, self._modules)
 
     @property
     def sentence(self) -> OwnVector:

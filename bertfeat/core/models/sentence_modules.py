@@ -115,16 +115,11 @@ class SentenceModules:
 
     @property
     def weight_files(self) -> tuple[Path, ...]:
-        """The files of their weights alone, in their order."""
-        own = [] if self.layers is None else [self.layers.weights]
-        return (
-            *own,
-            *(
-                step.weights
-                for step in self.steps
-                if not isinstance(step, NormalizeStep) and not (isinstance(step, DenseStep) and step.shared)
-            ),
+        """The files of their weights, in their order."""
+        weighted = (
+            each for each in (self.layers, *self.steps) if isinstance(each, LayerMean | DenseStep | LayerNormStep)
         )
+        return tuple(each.weights for each in weighted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,8 +195,7 @@ def _open_source(
     """
     spans, keep_text = options.span_rule, options.keep_text
     encode = options.encode or _usual_encoding(sets, column, spans)
-    if encode != NO_ENCODING:
-        replace(options, encode=encode)  # which checks the others beside it
+    options = replace(options, encode=encode)  # the class checks it beside the others
     if encode == NO_ENCODING or not sets:
         source = FeatureSource(sets, column, spans, keep_text=keep_text)
         if spans is not None and source.column.recipe.projected:

@@ -130,7 +130,7 @@ class Reranker:
         return np.ones(len(strings), np.float32) if self._counts is None else self._counts.idf(strings)
 
     def explainer(self) -> MaxSimExplainer:
-        """What tells which words of a hit maxsim has met with which of the query.
+        """The explainer of scores by maxsim: which words of a hit meet which words of the query.
 
         Raises:
             UsageError: the texts were read between their neighbors, or the tokens in the index are pooled.
