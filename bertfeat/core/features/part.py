@@ -27,6 +27,7 @@ from bertfeat.core.features.sealed_file import (
     SealedFooter,
     check_footer,
     check_pages,
+    names_seal,
     write_seal,
 )
 from bertfeat.core.features.settings import FeatureSettings
@@ -360,7 +361,7 @@ def _explain_foreign_file(path: Location) -> None:
         header = decode_json(keys[HEADER_KEY], dict[str, object]) if HEADER_KEY in keys else {}
     except (*UNREADABLE_ERRORS, JsonError):
         return
-    if SEAL_KEY in keys:
+    if names_seal(path):  # which damaged metadata need not list
         return
     _HEADER_FORMAT.refuse_newer(header.get("format_version"), path)
     if HEADER_KEY not in keys:

@@ -188,6 +188,12 @@ def check_pages(path: Location) -> str:
     return match[2].decode()
 
 
+def names_seal(path: Location) -> bool:
+    """Whether the bytes of the footer name a seal, however damaged the rest of it is."""
+    with open_file(path) as file:
+        return SEAL_KEY in _read_footer_bytes(file, path)[1]
+
+
 def _read_checked_seal(file: BufferedIOBase, path: Location) -> tuple[re.Match[bytes], int]:
     """The seal, and where the footer begins."""
     start, footer = _read_footer_bytes(file, path)
