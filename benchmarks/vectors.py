@@ -39,7 +39,8 @@ from bertfeat.core.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.core.recipe import Pooling, feature_columns
+from bertfeat.core.grammar import feature_columns
+from bertfeat.core.recipe import Pooling
 
 RESULTS = Path(__file__).parent / "results" / "vectors.json"
 WIDTH, TOKENS, DOCUMENTS = 384, 80, 4_000  # values of a vector, tokens of a document, documents of a part

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bertfeat.core import CorpusSettings
+from bertfeat.core import CorpusSettings, Recipe
 from bertfeat.display import format_size
 from bertfeat.errors import UsageError, pluralize, shell_value, shorten
 
@@ -181,6 +181,7 @@ def _describe_features(folder: "Location") -> _Description:
                 "width": c.width,
                 "dtype": c.dtype,
                 "layers": c.recipe.layers,
+                "site": c.recipe.site,
                 "components": c.basis and c.basis.width,
                 "kept": c.basis and c.basis.kept,
             }
@@ -193,10 +194,7 @@ def _describe_features(folder: "Location") -> _Description:
         "versions": features.manifest.versions if features.manifest else {},
     }
     unfinished = "" if at_work is None else f" (not finished: {at_work.summary})"
-    columns = [
-        f"{c.name}  {c.width} × {c.dtype}  layers {', '.join(map(str, c.recipe.layers))}{_basis_note(c)}"
-        for c in features.columns
-    ]
+    columns = [f"{c.name}  {c.width} × {c.dtype}  {_places(c.recipe)}{_basis_note(c)}" for c in features.columns]
     rows = [
         ("feature set", f"{folder}{unfinished}"),
         ("at work", work.lines),
@@ -275,6 +273,12 @@ def _computer_line(model: "ModelIdentity") -> str | None:
     where = "" if by.get("kernels", "none") == "none" else f" by {by['kernels']} kernels"
     company = f"; a text in company has {by['in company']}" if "in company" in by else ""
     return f"in {canary.precision}{where}{company}"
+
+
+def _places(recipe: Recipe) -> str:
+    """The layers of a recipe, and the site within their blocks: ``attn of layers 1, 2``."""
+    site = f"{recipe.site} of " if recipe.within_blocks else ""
+    return f"{site}layers {', '.join(map(str, recipe.layers))}"
 
 
 def _basis_note(column: "FeatureColumn") -> str:

@@ -31,6 +31,7 @@ CORE = (
     "words",
     "spans",
     "recipe",
+    "grammar",
     "derivation",
     "corpus",
     "models",

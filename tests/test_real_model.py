@@ -15,10 +15,12 @@ from benchmarks import mpnet
 from bertfeat import Extractor, verify_features
 from bertfeat.core.encoder import Precision
 from bertfeat.core.features import CANARY_TEXTS, PRECISION_COSINES, find_canary_problem
+from bertfeat.core.grammar import parse_recipes
 from bertfeat.core.models import find_model
-from bertfeat.core.recipe import Pooling, parse_recipes
+from bertfeat.core.recipe import Pooling
 from bertfeat.core.tokens import LongTextPolicy, Subword
 from tests.support.float64 import distance, library_states
+from tests.support.hooked import values_within
 from tests.support.slow_features import slow_text, slow_words
 from tests.support.tiny_models import CPU, Features, Tiny, documents, reference_ids, text_states
 
@@ -69,6 +71,17 @@ def test_every_layer_is_hugging_faces(real: Tiny) -> None:
     found = real.features(documents(TEXTS), "all", Pooling.TOKEN)
     for at, text in enumerate(TEXTS):
         np.testing.assert_allclose(all_layers(found, at), text_states(real.folder, text), rtol=0, atol=3e-5)
+
+
+def test_every_site_is_what_hugging_faces_modules_take_and_give(real: Tiny) -> None:
+    """To 3e-5 of the largest number of each token's row."""
+    found = real.features(documents(TEXTS), "attn:all,mlp:all,mlp-in:all,heads:all,mid:all,pre-norm:all", Pooling.TOKEN)
+    for at, text in enumerate(TEXTS):
+        wanted = values_within(real.folder, *reference_ids(real.folder, text))
+        for column in found.columns:
+            (place,) = column.recipe.places
+            apart = np.abs(found.tokens(column.name, at) - wanted[place].numpy()).max(axis=1)
+            assert (apart <= 3e-5 * np.abs(wanted[place].numpy()).max(axis=1)).all(), column.name
 
 
 def test_every_layer_is_as_near_to_float64_as_hugging_faces(real: Tiny) -> None:

@@ -8,15 +8,16 @@ from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 from bertfeat.core.derivation import derive
+from bertfeat.core.grammar import feature_columns, parse_recipes, spec_of_name, split_specs
 from bertfeat.core.recipe import (
+    BlockSite,
     FeatureColumn,
     Operation,
+    Place,
     Pooling,
     Recipe,
-    feature_columns,
     needed_layers,
-    parse_recipes,
-    split_specs,
+    needed_places,
 )
 from bertfeat.errors import NotDerivableError, RecipeError
 
@@ -38,6 +39,7 @@ TABLE = {
     "-1,-2,-3,-4": [("layer", [n], f"layer{n}") for n in (12, 11, 10, 9)],
     "-13": [("layer", [0], "layer0")],
     "all": [("layer", [n], f"layer{n}") for n in range(13)],
+    "9..11": [("layer", [n], f"layer{n}") for n in range(9, 12)],
     "sum=-4..-1": [("sum", [9, 10, 11, 12], "sum_9_12")],
     "mean=1+6+12": [("mean", [1, 6, 12], "mean_1_6_12")],
     "concat=9..12": [("concat", [9, 10, 11, 12], "concat_9_12")],
@@ -52,6 +54,72 @@ TABLE = {
 def test_grammar(spec: str) -> None:
     found = [(str(r.operation), list(r.layers), str(r)) for r in parse_recipes(spec, 12)]
     assert found == TABLE[spec]
+
+
+SITED = {
+    "attn:7": ["layer attn 7 attn7 attn:7"],
+    "mlp-in:-1": ["layer mlp-in 12 mlp_in12 mlp-in:12"],
+    "pre-norm:last": ["layer pre-norm 12 pre_norm12 pre-norm:12"],
+    "mid:second-to-last": ["layer mid 11 mid11 mid:11"],
+    "mlp:2..3,9..10": [
+        "layer mlp 2 mlp2 mlp:2",
+        "layer mlp 3 mlp3 mlp:3",
+        "layer output 9 layer9 9",
+        "layer output 10 layer10 10",
+    ],
+    "heads:all": [f"layer heads {n} heads{n} heads:{n}" for n in range(1, 13)],
+    "sum=attn:-2..-1": ["sum attn 11 12 sum_attn_11_12 sum=attn:11+12"],
+    "mean=mlp-in:1+6": ["mean mlp-in 1 6 mean_mlp_in_1_plus_6 mean=mlp-in:1+6"],
+    "concat=pre-norm:1+6+12": ["concat pre-norm 1 6 12 concat_pre_norm_1_6_12 concat=pre-norm:1+6+12"],
+    "concat=mid:all": [
+        f"concat mid {' '.join(map(str, range(1, 13)))} concat_mid_1_12 concat=mid:{'+'.join(map(str, range(1, 13)))}"
+    ],
+    "sum=attn:5": ["layer attn 5 attn5 attn:5"],
+    # hooks of TransformerLens, whose blocks are counted from 0
+    "blocks.0.hook_resid_pre": ["layer output 0 layer0 0"],
+    "blocks.7.attn.hook_z": ["layer heads 8 heads8 heads:8"],
+    "blocks.7.hook_attn_out": ["layer attn 8 attn8 attn:8"],
+    "blocks.7.hook_resid_mid": ["layer mid 8 mid8 mid:8"],
+    "blocks.7.mlp.hook_in": ["layer mlp-in 8 mlp_in8 mlp-in:8"],
+    "blocks.7.hook_mlp_out": ["layer mlp 8 mlp8 mlp:8"],
+    "blocks.11.hook_resid_post": ["layer pre-norm 12 pre_norm12 pre-norm:12"],
+    "blocks.11.hook_normalized_resid_post": ["layer output 12 layer12 12"],
+}
+
+
+@pytest.mark.parametrize("spec", SITED)
+def test_sites_within_blocks(spec: str) -> None:
+    found = [
+        " ".join([str(r.operation), str(r.site), *map(str, r.layers), str(r), r.spec]) for r in parse_recipes(spec, 12)
+    ]
+    assert found == SITED[spec]
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (
+            "attn:0",
+            "layer 0 in 'attn:0' is the embedding output, which has no attn; the layers that have one are 1 to 12",
+        ),
+        ("sum=mid:0+1", "which has no mid"),
+        ("attn:13", "layer 13 in 'attn:13' is outside the model"),
+        ("attn:1+6", "'attn:1[+]6' may mean a sum or each; write sum=attn:1[+]6, or attn:1,attn:6"),
+        ("1+6", "'1[+]6' may mean a sum or each; write sum=1[+]6, or 1,6"),
+        ("attn:6..1", "runs backwards"),
+        ("attn:", "unknown"),
+        ("attn:x", "cannot read 'x'"),
+        ("atn:3", "did you mean attn:3"),
+        ("output:3", "unknown"),
+        ("attn:3:4", "unknown"),
+        ("sum4=attn:3", "unknown"),
+        ("blocks.12.hook_mlp_out", "block 12 in 'blocks.12.hook_mlp_out' is outside the model: it has blocks 0 to 11"),
+        ("blocks.1.hook_mlp_outs", "did you mean hook_mlp_out"),
+    ],
+)
+def test_what_is_no_site(spec: str, says: str) -> None:
+    with pytest.raises(RecipeError, match=says):
+        parse_recipes(spec, 12)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +171,20 @@ def test_all_layers_of_a_model_of_one_are_its_last(spec: str) -> None:
     assert len(parse_recipes(f"last,{spec}", 1)) == 1
 
 
-SPECS = st.lists(st.integers(0, 12), min_size=1, max_size=6, unique=True).flatmap(
-    lambda layers: st.sampled_from(["sum", "mean", "concat"]).map(lambda op: f"{op}={'+'.join(map(str, layers))}")
+SPECS = st.builds(
+    lambda layers, operation, site: f"{operation}={site}{'+'.join(map(str, layers))}",
+    st.lists(st.integers(1, 12), min_size=1, max_size=6, unique=True),
+    st.sampled_from(["sum", "mean", "concat"]),
+    st.sampled_from(["", *(f"{site}:" for site in BlockSite if site is not BlockSite.OUTPUT)]),
 )
+
+
+@given(SPECS)
+def test_names_and_specifications_are_read_back(spec: str) -> None:
+    (recipe,) = parse_recipes(spec, 12)
+    assert parse_recipes(recipe.spec, 12) == (recipe,)
+    assert parse_recipes(spec_of_name(recipe.name), 12) == (recipe,)
+    assert Recipe(recipe.operation, recipe.layers, recipe.name, recipe.site) == recipe
 
 
 @given(SPECS, SPECS)
@@ -134,6 +213,23 @@ def test_cls_adds_its_own_column_only() -> None:
     assert [c.name for c in found] == ["last_cls"]
 
 
+def test_heads_have_a_width_of_their_own() -> None:
+    found = feature_columns(
+        "heads:2,concat=heads:1..2,attn:2", [Pooling.MEAN], num_layers=2, hidden_size=8, dtype="float16", heads_width=6
+    )
+    assert [(c.name, c.width, c.hidden_size) for c in found] == [
+        ("heads2_mean", 6, 6),
+        ("concat_heads_1_2_mean", 12, 6),
+        ("attn2_mean", 8, 8),
+    ]
+    assert all(column.fits(8) for column in found)
+    assert needed_places(found) == (
+        Place(1, BlockSite.HEADS),
+        Place(2, BlockSite.ATTN),
+        Place(2, BlockSite.HEADS),
+    )
+
+
 # ── deriving ────────────────────────────────────────────────────────────────────────────────────────────────
 
 L, H, N = 6, 3, 5
@@ -141,7 +237,7 @@ HIDDEN = np.random.default_rng(0).normal(size=(L + 1, N, H)).astype(np.float32)
 
 
 def direct(recipe: Recipe) -> NDArray[np.float32]:
-    layers = [HIDDEN[layer] for layer in recipe.layers]
+    layers = [HIDDEN[layer] + 10 * [*BlockSite].index(recipe.site) for layer in recipe.layers]
     if recipe.operation is Operation.CONCAT:
         return np.concatenate(layers, axis=1)
     total = np.array(layers).sum(axis=0)
@@ -169,6 +265,18 @@ WANTED = ["last", "second-to-last", "sum4", "mean4", "concat4", "concat=3+5", "m
 @pytest.mark.parametrize("wanted", WANTED)
 def test_derived_from_layers_that_are_stored(stored: str, wanted: str, pooling: Pooling) -> None:
     derived(wanted, stored_as(stored, pooling), pooling)
+
+
+@pytest.mark.parametrize("wanted", ["attn:3", "sum=attn:3+5", "mean=attn:all", "concat=attn:2..4"])
+def test_sites_are_derived_from_those_that_are_stored(wanted: str) -> None:
+    derived(wanted, stored_as("all,concat=attn:1..6,mlp:all"))
+
+
+@pytest.mark.parametrize(("stored", "wanted"), [("all", "attn:3"), ("attn:all", "3"), ("mlp:all", "sum=mlp-in:1+2")])
+def test_a_site_is_not_another(stored: str, wanted: str) -> None:
+    (recipe,) = parse_recipes(wanted, L)
+    with pytest.raises(NotDerivableError, match="no column"):
+        derive(recipe, Pooling.MEAN, stored_as(stored))
 
 
 @pytest.mark.parametrize(("stored", "wanted"), [("sum4", "mean4"), ("mean4", "sum4"), ("mean-all", "sum=1..6")])

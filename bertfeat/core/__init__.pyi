@@ -92,6 +92,7 @@ from .features import (
     stored_matrices as stored_matrices,
     unit_vectors as unit_vectors,
 )
+from .grammar import list_poolings as list_poolings, parse_poolings as parse_poolings, parse_recipes as parse_recipes
 from .models import (
     Model as Model,
     find_model as find_model,
@@ -106,10 +107,7 @@ from .recipe import (
     Recipe as Recipe,
     Unit as Unit,
     VectorDtype as VectorDtype,
-    list_poolings as list_poolings,
     needed_layers as needed_layers,
-    parse_poolings as parse_poolings,
-    parse_recipes as parse_recipes,
 )
 from .spans import SpanRule as SpanRule, describe_vectors as describe_vectors
 from .tokens import (

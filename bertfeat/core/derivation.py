@@ -94,7 +94,7 @@ def derive(
     Raises:
         NotDerivableError: the stored columns of that pooling do not contain the recipe.
     """
-    columns = [column for column in stored if column.pooling is pooling]
+    columns = [column for column in stored if column.pooling is pooling and column.recipe.site is recipe.site]
     if weights is None:
         for column in columns:
             if column.recipe == recipe:
@@ -164,8 +164,9 @@ def _not_derivable(
 ) -> NotDerivableError:
     name = f"{recipe}_{pooling}"
     if not columns:
+        kind = f"column of {recipe.site}" if recipe.within_blocks else "column"
         return NotDerivableError(
-            f"no column with {pooling} pooling is stored, so {name} cannot be computed from this feature set"
+            f"no {kind} with {pooling} pooling is stored, so {name} cannot be computed from this feature set"
         )
     stored = ", ".join(column.name for column in columns)
     if missing:

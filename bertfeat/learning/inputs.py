@@ -46,7 +46,6 @@ from bertfeat.learning.example_store import parts_digest
 
 _MIX = "mix"
 _MIXED = re.compile(r"mix(4|-all|=.*)")
-_CALLED = re.compile(r"embeddings|last|second-to-last|(sum|mean|concat)(4|-all)")  # recipes with names of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +116,7 @@ def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layer
         recipe = find_column(columns, num_layers, None, pooling, task="heads").recipe
     except NotDerivableError:  # derive_input says how to extract what is lacking
         return parse_input(BEST_LAYERS["heads"], num_layers)
-    name = recipe.name.replace("_", "-")
-    return LayerInput(recipe, spelling=name if _CALLED.fullmatch(name) else recipe.spec)
+    return LayerInput(recipe, spelling=recipe.spelling)
 
 
 def derive_input(layer_input: LayerInput, features: FeatureSet | MemoryFeatures, pooling: Pooling) -> Derivation:
@@ -190,11 +188,15 @@ def extraction_of(features: FeatureSet, pooling: Pooling) -> Extraction:
 
 
 def _columns_as_stored(features: FeatureSet, pooling: Pooling) -> tuple[FeatureColumn, ...]:
-    """The columns of a pooling that do not follow from a model's layers alone: with bases, or of its own modules."""
+    """The columns of a pooling that do not follow from a model's layers alone.
+
+    They have bases, are of its own modules, or of heads, whose width a feature set does not record apart.
+    """
     return tuple(
         column
         for column in features.columns
-        if column.pooling is pooling and (column.basis is not None or pooling is Pooling.SENTENCE)
+        if column.pooling is pooling
+        and (column.basis is not None or pooling is Pooling.SENTENCE or column.recipe.of_heads)
     )
 
 

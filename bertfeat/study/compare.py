@@ -190,8 +190,8 @@ def _describe_set(
 
 def _layer_name(column: ReadableColumn) -> str:
     """The recipe of a column: ``layer12`` rather than ``last``, ``concat4``."""
-    single = len(column.recipe.layers) == 1 and not column.recipe.projected
-    return f"layer{column.recipe.layers[0]}" if single else column.recipe.name
+    single = column.recipe.single_layer
+    return column.recipe.name if single is None else f"layer{single}"
 
 
 # ── every layer with every other, in one reading of both sets ───────────────────────────────────────────────

@@ -177,7 +177,11 @@ def choose_layers(
     reading = replace(corpus_settings or CorpusSettings(), keep=(), metadata=None, split=None)
     drawn = [] if wanted is LayerTask.SEARCH else _draw_examples(examples, wanted, label, reading)
     usages = _unmark(drawn) if wanted is LayerTask.SENSES else []
-    opened = _open_extractor(asked, by_word=wanted.is_of_words, only={usage.word for usage in usages})
+    opened = _open_extractor(
+        replace(asked, layers=_stored_layers(layers, extractor.model.num_layers)),
+        by_word=wanted.is_of_words,
+        only={usage.word for usage in usages},
+    )
     choices = _list_choices(layers, opened, learned=wanted.is_learned)
     with telling(progress) as tell, TemporaryDirectory(prefix="bertfeat-layers-") as work:
         trying = _Trying(opened, choices, Path(work), tell)
@@ -230,10 +234,9 @@ def choose_stored_layers(
     labels = read_word_labels(first) if by_word else read_document_labels(first, label)
     examples = sample_examples(labels, _MOST_STORED, _FOLDS, seed=1)
     reader = _Reader.of(examples, "tags" if by_word else label, by_word=by_word)
-    model = first.header.model
     choices = [
-        _Choice(each.spelling, each.name, each.width(model.hidden_size))
-        for each in parse_recipes(layers, model.num_layers)
+        _Choice(each.spelling, each.name, first.find(each.name, pooling).width)
+        for each in parse_recipes(layers, first.header.model.num_layers)
     ]
 
     def resampled(name: str) -> NDArray[np.float64]:
@@ -242,7 +245,7 @@ def choose_stored_layers(
     with telling(progress) as tell:
         trials = _try_each(choices, pooling, resampled, tell)
     seconds = time.perf_counter() - begun
-    return ChosenLayers(model.name, str(wanted), MEASURES[wanted], len(examples.rows), trials, seconds)
+    return ChosenLayers(first.header.model.name, str(wanted), MEASURES[wanted], len(examples.rows), trials, seconds)
 
 
 def _row_numbers_of(features: FeatureSet) -> Iterator[int]:
@@ -317,8 +320,14 @@ def _try_each(
     )
 
 
+def _stored_layers(given: str | Sequence[str] | None, num_layers: int) -> tuple[str, ...]:
+    """The specifications that all choices can be read from: every layer, and what is asked for within blocks."""
+    recipes = () if given is None else parse_recipes(given, num_layers)
+    return "all", *(recipe.spec for recipe in recipes if recipe.within_blocks)
+
+
 def _open_extractor(asked: ExtractorSettings, *, by_word: bool, only: Collection[str]) -> Extractor:
-    """An extractor of all layers: of words, or only of some, or by the first pooling that gives one vector a text."""
+    """An extractor of layers: of words, or only of some, or by the first pooling that gives one vector a text."""
     pooling: str | None = str(Pooling.WORD) if by_word else None
     if not by_word and asked.pooling is not None:
         named = parse_poolings(asked.pooling, lambda: Pooling.MEAN)
@@ -327,18 +336,18 @@ def _open_extractor(asked: ExtractorSettings, *, by_word: bool, only: Collection
             problem = "this task reads vectors of texts, and no pooling of these gives one of each layer"
             raise UsageError(problem, where=parameter("pooling", asked.pooling), remedy="name mean, too")
         pooling = str(usable[0])
-    every = replace(asked, layers="all", pooling=pooling, dtype="float16", only=tuple(sorted(only)) or None)
+    every = replace(asked, pooling=pooling, dtype="float16", only=tuple(sorted(only)) or None)
     return Extractor(**asdict(every))
 
 
 def _list_choices(given: str | Sequence[str] | None, extractor: Extractor, *, learned: bool) -> list[_Choice]:
-    last, width = extractor.model.num_layers, extractor.model.hidden_size
+    last = extractor.model.num_layers
     summed = extractor.columns[0].pooling.linear  # else a sum of layers cannot be pooled afterwards
     combined = [Operation.SUM] * summed + [Operation.CONCAT] * learned
     runs = [f"={first}..{first + _RUN - 1}" for first in range(1, last - _RUN + 1)] + ["4"] * (last >= _RUN)
     usual = [*map(str, range(last + 1)), *(f"{operation}{run}" for operation in combined for run in runs)]
     recipes = parse_recipes(usual if given is None else given, last)
-    return [_Choice(recipe.spelling, recipe.name, recipe.width(width)) for recipe in recipes]
+    return [_Choice(each.spelling, each.name, each.width(extractor.model.width_at(each.site))) for each in recipes]
 
 
 def _resample(units: int) -> NDArray[np.float64]:

@@ -174,7 +174,9 @@ def _probed_columns(features: FeatureSet, pooling: Pooling, layers: Sequence[str
         columns = [features.find(layer, pooling) for layer in layers]
         return list({column.recipe: column for column in columns}.values())
     columns = features.single_layers(pooling)
-    combined = [column for column in features.columns if column.pooling is pooling and len(column.recipe.layers) > 1]
+    combined = [
+        column for column in features.columns if column.pooling is pooling and column.recipe.single_layer is None
+    ]
     return [*columns, *(features.find(column.name) for column in combined)]
 
 
@@ -227,7 +229,7 @@ def _probe_column(
         converged &= not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
         predicted.append(classifier.predict(vectors[test]))
         counter()
-    single = column.recipe.layers[0] if len(column.recipe.layers) == 1 else None
+    single = column.recipe.single_layer
     name = column.recipe.name if single is None else f"layer{single}"
     return LayerProbe(name, single, _score_folds(examples, folds, predicted), converged)
 

@@ -12,6 +12,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from bertfeat.core.encoder import Precision, load_encoder
 from bertfeat.core.models import find_model
+from bertfeat.core.recipe import outputs_of
 from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import ModelError
 from tests.support.tiny_families import PACKED, build
@@ -64,7 +65,7 @@ def compare(folder: Path) -> bool:
         return False
     types = np.zeros(len(IDS), np.int8)
     layers = range(find_model(folder).num_layers + 1)
-    found = encoder.hidden_states(TokenBatch(np.array([0]), IDS, types, np.array([len(IDS)])), layers)
+    found = encoder.hidden_states(TokenBatch(np.array([0]), IDS, types, np.array([len(IDS)])), outputs_of(layers))
     wanted = theirs(folder)
     if wanted is None:
         return False

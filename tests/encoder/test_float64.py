@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from bertfeat.core.recipe import outputs_of
 from bertfeat.core.tokens import cut_batches, tokenize
 from tests.support.float64 import distance, library_states
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny, build, documents
@@ -21,7 +22,9 @@ def test_as_near_to_float64_as_hugging_face(width: int, tmp_path: Path) -> None:
     layout = tokenize(documents([*TEXTS, LONG_TEXT]), tiny.tokenizer, tiny.settings()).layout
     (batch,) = cut_batches(layout, 100_000, padded=False)
     every = range(tiny.model.num_layers + 1)
-    stacked = np.stack([state.values.double().numpy() for state in tiny.encoder.hidden_states(batch, every)])
+    stacked = np.stack(
+        [state.values.double().numpy() for state in tiny.encoder.hidden_states(batch, outputs_of(every))]
+    )
     bounds = [slice(int(a), int(a + n)) for a, n in zip(batch.starts, batch.lengths, strict=True)]
     ids = [batch.ids[rows].tolist() for rows in bounds]
     exact = library_states(tiny.folder, torch.float64, ids)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from bertfeat.core.corpus import Document
 from bertfeat.core.encoder.packed import PackedEncoder
 from bertfeat.core.encoder.padded import TransformersEncoder
-from bertfeat.core.recipe import Pooling
+from bertfeat.core.recipe import Pooling, outputs_of
 from bertfeat.core.tokens import TokenBatch, cut_batches, tokenize
 from tests.support.tiny_models import FAMILIES, PAIRS, TEXTS, Tiny, documents, reference_states, text_states
 
@@ -21,7 +21,10 @@ def states(tiny: Tiny, rows: Sequence[Document], layers: Sequence[int]) -> list[
     layout = tokenize(rows, tiny.tokenizer, tiny.settings()).layout
     found: dict[int, NDArray[np.float32]] = {}
     for batch in cut_batches(layout, 64, padded=tiny.encoder.padded):
-        given = [(s.layer, s.values.float().numpy().copy()) for s in tiny.encoder.hidden_states(batch, layers)]
+        given = [
+            (s.place.layer, s.values.float().numpy().copy())
+            for s in tiny.encoder.hidden_states(batch, outputs_of(layers))
+        ]
         assert [layer for layer, _ in given] == sorted(layers)
         stacked = np.stack([values for _, values in given])
         for window, start, length in zip(batch.windows, batch.starts, batch.lengths, strict=True):
@@ -79,7 +82,7 @@ def test_the_longest_sequence_that_the_positions_allow(any_tiny: Tiny) -> None:
     ids = np.full(any_tiny.model.max_tokens, piece, np.int32)
     types = np.zeros(len(ids), np.int8)
     batch = TokenBatch(np.array([0]), ids, types, np.array([len(ids)]))
-    (found,) = any_tiny.encoder.hidden_states(batch, [any_tiny.model.num_layers])
+    (found,) = any_tiny.encoder.hidden_states(batch, outputs_of([any_tiny.model.num_layers]))
     wanted = reference_states(any_tiny.folder, ids.tolist(), types.tolist())[-1]
     np.testing.assert_allclose(found.values.numpy(), wanted, rtol=0, atol=BOUND)
 
@@ -88,8 +91,8 @@ def test_the_longest_sequence_that_the_positions_allow(any_tiny: Tiny) -> None:
 def test_first_token_only_equals_the_first_tokens_of_the_full_pass(packed_tiny: Tiny, layers: tuple[int, ...]) -> None:
     layout = tokenize(documents(TEXTS), packed_tiny.tokenizer, packed_tiny.settings()).layout
     for batch in cut_batches(layout, 10_000, padded=False):
-        short = list(packed_tiny.encoder.hidden_states(batch, layers, first_token_only=True))
-        full = [s.values for s in packed_tiny.encoder.hidden_states(batch, layers)]
+        short = list(packed_tiny.encoder.hidden_states(batch, outputs_of(layers), first_token_only=True))
+        full = [s.values for s in packed_tiny.encoder.hidden_states(batch, outputs_of(layers))]
         assert [s.first_token_only for s in short] == [False] * (len(layers) - 1) + [True]
         np.testing.assert_allclose(short[-1].values, full[-1][batch.starts], rtol=0, atol=1e-5)
 

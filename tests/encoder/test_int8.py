@@ -35,7 +35,7 @@ from bertfeat.core.encoder.packed import PackedEncoder
 from bertfeat.core.encoder.weights import Affine, BlockWeights, read_weights
 from bertfeat.core.extraction.resolve import INT8_VERSION
 from bertfeat.core.models import Model, find_model
-from bertfeat.core.recipe import Pooling
+from bertfeat.core.recipe import Pooling, outputs_of
 from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import ModelError, UsageError
 from tests.encoder.support import held_to, let_find, random
@@ -355,7 +355,7 @@ def test_a_text_has_the_same_bytes_alone_and_in_any_company(each: Int8Kernels, p
 
 
 def states(encoder: PackedEncoder, batch: TokenBatch, *, first: bool) -> Tensor:
-    (state,) = encoder.hidden_states(batch, [encoder.num_layers], first_token_only=first)
+    (state,) = encoder.hidden_states(batch, outputs_of([encoder.num_layers]), first_token_only=first)
     return state.values
 
 

@@ -34,6 +34,7 @@ from bertfeat.core.encoder.kernels import (
 from bertfeat.core.encoder.packed import PackedEncoder
 from bertfeat.core.encoder.transfer import usual_size
 from bertfeat.core.environment import kernels_note
+from bertfeat.core.recipe import outputs_of
 from bertfeat.core.tokens import TokenBatch, cut_batches, tokenize
 from bertfeat.errors import UsageError
 from tests.encoder.support import BF16, FP32, HALF_STEP, held_to, random
@@ -429,7 +430,7 @@ def hidden_states(
     layers = range(tiny.model.num_layers + 1)
     return [
         state.values.float().clone()
-        for state in encoder.hidden_states(batch, layers, first_token_only=first_token_only)
+        for state in encoder.hidden_states(batch, outputs_of(layers), first_token_only=first_token_only)
     ], batch
 
 

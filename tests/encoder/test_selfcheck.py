@@ -15,7 +15,7 @@ from bertfeat.core.encoder.forward import TransformersForward
 from bertfeat.core.encoder.module import load_module
 from bertfeat.core.encoder.padded import TransformersEncoder
 from bertfeat.core.models import Model, families
-from bertfeat.core.recipe import Pooling
+from bertfeat.core.recipe import Pooling, outputs_of
 from bertfeat.core.tokens import TokenBatch, cut_batches, tokenize
 from bertfeat.errors import ModelError
 from tests.support.tiny_architectures import ARCHITECTURES
@@ -113,7 +113,7 @@ def test_batches_of_equal_lengths_are_of_equal_lengths(tmp_path: Path, monkeypat
         return run(forward, given, layers)
 
     monkeypatch.setattr(TransformersForward, "__call__", spy)
-    (state,) = tiny.encoder.hidden_states(batch, [5])
+    (state,) = tiny.encoder.hidden_states(batch, outputs_of([5]))
     assert all(len(set(lengths)) == 1 for lengths in seen)
     assert [length for lengths in seen for length in lengths] == batch.lengths.tolist()
     assert len(seen) == len(set(batch.lengths.tolist()))
@@ -128,10 +128,16 @@ def test_texts_without_tokens_are_left_out(tmp_path: Path) -> None:
         tiny = Tiny.load(ARCHITECTURES[kind].build(tmp_path / kind))
         ids = tiny.tokenizer.pieces(["the river"], offsets=False).ids
         types = np.zeros(len(ids), np.int8)
-        (alone,) = tiny.encoder.hidden_states(TokenBatch(np.array([0]), ids, types, np.array([len(ids)])), [3])
-        (beside,) = tiny.encoder.hidden_states(TokenBatch(np.array([0, 1]), ids, types, np.array([len(ids), 0])), [3])
+        (alone,) = tiny.encoder.hidden_states(
+            TokenBatch(np.array([0]), ids, types, np.array([len(ids)])), outputs_of([3])
+        )
+        (beside,) = tiny.encoder.hidden_states(
+            TokenBatch(np.array([0, 1]), ids, types, np.array([len(ids), 0])), outputs_of([3])
+        )
         torch.testing.assert_close(alone.values, beside.values, rtol=0, atol=1e-5)
-        (none,) = tiny.encoder.hidden_states(TokenBatch(np.array([0]), ids[:0], types[:0], np.array([0])), [3])
+        (none,) = tiny.encoder.hidden_states(
+            TokenBatch(np.array([0]), ids[:0], types[:0], np.array([0])), outputs_of([3])
+        )
         assert none.values.shape == (0, 32)
 
 
@@ -146,8 +152,10 @@ def test_texts_that_a_batch_mixes_run_one_at_a_time(tmp_path: Path, monkeypatch:
     tiny = Tiny.load(model.folder)
     layout = tokenize(documents(TEXTS), tiny.tokenizer, tiny.settings()).layout
     (batch,) = cut_batches(layout, 100_000, padded=encoder.padded)
-    (together,) = encoder.hidden_states(batch, [5])
-    alone = [next(iter(encoder.hidden_states(each, [5]))).values for each in cut_batches(layout, 1, padded=False)]
+    (together,) = encoder.hidden_states(batch, outputs_of([5]))
+    alone = [
+        next(iter(encoder.hidden_states(each, outputs_of([5])))).values for each in cut_batches(layout, 1, padded=False)
+    ]
     assert torch.equal(together.values, torch.cat(alone))
 
 
@@ -194,7 +202,9 @@ def test_layers_that_cannot_be_caught_are_those_that_are_listed(tmp_path: Path) 
         encoder = TransformersEncoder(model, Precision.FP32, CPU)
         assert not encoder._forward.stops_early
         ids = np.arange(5, 15, dtype=np.int32)
-        (found,) = encoder.hidden_states(TokenBatch(np.array([0]), ids, np.zeros(10, np.int8), np.array([10])), [5])
+        (found,) = encoder.hidden_states(
+            TokenBatch(np.array([0]), ids, np.zeros(10, np.int8), np.array([10])), outputs_of([5])
+        )
         wanted = reference_states(model.folder, ids.tolist(), [0] * 10)[-1]
         np.testing.assert_allclose(found.values.numpy(), wanted, rtol=0, atol=1e-6)
     last = reference_module(tmp_path / "clip_text_model")(torch.arange(5, 15)[None]).last_hidden_state[0]
@@ -269,7 +279,9 @@ def test_later_passes_that_fail(error: Exception, expected: type[Exception], tmp
     encoder._forward._module.register_forward_pre_hook(fail)
     ids = np.arange(5, 9, dtype=np.int32)
     with pytest.raises(expected):
-        list(encoder.hidden_states(TokenBatch(np.array([0]), ids, np.zeros(4, np.int8), np.array([4])), [5]))
+        list(
+            encoder.hidden_states(TokenBatch(np.array([0]), ids, np.zeros(4, np.int8), np.array([4])), outputs_of([5]))
+        )
 
 
 # ── BigBird ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -289,7 +301,9 @@ def test_big_bird_does_not_depend_on_what_was_computed_before(tmp_path: Path, ca
     module.set_attention_type("original_full")
     tiny = Tiny.load(folder)
     ids = tiny.tokenizer.pieces([LONG_TEXT], offsets=False).ids[:60]
-    (state,) = tiny.encoder.hidden_states(TokenBatch(np.array([0]), ids, np.zeros(60, np.int8), np.array([60])), [5])
+    (state,) = tiny.encoder.hidden_states(
+        TokenBatch(np.array([0]), ids, np.zeros(60, np.int8), np.array([60])), outputs_of([5])
+    )
     np.testing.assert_allclose(state.values.numpy(), reference_states(folder, ids.tolist(), [0] * 60)[5], atol=3e-5)
 
 

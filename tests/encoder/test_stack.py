@@ -18,6 +18,7 @@ from bertfeat.core.encoder.packed import PackedEncoder
 from bertfeat.core.encoder.stack import EmbeddingTables, FloatBlocks, Stack, TokenRows, float_stack
 from bertfeat.core.encoder.weights import Affine, BlockWeights
 from bertfeat.core.models import find_model
+from bertfeat.core.recipe import outputs_of
 from bertfeat.core.tokens import TokenBatch
 from tests.encoder.support import (
     ACTIVATIONS,
@@ -73,8 +74,8 @@ def make(form: Form, weights: BlockWeights, heads: int, activation: str = "gelu"
 def computed(
     made: Stack, inputs: Tensor | TokenRows, lengths: Sequence[int], layers: Sequence[int], *, first: bool = False
 ) -> list[Tensor]:
-    states = list(made(inputs, np.array(lengths, np.int64), layers, first_token_only=first))
-    assert [state.layer for state in states] == sorted(layers)
+    states = list(made(inputs, np.array(lengths, np.int64), outputs_of(layers), first_token_only=first))
+    assert [state.place.layer for state in states] == sorted(layers)
     assert [state.first_token_only for state in states] == [first and layer == max(layers) for layer in sorted(layers)]
     return [state.values for state in states]
 
@@ -238,8 +239,8 @@ def test_integers_have_the_bytes_of_the_blocks_one_by_one(instructions: str, mon
             monkeypatch.setattr(encoder, "_stack", stack)
             for threads in numbers:
                 torch.set_num_threads(threads)
-                whole = encoder.hidden_states(batch, range(encoder.num_layers + 1))
-                first = encoder.hidden_states(batch, [3, 6], first_token_only=True)
+                whole = encoder.hidden_states(batch, outputs_of(range(encoder.num_layers + 1)))
+                first = encoder.hidden_states(batch, outputs_of([3, 6]), first_token_only=True)
                 found.append([state.values for state in (*whole, *first)])
     finally:
         torch.set_num_threads(before)
@@ -258,7 +259,7 @@ def test_embeddings_of_blocks_of_integers(instructions: str, monkeypatch: pytest
     ids = np.random.default_rng(1).integers(1000, 20000, lengths.sum())
     batch = TokenBatch(np.arange(len(lengths)), ids.astype(np.int32), np.zeros(len(ids), np.int8), lengths)
     encoder = PackedEncoder(find_model(), Precision.INT8, CPU)
-    (found,) = encoder.hidden_states(batch, [0])
+    (found,) = encoder.hidden_states(batch, outputs_of([0]))
     encoder._tables = None
-    (wanted,) = encoder.hidden_states(batch, [0])
+    (wanted,) = encoder.hidden_states(batch, outputs_of([0]))
     torch.testing.assert_close(found.values, wanted.values, rtol=0, atol=2e-6)

@@ -26,6 +26,7 @@ from bertfeat import (
 from bertfeat.core.encoder import Encoder, HiddenState
 from bertfeat.core.extraction.sentence_transformers import extractor as extractor_module
 from bertfeat.core.features import CANARY_TEXTS, PRECISION_COSINES, Canary, find_canary_problem, read_header
+from bertfeat.core.recipe import Place
 from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import FeatureSetError, IndexFolderError, ModelError, TrainingError
 from bertfeat.io import write_json
@@ -54,12 +55,12 @@ class Disturbed:
         return getattr(self._encoder, name)
 
     def hidden_states(
-        self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
+        self, batch: TokenBatch, places: Collection[Place], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
-        for state in self._encoder.hidden_states(batch, layers, first_token_only=first_token_only):
+        for state in self._encoder.hidden_states(batch, places, first_token_only=first_token_only):
             values = state.values.clone()
             values[:, ::2] += self._by * values.abs().mean()
-            yield HiddenState(state.layer, values, state.first_token_only)
+            yield HiddenState(state.place, values, state.first_token_only)
 
 
 @pytest.fixture

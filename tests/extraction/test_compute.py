@@ -11,7 +11,8 @@ from bertfeat.core.corpus import Document
 from bertfeat.core.derivation import derive
 from bertfeat.core.encoder import HiddenState, Precision
 from bertfeat.core.extraction.compute import compute_features
-from bertfeat.core.recipe import Pooling, parse_recipes
+from bertfeat.core.grammar import parse_recipes
+from bertfeat.core.recipe import Place, Pooling
 from bertfeat.core.tokens import LongTextPolicy, Subword, TokenBatch, tokenize
 from bertfeat.errors import BertfeatError
 from tests.support.slow_features import SlowText, slow_text, slow_words
@@ -273,9 +274,9 @@ class Tight:
         self.path = tiny.encoder.path
 
     def hidden_states(
-        self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
+        self, batch: TokenBatch, places: Collection[Place], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
-        for number, state in enumerate(self._encoder.hidden_states(batch, layers, first_token_only=first_token_only)):
+        for number, state in enumerate(self._encoder.hidden_states(batch, places, first_token_only=first_token_only)):
             if number == 1 and len(batch.ids) > self._most:
                 raise self._error
             yield state

@@ -18,8 +18,8 @@ from torch import nn
 from bertfeat import Extractor, FeatureSet, Index, MaxSim, build_index, memory_corpus
 from bertfeat.cli import main
 from bertfeat.core.features import find_column
+from bertfeat.core.grammar import parse_recipes
 from bertfeat.core.models import Model
-from bertfeat.core.recipe import parse_recipes
 from bertfeat.errors import ModelError, NotDerivableError, UsageError
 from bertfeat.search import BuildOptions, Metric
 from bertfeat.server import ServerSettings, create_app, open_service

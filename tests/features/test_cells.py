@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from bertfeat.core.features import INT8_COSINE, FeatureSet, vector_bytes
 from bertfeat.core.features.cells import decode_vectors, encode_vectors
-from bertfeat.core.recipe import FeatureColumn, Pooling, feature_columns
+from bertfeat.core.grammar import feature_columns
+from bertfeat.core.recipe import FeatureColumn, Pooling
 from bertfeat.errors import DamagedError
 from tests.hostile.forge import forge_part
 from tests.support.features_toy import H, toy_part, toy_parts, toy_set

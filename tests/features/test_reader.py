@@ -28,7 +28,8 @@ from bertfeat.core.features import (
     settle_successor,
 )
 from bertfeat.core.features.open_parts import PartReader
-from bertfeat.core.recipe import Operation, Pooling, feature_columns, parse_recipes
+from bertfeat.core.grammar import feature_columns, parse_recipes
+from bertfeat.core.recipe import Operation, Pooling
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError
 from bertfeat.io import write_json
 from bertfeat.usages import find_usages

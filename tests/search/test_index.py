@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from bertfeat.core.corpus import KeptColumn
 from bertfeat.core.features import DocumentFeatures, FeatureSet, ModelIdentity
-from bertfeat.core.recipe import Operation, Recipe, parse_recipes
+from bertfeat.core.grammar import parse_recipes
+from bertfeat.core.recipe import Operation, Recipe
 from bertfeat.errors import IndexFolderError, UsageError
 from bertfeat.search import BuildOptions, Index, Metric, SearchScope, build_index, remove_documents
 from tests.support.features_toy import MODEL, toy_part, toy_set

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.core.encoder import BatchForm
+from bertfeat.core.recipe import outputs_of
 from bertfeat.core.tokens import TokenBatch, cut_batches, tokenize
 from bertfeat.errors import BertfeatError
 from tests.support.runs import contents, extractor, text_file
@@ -96,7 +97,9 @@ def _states(tiny: Tiny, given: Iterable[TokenBatch]) -> States:
     """Every layer of each window. Shape: ``[L+1, T, H]``."""
     every, found = range(tiny.model.num_layers + 1), {}
     for batch in given:
-        stacked = np.stack([state.values.numpy().copy() for state in tiny.encoder.hidden_states(batch, every)])
+        stacked = np.stack(
+            [state.values.numpy().copy() for state in tiny.encoder.hidden_states(batch, outputs_of(every))]
+        )
         for at, start, length in zip(batch.windows, batch.starts, batch.lengths, strict=True):
             found[int(at)] = stacked[:, start : start + length]
     return found

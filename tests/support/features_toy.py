@@ -24,7 +24,8 @@ from bertfeat.core.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.core.recipe import FeatureColumn, Operation, Pooling, feature_columns
+from bertfeat.core.grammar import feature_columns
+from bertfeat.core.recipe import FeatureColumn, Operation, Pooling
 from bertfeat.io import Place, from_plain
 
 L, H = 4, 8  # layers and their width

@@ -21,7 +21,8 @@ from bertfeat.core.features import (
     write_manifest,
     write_part,
 )
-from bertfeat.core.recipe import Pooling, feature_columns
+from bertfeat.core.grammar import feature_columns
+from bertfeat.core.recipe import Pooling
 from bertfeat.io import Location, Place
 from bertfeat.search import VectorIndex, read_index_settings
 

@@ -333,6 +333,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "Extractor.check_role": lambda world: {"columns": world.plain.columns, "prompt": ""},
     "Extractor.columns_under": lambda world: {"layers": "concat4,cls", "pooling": ["mean"], "dtype": "float32"},
     "Extractor.of_columns": lambda world: {"columns": world.extractor.columns},
+    "Extractor.patterns": lambda world: {"texts": ["the bank"], "layers": 1},
     "Extractor.preprocess": lambda world: {"inputs": ["the bank"]},
     "Extractor.similarity": lambda world: dict.fromkeys(("embeddings1", "embeddings2"), world.plain.matrix()),
     "Extractor.similarity_pairwise": lambda world: dict.fromkeys(("embeddings1", "embeddings2"), world.plain.matrix()),

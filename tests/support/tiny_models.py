@@ -14,8 +14,9 @@ from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding, AutoTo
 from bertfeat.core.corpus import Document
 from bertfeat.core.encoder import Encoder, Precision, load_encoder
 from bertfeat.core.extraction.compute import FeatureMatrices, compute_features
+from bertfeat.core.grammar import feature_columns
 from bertfeat.core.models import ENCODER_HALVES, Model
-from bertfeat.core.recipe import FeatureColumn, Pooling, feature_columns
+from bertfeat.core.recipe import FeatureColumn, Pooling
 from bertfeat.core.tokens import LongTextPolicy, TokenizedDocuments, Tokenizer, TokenSettings, tokenize
 from tests.support.tiny_families import (
     ALL as ALL,

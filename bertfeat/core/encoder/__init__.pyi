@@ -1,3 +1,4 @@
+from .attention_reader import AttentionReader as AttentionReader
 from .ceiling import (
     block_flop as block_flop,
     peak_rate as peak_rate,

@@ -3,7 +3,7 @@
 Shapes: ``T`` tokens, ``S`` sequences, ``H`` hidden width, ``I`` intermediate width.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 import torch
@@ -12,6 +12,7 @@ from torch.nn.functional import layer_norm, linear
 
 from bertfeat.core.encoder.linear import LinearProduct, make_linear_product
 from bertfeat.core.encoder.weights import Affine, BlockWeights
+from bertfeat.core.recipe import BlockSite
 
 
 class PostAttention(Protocol):
@@ -48,7 +49,7 @@ class FloatBlock:
         self.attention_dtype, joined = dtype, weights.query_key_value
         self._weight, self._bias = joined.weight.to(device, dtype), joined.bias.to(device, dtype)
         self._qkv = make_linear_product(self._weight, self._bias)
-        self.post_attention: PostAttention = TorchPostAttention.of(weights, eps, activation, device, dtype)
+        self.post_attention = TorchPostAttention.of(weights, eps, activation, device, dtype)
 
     def project(self, hidden: Tensor) -> Tensor:
         """Compute queries, keys and values. Shape: ``[T, H]`` → ``[T, 3H]``."""
@@ -86,9 +87,35 @@ class TorchPostAttention:
 
     def __call__(self, context: Tensor, residual: Tensor) -> Tensor:
         """Compute. Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]``."""
-        attended = self._normed(self._out.plus_residual(context, residual), self._attention_norm)
+        return self.at_sites(context, residual, ())[BlockSite.OUTPUT]
+
+    def at_sites(self, context: Tensor, residual: Tensor, sites: Collection[BlockSite]) -> dict[BlockSite, Tensor]:
+        """Compute the block's output, and the values at some sites within it.
+
+        Outputs that are added in the same product are computed by themselves once more, so that asking for them changes
+        no other value.
+
+        Shape: ``[T, H]``, ``[T, H]`` → ``[T, H]`` each.
+        """
+        values: dict[BlockSite, Tensor] = {}
+
+        def summed(site: BlockSite, product: LinearProduct, inputs: Tensor, added: Tensor, output: BlockSite) -> Tensor:
+            if output in sites:
+                values[output] = product(inputs)
+            total = product.plus_residual(inputs, added)
+            if site in sites:
+                values[site] = total
+            return total
+
+        attended = self._normed(
+            summed(BlockSite.MID, self._out, context, residual, BlockSite.ATTN), self._attention_norm
+        )
         raised = self._up.with_activation(attended, self._activation)  # [T, I]
-        return self._normed(self._down.plus_residual(raised, attended), self._out_norm)
+        total = summed(BlockSite.PRE_NORM, self._down, raised, attended, BlockSite.MLP)
+        values |= {
+            site: given for site, given in ((BlockSite.HEADS, context), (BlockSite.MLP_IN, attended)) if site in sites
+        }
+        return values | {BlockSite.OUTPUT: self._normed(total, self._out_norm)}
 
     def _normed(self, summed: Tensor, norm: Affine) -> Tensor:
         return layer_norm(summed, summed.shape[-1:], norm.weight, norm.bias, self._eps)

@@ -1,4 +1,4 @@
-"""One forward pass of a transformers module over a batch, padded or packed: the chosen layers, without the padding."""
+"""One forward pass of a transformers module over a batch, padded or packed: the chosen places, without the padding."""
 
 import inspect
 from collections.abc import Collection, Iterator
@@ -19,7 +19,9 @@ from bertfeat.core.encoder.text_attention import (
     texts_side_by_side,
 )
 from bertfeat.core.encoder.transfer import move_to_device, usual_size
-from bertfeat.core.models import Model, one_line_message, silence_transformers
+from bertfeat.core.encoder.watching import BlockWatcher
+from bertfeat.core.models import Model, one_line_message, silence_transformers, wrap_library_errors
+from bertfeat.core.recipe import BlockSite, Place
 from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import ModelError, parameter
 from bertfeat.io import stage
@@ -33,7 +35,8 @@ class TransformersForward:
 
     def __init__(self, model: Model, module: nn.Module, precision: Precision, device: torch.device) -> None:
         self._precision = precision
-        self.device, self.num_layers, self.hidden_size = device, model.num_layers, model.hidden_size
+        self.device, self.num_layers = device, model.num_layers
+        self._width_at = model.width_at
         self.stops_early = False  # whether layers are taken between the blocks, and computing stops at the deepest
         self._name = model.name
         self._pad = max(0, model.sizes.pad_token_id or 0)
@@ -42,6 +45,7 @@ class TransformersForward:
         self._first_position = 0 if rotary else model.first_position  # ESM's count places, whatever token is there
         self._module = module.to(device).eval()
         self._blocks = _block_list(self._module, self.num_layers)
+        self._watcher = BlockWatcher(model, self._module, self._blocks)
         self._takes_positions = "position_ids" in inspect.signature(self._module.forward).parameters
         self._usual_attention = getattr(module.config, "_attn_implementation", None)
         self.alone = token_that_changes_others(model)
@@ -86,22 +90,50 @@ class TransformersForward:
             self._use_attention(self._usual_attention)
         self.packed = False
 
+    def attention(self, batch: TokenBatch, layers: Collection[int]) -> dict[int, Tensor]:
+        """The weights of attention in the chosen layers, for the one sequence of a batch. Shape: ``[A, T, T]`` each.
+
+        Raises:
+            ModelError: the library does not give the weights of every token for every other.
+        """
+        if getattr(self._module, "_can_set_attn_implementation", lambda: False)():
+            self.use_eager()
+        inputs, _ = self._padded_inputs(batch)
+        with wrap_library_errors("transformers does not give its attention", where=self._name):
+            given = self._module(**inputs, output_attentions=True, return_dict=True).attentions
+        tokens = len(batch.ids)
+        shapes = [(1, tokens, tokens) if each is None else (each.shape[0], *each.shape[2:]) for each in given or ()]
+        if shapes != [(1, tokens, tokens)] * self.num_layers or any(each is None for each in given):
+            raise ModelError(
+                "transformers does not give its attention as weights of all pairs of tokens", where=self._name
+            )
+        return {layer: given[layer - 1][0] for layer in sorted(layers)}
+
     def _use_attention(self, name: str | None) -> None:
         with silence_transformers():
             self._module.set_attn_implementation(name)  # type: ignore[operator]
         self.packed = name == REGISTERED
 
-    def __call__(self, batch: TokenBatch, layers: Collection[int]) -> dict[int, Tensor]:
-        """Compute the chosen layers of a batch, padded to its longest sequence or packed. Shape: ``[T, H]`` each."""
-        inputs, places = self._packed_inputs(batch) if self.packed else self._padded_inputs(batch)
+    def none_at(self, place: Place) -> Tensor:
+        """The values of a batch without tokens. Shape: ``[0, H]``."""
+        return torch.empty((0, self._width_at(place.site)), dtype=self._precision.dtype, device=self.device)
+
+    def __call__(self, batch: TokenBatch, places: Collection[Place]) -> dict[Place, Tensor]:
+        """Compute a batch, padded to its longest sequence or packed, at the chosen places. Shape: ``[T, H]`` each."""
+        inputs, rows = self._packed_inputs(batch) if self.packed else self._padded_inputs(batch)
         longest = inputs["input_ids"].shape[1]
         run = self._caught if self.stops_early else self._listed
+        found = {place: self._watcher.as_layer(place) for place in places}
+        within = {place for place in found.values() if place.site is not BlockSite.OUTPUT}
+        layers = {place.layer for place in found.values() if place.site is BlockSite.OUTPUT}
         side_by_side: AbstractContextManager[None] = nullcontext()
         if self.packed:
             side_by_side = texts_side_by_side(batch.lengths, longest, self.device)
         try:
-            with stage("forward"), side_by_side:
-                return {layer: self._rows(values, longest, places) for layer, values in run(inputs, layers).items()}
+            with stage("forward"), side_by_side, self._watcher.catching(within) as values:
+                listed = run(inputs, layers, max(places).layer)
+                values |= {Place(layer): of_layer for layer, of_layer in listed.items()}
+                return {place: self._rows(values[at], longest, rows, place) for place, at in found.items()}
         except (ModelError, torch.OutOfMemoryError):
             raise
         except NotPackable as error:
@@ -115,8 +147,8 @@ class TransformersForward:
                 remedy="" if self._precision is Precision.FP32 else f"{parameter('precision', 'fp32')} may help",
             ) from error
 
-    def _listed(self, inputs: dict[str, Tensor], layers: Collection[int]) -> dict[int, Tensor]:
-        """All layers as the library lists them."""
+    def _listed(self, inputs: dict[str, Tensor], layers: Collection[int], deepest: int) -> dict[int, Tensor]:
+        """The chosen layers as the library lists them."""
         output = self._module(**inputs, output_hidden_states=True, return_dict=True)
         states = getattr(output, "hidden_states", None)
         if states is None or len(states) != self.num_layers + 1:
@@ -125,10 +157,10 @@ class TransformersForward:
             raise ModelError(problem, where=self._name)
         return {layer: states[layer] for layer in layers}
 
-    def _caught(self, inputs: dict[str, Tensor], layers: Collection[int]) -> dict[int, Tensor]:
+    def _caught(self, inputs: dict[str, Tensor], layers: Collection[int], deepest: int) -> dict[int, Tensor]:
         """The chosen layers as they go into the blocks; the last is the module's result."""
         assert self._blocks is not None
-        with _caught_inputs(self._blocks, layers) as caught:
+        with _caught_inputs(self._blocks, layers, deepest) as caught:
             try:
                 output = self._module(**inputs, return_dict=True)
             except _DeepestReached:
@@ -138,15 +170,18 @@ class TransformersForward:
             raise ModelError("its blocks do not run one after the other", where=self._name)
         return {layer: caught[layer] for layer in layers}
 
-    def _rows(self, values: Tensor, longest: int, places: Tensor) -> Tensor:
+    def _rows(self, values: Tensor, longest: int, rows: Tensor, place: Place) -> Tensor:
+        if values.dim() == 2 and len(values) % max(1, longest) == 0:  # OPT's feed-forward part flattens
+            values = values.view(-1, longest, values.shape[1])
         # between its blocks a model may pad further, as Longformer does
-        if values.dim() != 3 or values.shape[1] < longest or values.shape[2] != self.hidden_size:
+        if values.dim() != 3 or values.shape[1] < longest or values.shape[2] != self._width_at(place.site):
+            what = "a layer of it" if place.site is BlockSite.OUTPUT else f"{place.site} of layer {place.layer}"
             raise ModelError(
-                f"a layer of it has the shape {list(values.shape)} for {longest} tokens, not a vector of "
-                f"{self.hidden_size} values for each, so it cannot be read",
+                f"{what} has the shape {list(values.shape)} for {longest} tokens, not a vector of "
+                f"{self._width_at(place.site)} values for each, so it cannot be read",
                 where=self._name,
             )
-        return values[:, :longest].flatten(0, 1).index_select(0, places)
+        return values[:, :longest].flatten(0, 1).index_select(0, rows)
 
     def _packed_inputs(self, batch: TokenBatch) -> tuple[dict[str, Tensor], Tensor]:
         """The module's inputs, ``[1, rows]`` each, and the place of each token among their rows, ``[T]``.
@@ -201,10 +236,9 @@ class _DeepestReached(Exception):
 
 
 @contextmanager
-def _caught_inputs(blocks: nn.ModuleList, layers: Collection[int]) -> Iterator[dict[int, Tensor]]:
-    """Catch the inputs of blocks: what goes into block k (from 0) is layer k."""
+def _caught_inputs(blocks: nn.ModuleList, layers: Collection[int], deepest: int) -> Iterator[dict[int, Tensor]]:
+    """Catch the inputs of blocks: what goes into block k (from 0) is layer k. Nothing is computed after the deepest."""
     caught: dict[int, Tensor] = {}
-    deepest = max(layers)
 
     def catch(layer: int, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> None:
         if layer in layers:

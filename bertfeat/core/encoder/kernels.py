@@ -22,7 +22,7 @@ from bertfeat.errors import UsageError
 from bertfeat.io import use_huge_pages
 
 _log = logging.getLogger(__name__)
-_ABI = 13  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
+_ABI = 14  # BERTFEAT_ABI of csrc/kernels.h; raise both with every change of a struct or a function
 _AVX512, _AMX, _VNNI, _VECTOR, _BF16, _AVX2_VNNI = 1, 2, 4, 8, 16, 32  # HAS_… of csrc/support.c
 _FORMS = ("", "avx512", "bf16", "amx")  # forms of attention, by their instructions; the first uses plain vectors
 _VECTOR_FORM, _AVX512_FORM, _BF16_FORM, _AMX_FORM = range(4)

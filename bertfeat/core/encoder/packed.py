@@ -28,6 +28,7 @@ from bertfeat.core.encoder.transfer import move_to_device, usual_size
 from bertfeat.core.encoder.unseen import UnseenTokens
 from bertfeat.core.encoder.weights import Affine, EncoderWeights, attention_heads, read_weights
 from bertfeat.core.models import Model
+from bertfeat.core.recipe import BlockSite, Place
 from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import ModelError
 from bertfeat.io import stage
@@ -88,9 +89,9 @@ class PackedEncoder:
 
     @torch.inference_mode()
     def hidden_states(
-        self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
+        self, batch: TokenBatch, places: Collection[Place], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
-        """Yield the chosen layers of a batch, ascending, and stop at the deepest.
+        """Yield the values of a batch at the chosen places, layer by layer, and stop at the deepest layer.
 
         With ``first_token_only`` the deepest layer is computed and yielded for the first token of each sequence only.
 
@@ -98,17 +99,17 @@ class PackedEncoder:
         """
         tell_of_fork()
         if batch.unseen is not None:
-            yield from self._with_unseen(batch, layers)
+            yield from self._with_unseen(batch, places)
             return
         if self._stack:
             with stage("embed"):
                 inputs = self._stack_inputs(batch)
-            yield from self._stack(inputs, batch.lengths, layers, first_token_only=first_token_only)
+            yield from self._stack(inputs, batch.lengths, places, first_token_only=first_token_only)
             return
         with stage("embed"):
             tokens = self._place_tokens(batch)
         attention = self._attention(batch.lengths)
-        for state in self._states(tokens, attention, layers, first_token_only=first_token_only):
+        for state in self._states(tokens, attention, places, first_token_only=first_token_only):
             yield state.cut(len(batch.ids), len(batch.lengths))
 
     def _stack_inputs(self, batch: TokenBatch) -> Tensor | TokenRows:
@@ -119,16 +120,17 @@ class PackedEncoder:
         return TokenRows(self._tables, batch.ids, batch.positions(self._first_position), batch.types)
 
     def _states(
-        self, tokens: _Tokens, attention: Attention, layers: Collection[int], *, first_token_only: bool
+        self, tokens: _Tokens, attention: Attention, places: Collection[Place], *, first_token_only: bool
     ) -> Iterator[HiddenState]:
-        """Yield the chosen layers, block by block, with the rows that fill the tokens up."""
-        deepest = max(layers)
+        """Yield the chosen places, block by block, with the rows that fill the tokens up."""
+        deepest = max(places).layer
         with stage("embed"):
             hidden = self._embed(tokens)
-        if 0 in layers:
-            yield HiddenState(0, hidden, first_token_only=False)
+        if Place(0) in places:
+            yield HiddenState(Place(0), hidden, first_token_only=False)
         for layer in range(1, deepest + 1):
             block = self._blocks[layer - 1]
+            wanted = [place for place in sorted(places) if place.layer == layer]
             if first_token_only and layer == deepest:
                 with stage("QKV"):
                     residual = hidden.index_select(0, tokens.starts)
@@ -136,17 +138,17 @@ class PackedEncoder:
                 with stage("attention"):
                     context = attention.for_first_tokens(query, key_value, self._heads)
                 with stage("FFN"):
-                    first_rows = block.post_attention(context, residual)
-                yield HiddenState(layer, first_rows, first_token_only=True)
+                    values = _at_sites(block, context, residual, wanted)
+                yield from (HiddenState(place, values[place.site], first_token_only=True) for place in wanted)
                 return
             with stage("QKV"):
                 qkv = block.project(hidden)
             with stage("attention"):
                 context = attention(qkv, self._heads)
             with stage("FFN"):
-                hidden = block.post_attention(context, hidden)
-            if layer in layers:
-                yield HiddenState(layer, hidden, first_token_only=False)
+                values = _at_sites(block, context, hidden, wanted)
+            hidden = values[BlockSite.OUTPUT]
+            yield from (HiddenState(place, values[place.site], first_token_only=False) for place in wanted)
 
     def _attention(self, lengths: NDArray[np.int64]) -> Attention:
         width = self.hidden_size // self._heads
@@ -200,3 +202,13 @@ class PackedEncoder:
 
     def _place(self, table: Tensor) -> Tensor:
         return table.to(self.device, self._dtype)
+
+
+def _at_sites(block: Block, context: Tensor, residual: Tensor, places: Collection[Place]) -> dict[BlockSite, Tensor]:
+    """The output of a block, and its values at the sites of some places."""
+    within = [place.site for place in places if place.site is not BlockSite.OUTPUT]
+    if not within:
+        return {BlockSite.OUTPUT: block.post_attention(context, residual)}
+    if not isinstance(block, FloatBlock):
+        raise NotImplementedError("blocks of integers give whole layers only")
+    return block.post_attention.at_sites(context, residual, within)

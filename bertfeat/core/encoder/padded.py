@@ -17,6 +17,7 @@ from bertfeat.core.encoder.selfcheck import self_check
 from bertfeat.core.encoder.states import HiddenState
 from bertfeat.core.encoder.unseen import UnseenTokens
 from bertfeat.core.models import Model
+from bertfeat.core.recipe import Place
 from bertfeat.core.tokens import TokenBatch
 from bertfeat.io import stage
 
@@ -31,9 +32,6 @@ class TransformersEncoder:
     def __init__(self, model: Model, precision: Precision, device: torch.device) -> None:
         self.num_layers, self.hidden_size = model.num_layers, model.hidden_size
         self.precision, self.device = precision, device
-        self._none = torch.empty(
-            (0, self.hidden_size), dtype=precision.dtype, device=device
-        )  # a layer of a batch without tokens
         self._forward = TransformersForward(model, load_module(model, precision), precision, device)
         planned = planned_form(model)
         report = self_check(self._forward, model, precision, planned)
@@ -49,24 +47,24 @@ class TransformersEncoder:
 
     @torch.inference_mode()
     def hidden_states(
-        self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
+        self, batch: TokenBatch, places: Collection[Place], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
-        """Yield the chosen layers of a batch, ascending; ``first_token_only`` saves nothing here.
+        """Yield the values of a batch at the chosen places, layer by layer; ``first_token_only`` saves nothing here.
 
         Shape: ``[T, H]`` each, padding left out.
         """
         tell_of_fork()
         if batch.unseen is not None and self.path.form is BatchForm.PACKED:
-            yield from self._with_unseen(batch, layers)
+            yield from self._with_unseen(batch, places)
             return
         parts = _SPLITS[self.path.form](batch)
         if self._forward.alone is not None and self.path.form is BatchForm.PACKED:
             parts = _with_alone(batch, self._forward.alone)
-        runs = [self._forward(part, layers) for part in parts if len(part.ids)]
-        for layer in sorted(layers):
+        runs = [self._forward(part, places) for part in parts if len(part.ids)]
+        for place in sorted(places):
             with stage("forward"):
-                rows = [run.pop(layer) for run in runs] or [self._none]
-                yield HiddenState(layer, rows[0] if len(rows) == 1 else torch.cat(rows), first_token_only=False)
+                rows = [run.pop(place) for run in runs] or [self._forward.none_at(place)]
+                yield HiddenState(place, rows[0] if len(rows) == 1 else torch.cat(rows), first_token_only=False)
 
 
 # ── one batch as several ────────────────────────────────────────────────────────────────────────────────────

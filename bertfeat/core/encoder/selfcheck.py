@@ -20,6 +20,7 @@ from bertfeat.core.encoder.forward import TransformersForward
 from bertfeat.core.encoder.path import PADDING_HOLDS, BatchForm, form_without_packing
 from bertfeat.core.encoder.precision import Precision
 from bertfeat.core.models import Model
+from bertfeat.core.recipe import outputs_of
 from bertfeat.core.tokens import TokenBatch
 from bertfeat.errors import ModelError, parameter
 
@@ -76,7 +77,7 @@ class _Check:
     def __init__(self, forward: TransformersForward, model: Model, precision: Precision) -> None:
         self._forward, self._model, self._precision = forward, model, precision
         self._kind = model.config.model_type
-        self._all_layers = range(model.num_layers + 1)
+        self._all_layers = outputs_of(range(model.num_layers + 1))
         self._texts = _Texts(model)
 
     def findings(self, planned: BatchForm) -> SelfCheckReport:
@@ -218,7 +219,7 @@ class _Check:
         states = self._forward(
             TokenBatch(np.arange(len(texts)), ids, np.zeros(len(ids), np.int8), lengths), self._all_layers
         )
-        return {layer: rows.float() for layer, rows in states.items()}
+        return {place.layer: rows.float() for place, rows in states.items()}
 
 
 class _Texts:

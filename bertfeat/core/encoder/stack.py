@@ -34,9 +34,20 @@ from bertfeat.core.encoder.kernels import (
 )
 from bertfeat.core.encoder.states import HiddenState
 from bertfeat.core.encoder.weights import Affine, BlockWeights
+from bertfeat.core.recipe import BlockSite, Place
 from bertfeat.io import record_stages
 from bertfeat.ragged import offsets_of
 
+SITES = (
+    BlockSite.OUTPUT,
+    BlockSite.ATTN,
+    BlockSite.MLP,
+    BlockSite.MLP_IN,
+    BlockSite.HEADS,
+    BlockSite.MID,
+    BlockSite.PRE_NORM,
+)
+"""The order in which ``csrc/kernels.h`` counts the places of a block."""
 _STEP = 32  # widths of blocks in floating-point numbers are multiples of this
 _STAGES = ("embed", "QKV", "attention", "output", "norms", "FFN")  # of csrc/stack.h
 
@@ -90,23 +101,32 @@ class Stack:
         self._blocks, self._activation = blocks, ACTIVATIONS[activation]
 
     def __call__(
-        self, inputs: Tensor | TokenRows, lengths: NDArray[np.int64], layers: Collection[int], *, first_token_only: bool
+        self,
+        inputs: Tensor | TokenRows,
+        lengths: NDArray[np.int64],
+        places: Collection[Place],
+        *,
+        first_token_only: bool,
     ) -> Iterator[HiddenState]:
-        """Yield the chosen layers, ascending; with ``first_token_only`` the deepest one for first tokens only.
+        """Yield the chosen places, layer by layer; with ``first_token_only`` the deepest layer for first tokens only.
 
         Shape: tokens, or the embedding output ``[T, H]`` → ``[T, H]`` each, or ``[S, H]``.
         """
-        deepest, width, dtype = max(layers), self._blocks.hidden, self._blocks.dtype
+        deepest, width, dtype = max(places).layer, self._blocks.hidden, self._blocks.dtype
+        if self._blocks.whole_layers_only and any(place.site is not BlockSite.OUTPUT for place in places):
+            raise NotImplementedError("blocks of integers give whole layers only")
         first_token_only = first_token_only and deepest > 0
         bounds = offsets_of(lengths)
         rows = int(bounds[-1])
         states = {
-            layer: torch.empty(len(lengths) if first_token_only and layer == deepest else rows, width, dtype=dtype)
-            for layer in sorted(layers)
+            place: torch.empty(
+                len(lengths) if first_token_only and place.layer == deepest else rows, width, dtype=dtype
+            )
+            for place in sorted(places)
         }
-        out = (ctypes.c_void_p * (deepest + 1))()
-        for layer, state in states.items():
-            out[layer] = state.data_ptr()
+        out = (ctypes.c_void_p * ((deepest + 1) * len(SITES)))()
+        for place, state in states.items():
+            out[place.layer * len(SITES) + SITES.index(place.site)] = state.data_ptr()
         cycles = (ctypes.c_uint64 * len(_STAGES))()
         attention_dtype = self._blocks.attention_dtype
         job = StackStruct(
@@ -137,12 +157,14 @@ class Stack:
         self._kernels.call(self._function, job)
         seconds, spent = time.perf_counter() - begin, max(1, sum(cycles))
         record_stages({name: seconds * each / spent for name, each in zip(_STAGES, cycles, strict=True) if each})
-        for layer, state in states.items():
-            yield HiddenState(layer, state, first_token_only=first_token_only and layer == deepest)
+        for place, state in states.items():
+            yield HiddenState(place, state, first_token_only=first_token_only and place.layer == deepest)
 
 
 class FloatBlocks:
     """Blocks in bfloat16 or float32, their weights packed in one piece of memory."""
+
+    whole_layers_only = False
 
     def __init__(self, blocks: Sequence[BlockWeights], eps: float, kernels: Kernels, dtype: torch.dtype) -> None:
         self.attention_dtype = self.dtype = dtype
@@ -183,6 +205,7 @@ class Int8Blocks:
     """Blocks whose products are of 8-bit integers; values around attention are float32 or bfloat16."""
 
     dtype = torch.float32
+    whole_layers_only = True
 
     def __init__(self, blocks: Sequence[KernelInt8Block], attention_dtype: torch.dtype) -> None:
         self._kept, self.attention_dtype, self.hidden = blocks, attention_dtype, blocks[0].hidden

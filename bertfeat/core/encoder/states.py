@@ -9,21 +9,22 @@ from torch import Tensor
 
 from bertfeat.core.encoder.path import EncoderPath
 from bertfeat.core.encoder.precision import Precision
+from bertfeat.core.recipe import Place
 from bertfeat.core.tokens import TokenBatch
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenState:
-    """One layer of a batch; layer 0 is the embedding output, 1..L are the outputs of the blocks."""
+    """The values of a batch at one place: a layer, or a site within a block."""
 
-    layer: int
-    values: Tensor  # [T, H], or [S, H] where only the first token of each sequence was computed
+    place: Place
+    values: Tensor  # [T, H], or [S, H] where only the first token of each sequence was computed; of heads their width
     first_token_only: bool
 
     def cut(self, tokens: int, sequences: int) -> "HiddenState":
         """Leave out the rows that were added to fill a batch up."""
         rows = sequences if self.first_token_only else tokens
-        return HiddenState(self.layer, self.values[:rows], self.first_token_only)
+        return HiddenState(self.place, self.values[:rows], self.first_token_only)
 
 
 class Encoder(Protocol):
@@ -40,6 +41,6 @@ class Encoder(Protocol):
         """Whether a batch costs, in tokens, the number of its sequences times the length of the longest."""
 
     def hidden_states(
-        self, batch: TokenBatch, layers: Collection[int], *, first_token_only: bool = False
+        self, batch: TokenBatch, places: Collection[Place], *, first_token_only: bool = False
     ) -> Iterator[HiddenState]:
-        """Yield the chosen layers, ascending, each valid until the next is requested."""
+        """Yield the values at the chosen places, layer by layer, each valid until the next is requested."""

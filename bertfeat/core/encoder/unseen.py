@@ -16,6 +16,7 @@ from bertfeat.core.encoder.module import load_module
 from bertfeat.core.encoder.precision import Precision
 from bertfeat.core.encoder.states import HiddenState
 from bertfeat.core.models import Model
+from bertfeat.core.recipe import Place
 from bertfeat.core.tokens import TokenBatch
 
 
@@ -26,13 +27,13 @@ class UnseenTokens:
         self._model, self._precision, self._device = model, precision, device
         self._forward: TransformersForward | None = None
 
-    def __call__(self, batch: TokenBatch, layers: Collection[int]) -> Iterator[HiddenState]:
-        """Yield the chosen layers, ascending. Shape: ``[T, H]`` each."""
+    def __call__(self, batch: TokenBatch, places: Collection[Place]) -> Iterator[HiddenState]:
+        """Yield the chosen places, layer by layer. Shape: ``[T, H]`` each."""
         if self._forward is None:
             module = load_module(self._model, self._precision)
             self._forward = TransformersForward(self._model, module, self._precision, self._device)
             PrepackedLinears(module)
-        runs = [self._forward(part, layers) for part in batch.cut(range(1, len(batch.lengths)))]
-        for layer in sorted(layers):
-            rows: list[Tensor] = [run.pop(layer) for run in runs]
-            yield HiddenState(layer, torch.cat(rows), first_token_only=False)
+        runs = [self._forward(part, places) for part in batch.cut(range(1, len(batch.lengths)))]
+        for place in sorted(places):
+            rows: list[Tensor] = [run.pop(place) for run in runs]
+            yield HiddenState(place, torch.cat(rows), first_token_only=False)

@@ -19,7 +19,7 @@ from torch import Tensor
 from bertfeat.core.encoder import Encoder, HiddenState, PendingCopy, is_out_of_memory, move_to_device
 from bertfeat.core.extraction.pooling import GATHERING, POOLING_METHODS, PoolingMethod, methods_with, set_rows
 from bertfeat.core.extraction.sentence_pooling import OwnModules
-from bertfeat.core.recipe import FeatureColumn, Operation, Pooling, needed_layers
+from bertfeat.core.recipe import FeatureColumn, Operation, Pooling, needed_layers, needed_places
 from bertfeat.core.tokens import (
     BatchGroups,
     Layout,
@@ -90,13 +90,13 @@ class _BatchPass:
     ) -> None:
         self._encoder, self._layout, self._columns, self._own = encoder, tokenized.layout, columns, own
         self._methods = methods_with(None if own is None else own.method)
-        self._layers = needed_layers(columns)
+        self._places = needed_places(columns)
         self._ways: dict[_WayKey, _Way] = {}
         self._spread: dict[Pooling, TokenGroups] = {}  # rows with tokens in several windows that cannot be merged
         self._shares: dict[Pooling, NDArray[np.float64]] = {}
         for pooling in {column.pooling for column in columns}:
             self._add_ways(pooling)
-        deepest = [column for column in columns if self._layers[-1] in column.recipe.layers]
+        deepest = [column for column in columns if needed_layers(columns)[-1] in column.recipe.layers]
         # if no pooling takes other tokens, the deepest layer's feed-forward is needed for first tokens only
         self._first_only = all(
             self._ways[column.pooling, False].groups is tokenized.layout.first_tokens for column in deepest
@@ -156,7 +156,7 @@ class _BatchPass:
             for key, way in self._ways.items()
         }
         batch_columns = [_BatchColumn(target, segments[target.key], self._own) for target in self._targets]
-        for state in self._encoder.hidden_states(batch, self._layers, first_token_only=self._first_only):
+        for state in self._encoder.hidden_states(batch, self._places, first_token_only=self._first_only):
             with stage("pooling"):
                 _add_layer(state, batch_columns, segments)
         # all results before any is stored: a batch that runs out of memory is run again in halves
@@ -304,14 +304,14 @@ def _add_layer(state: HiddenState, columns: Iterable[_BatchColumn], segments: Ma
     """Reduce one layer once for each way, and add it to the columns that contain it."""
     reduced: dict[_WayKey, Tensor] = {}
     for column in columns:
-        if state.layer not in column.column.recipe.layers:
+        if state.place not in column.column.recipe.places:
             continue
         key = column.target.key
         if column.by_token:
-            column.add(state.layer, state.values)
+            column.add(state.place.layer, state.values)
             continue
         if key not in reduced:
             groups = segments[key]
             rows = groups.windows if state.first_token_only else groups.rows
             reduced[key] = column.target.method.reduce(state.values, rows, groups.offsets)
-        column.add(state.layer, reduced[key])
+        column.add(state.place.layer, reduced[key])

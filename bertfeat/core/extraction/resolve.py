@@ -8,23 +8,17 @@ from typing import TypeVar, get_args
 
 from bertfeat.core.encoder import Precision
 from bertfeat.core.extraction.encode_arguments import check_prompt
+from bertfeat.core.extraction.patterns import bytes_of_patterns
 from bertfeat.core.extraction.plan import PLAN_VERSION
 from bertfeat.core.extraction.settings import ExtractorSettings
 from bertfeat.core.features import FeatureSettings, ModelIdentity
-from bertfeat.core.models import Model, find_model
-from bertfeat.core.recipe import (
-    OF_LAST,
-    FeatureColumn,
-    Pooling,
-    Unit,
-    VectorDtype,
-    feature_columns,
-    parse_poolings,
-    split_specs,
-)
+from bertfeat.core.grammar import OF_LAST, feature_columns, parse_poolings, split_specs
+from bertfeat.core.models import BLOCK_MODULES, Model, find_model
+from bertfeat.core.recipe import BlockSite, FeatureColumn, Pooling, Unit, VectorDtype
 from bertfeat.core.tokens import LongTextPolicy, Subword, TokenSettings
 from bertfeat.core.words import WordList, WordRule
-from bertfeat.errors import FeatureSetError, ModelError, UsageError, parameter
+from bertfeat.display import format_size
+from bertfeat.errors import FeatureSetError, ModelError, RecipeError, UsageError, parameter
 
 NUMERICS_VERSION = 8
 """Raised whenever the same settings would give other numbers than before."""
@@ -45,12 +39,14 @@ def resolve_columns(settings: ExtractorSettings, model: Model) -> tuple[FeatureC
     if settings.dtype not in get_args(VectorDtype):
         problem = f"unknown dtype {settings.dtype!r}"
         raise UsageError(problem, remedy=f"there are: {', '.join(get_args(VectorDtype))}")
+    _refuse_patterns(settings, model)
     columns = feature_columns(
         resolve_layers(settings, model),
         resolve_poolings(settings, model) or (),
         num_layers=model.num_layers,
         hidden_size=model.hidden_size,
         dtype=settings.dtype,
+        heads_width=model.width_at(BlockSite.HEADS),
         sentence=lambda: model.sentence,
     )
     if model.causal and any(column.pooling is Pooling.CLS for column in columns):
@@ -60,6 +56,43 @@ def resolve_columns(settings: ExtractorSettings, model: Model) -> tuple[FeatureC
             remedy=f"give {parameter('pooling', 'last-token')} or {parameter('pooling', 'mean')}",
         )
     return columns
+
+
+def _refuse_patterns(settings: ExtractorSettings, model: Model) -> None:
+    """Say what attention patterns would take, which are no vectors."""
+    for spec in split_specs(settings.layers or "last"):
+        if spec.startswith("patterns:"):
+            heads, tokens = model.sizes.num_attention_heads or 1, settings.max_length or model.max_tokens
+            size = format_size(bytes_of_patterns(heads, [tokens] * 1000))
+            raise RecipeError(
+                f"attention patterns are {heads} × T × T weights of a text of T tokens, and no vectors: {size} for "
+                f"each 1,000 texts of {tokens} tokens, in one layer",
+                remedy=f"Extractor.patterns(texts, {spec.partition(':')[2]!r}) gives those of a few texts in Python",
+            )
+
+
+def check_sites(model: Model, columns: Sequence[FeatureColumn], precision: Precision) -> None:
+    """Refuse columns of what is within blocks where the model's family does not have it, or its blocks are of integers.
+
+    Raises:
+        RecipeError: the first such column.
+    """
+    family = BLOCK_MODULES.get(model.config.model_type)
+    for recipe in (column.recipe for column in columns if column.recipe.within_blocks):
+        kind = f"model_type {model.config.model_type!r}"
+        if family is None:
+            raise RecipeError(
+                f"{kind} gives whole layers only, and not {recipe.spec}",
+                remedy=f"families that give more are {', '.join(sorted(BLOCK_MODULES))}",
+            )
+        if recipe.site not in family.sites:
+            known = ", ".join(site for site in BlockSite if site in family.sites and site is not BlockSite.OUTPUT)
+            raise RecipeError(f"{kind} has no {recipe.site}, and so not {recipe.spec}", remedy=f"it has {known}")
+        if precision is Precision.INT8:
+            raise RecipeError(
+                f"in int8 a model gives whole layers only, and not {recipe.spec}",
+                remedy=f"use another {parameter('precision')}",
+            )
 
 
 def resolve_layers(settings: ExtractorSettings, model: Model) -> tuple[str, ...]:

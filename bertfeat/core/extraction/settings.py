@@ -9,7 +9,8 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from bertfeat.core.recipe import LayerSpec, Pooling, VectorDtype, list_poolings
+from bertfeat.core.grammar import list_poolings
+from bertfeat.core.recipe import LayerSpec, Pooling, VectorDtype
 from bertfeat.core.tokens import LongTextPolicy
 from bertfeat.options import Option, check_bounds
 
@@ -60,7 +61,8 @@ class ExtractorSettings(ModelSettings):
         LayerSpec | Sequence[LayerSpec] | None,
         Option(
             "Layers, also joined: last, concat4, sum4, mean-all, -1,-2, all, embeddings, cls, mean=1..6, concat=9+12; "
-            "sentence: the vector that sentence-transformers gives a text; auto (of extract): what reads --dev best.",
+            "attn:7, mlp:1..6, also mlp-in, heads, mid, pre-norm: within blocks; sentence: the vector that "
+            "sentence-transformers gives a text; auto (of extract): what reads --dev best.",
             default="last, or sentence where more than a pooling makes it",
             metavar="SPEC[,SPEC]",
             basic=True,

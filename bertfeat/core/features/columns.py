@@ -1,22 +1,12 @@
 """The columns that a name can mean: stored ones, and ones that are derived from stored ones at read time."""
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from bertfeat.core.derivation import Derivation, derive
-from bertfeat.core.recipe import (
-    BEST_LAYERS,
-    OF_LAST,
-    FeatureColumn,
-    LayerSpec,
-    Operation,
-    Pooling,
-    Recipe,
-    TaskName,
-    parse_recipes,
-)
+from bertfeat.core.grammar import OF_LAST, parse_recipes, spec_of_name
+from bertfeat.core.recipe import BEST_LAYERS, FeatureColumn, LayerSpec, Operation, Pooling, Recipe, TaskName
 from bertfeat.errors import NotDerivableError, RecipeError, did_you_mean, parameter
 
 
@@ -145,7 +135,7 @@ def _parse_name(name: str, stored: Sequence[FeatureColumn], num_layers: int) -> 
     if (recipe, pooling) == (Pooling.SENTENCE, Pooling.TOKEN):
         return Recipe(Operation.PROJECTION, (num_layers,), recipe), pooling
     try:
-        (parsed,) = parse_recipes(_recipe_spec(recipe), num_layers)
+        (parsed,) = parse_recipes(spec_of_name(recipe), num_layers)
     except RecipeError as error:
         meant = did_you_mean(name, _known_names(stored, num_layers), alike=0.8)
         why = "" if meant else f" ({error})"
@@ -176,14 +166,3 @@ def _candidate_poolings(name: str | None, stored: Sequence[FeatureColumn]) -> li
     if not poolings:
         raise NotDerivableError(f"unknown pooling '{name}'", remedy=f"there are: {', '.join(Pooling)}")
     return poolings
-
-
-def _recipe_spec(name: str) -> str:
-    """The layer specification that a recipe's name stands for: ``sum_9_12`` is ``sum=9..12``, ``layer7`` is ``7``."""
-    if match := re.fullmatch(r"(sum|mean|concat)_(\d+(?:_\d+)*|\d+_plus_\d+)", name):
-        layers = re.findall(r"\d+", match[2])
-        ranged = len(layers) == 2 and "plus" not in name  # sum_9_plus_12 is two layers, sum_9_12 is four
-        return f"{match[1]}={('..' if ranged else '+').join(layers)}"
-    if re.fullmatch(r"layer\d+", name):
-        return name.removeprefix("layer")
-    return name.replace("_", "-")

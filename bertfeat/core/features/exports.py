@@ -255,7 +255,8 @@ def _token_layers(features: FeatureSet, column: str | None) -> list[ReadableColu
     else:
         recipes = [find_column(stored, last, column, Pooling.TOKEN).recipe]
     kinds = (Operation.LAYER, Operation.CONCAT)
-    layers = {layer for recipe in recipes if recipe.operation in kinds for layer in recipe.layers}
+    whole = [recipe for recipe in recipes if recipe.operation in kinds and not recipe.within_blocks]
+    layers = {layer for recipe in whole for layer in recipe.layers}
     if not layers:
         raise NotDerivableError(
             f"bert-jsonl holds single layers of tokens, which {column or 'this set'} does not give",

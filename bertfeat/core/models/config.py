@@ -56,6 +56,7 @@ class ModelConfig:
     sizes: ModelSizes
     activation: str  # of the feed-forward part; empty where it is not named
     inner_size: int  # width I inside a block's feed-forward part; 4H where it is not named
+    heads_width: int  # of all attention heads side by side
     special_ids: frozenset[int]  # ids of the special tokens that config.json names
     notes: tuple[str, ...]  # notes for the user on how the model is read, a sentence each
     tokenizer_class: str | None  # a class of transformers; None where config.json names none
@@ -127,6 +128,7 @@ def _describe(name: str, config: LibraryConfig, *, has_code: bool, change: str |
             model_type=kind,
             sizes=sizes,
             activation=activation,
+            heads_width=_heads_width(config, sizes),
             inner_size=next((w for w in widths if isinstance(w, int) and w > 0), 4 * sizes.hidden_size),
             special_ids=frozenset(number for number in ids if isinstance(number, int)),
             notes=tuple(note for note in (change, family_note(config), code) if note),
@@ -134,6 +136,14 @@ def _describe(name: str, config: LibraryConfig, *, has_code: bool, change: str |
             causal=is_causal(config),
             depends_on_longest=depends_on_longest(config),
         )
+
+
+def _heads_width(config: LibraryConfig, sizes: ModelSizes) -> int:
+    """Width of all heads side by side: H, unless the configuration has another width of a head."""
+    of_one = getattr(config, "head_dim", None) or getattr(config, "d_kv", None)
+    if isinstance(of_one, int) and sizes.num_attention_heads:
+        return of_one * sizes.num_attention_heads
+    return sizes.hidden_size
 
 
 def _sizes(name: str, config: LibraryConfig) -> ModelSizes:

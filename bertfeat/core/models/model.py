@@ -50,7 +50,7 @@ from bertfeat.core.models.sentence_modules import (
     read_sentence_modules,
     read_token_modules,
 )
-from bertfeat.core.recipe import OwnVector, Pooling
+from bertfeat.core.recipe import BlockSite, OwnVector, Pooling
 from bertfeat.errors import ModelError, parameter
 from bertfeat.io import MOST_BYTES
 
@@ -136,6 +136,10 @@ class Model:
     def inner_size(self) -> int:
         """Width I inside a block's feed-forward part; 4H where the configuration does not say."""
         return self.config.inner_size
+
+    def width_at(self, site: BlockSite) -> int:
+        """Width of a vector at a site of a block: H; of all heads side by side it may be another."""
+        return self.config.heads_width if site is BlockSite.HEADS else self.hidden_size
 
     @cached_property
     def max_tokens(self) -> int:

@@ -193,7 +193,9 @@ def _choose_columns(
     columns: dict[tuple[Recipe, Pooling], ReadableColumn] = {}
     missing: dict[str, list[NotDerivableError]] = {}
     for each in poolings:
-        combined = [column for column in features.columns if column.pooling is each and len(column.recipe.layers) > 1]
+        combined = [
+            column for column in features.columns if column.pooling is each and column.recipe.single_layer is None
+        ]
         for spec in layers or ["all", *(column.name for column in combined)]:
             try:
                 found = _find_columns(features, spec, each, poolings)

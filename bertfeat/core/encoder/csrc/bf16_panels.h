@@ -237,6 +237,19 @@ STACK_INLINE void normalize_rows(const float *x, const __m512 *total, const Norm
     }
 }
 
+/* The first rows of sums, in blocks, + bias, and + residual where there is one. */
+STACK_CODE static void copy_sums(float *sums, const float *bias, const Rows *residual, int64_t rows, int64_t width, Rows to) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < width; c += 32) {
+            const float *from = block_at(sums, width, r, c);
+            const __m512i added = residual ? _mm512_loadu_si512(values_at(*residual, r, c)) : _mm512_setzero_si512();
+            const __m512 low = _mm512_add_ps(_mm512_load_ps(from), _mm512_loadu_ps(bias + c));
+            const __m512 high = _mm512_add_ps(_mm512_load_ps(from + 16), _mm512_loadu_ps(bias + c + 16));
+            _mm512_storeu_si512(values_at(to, r, c),
+                                narrow(_mm512_add_ps(low, low_half(added)), _mm512_add_ps(high, high_half(added))));
+        }
+}
+
 /* Layer norm of rows of sums, in blocks, + bias + residual; x is room for them. */
 STACK_INLINE void normalize(float *sums, const float *bias, Rows residual, const Norm *norm, int64_t width, float *x,
                             Rows out, int64_t row) {

@@ -73,10 +73,27 @@ STACK_CODE static void load(Panel *p, int64_t begin) {
     }
 }
 
-STACK_CODE static void store(const Panel *p, void *out, int64_t at, int64_t rows) {
+/* The rows of the panel that a place of this layer wants. */
+static Rows rows_at(const Panel *p, void *out) {
     const int64_t hidden = hidden_of(p->stack);
-    const Rows to = rows_of_memory((uint16_t *)out + at * hidden, hidden);
-    copy_rows(rows_of_panel(room_of(p).panel, hidden), rows, hidden, to);
+    return rows_of_memory((uint16_t *)out + p->at * hidden, hidden);
+}
+
+STACK_CODE static void store(const Panel *p, void *out, int64_t rows) {
+    const int64_t hidden = hidden_of(p->stack);
+    copy_rows(rows_of_panel(room_of(p).panel, hidden), rows, hidden, rows_at(p, out));
+}
+
+/* Rows of a place within the block, to where it is wanted. */
+STACK_CODE static void keep(const Panel *p, int site, Rows values, int64_t rows) {
+    void *out = wanted_at(p, site);
+    if (out) copy_rows(values, rows, hidden_of(p->stack), rows_at(p, out));
+}
+
+/* The same of the sums of a product, with its bias and, where there is one, what they are added to. */
+STACK_CODE static void keep_sums(const Panel *p, int site, const Product *product, const Rows *residual, int64_t rows) {
+    void *out = wanted_at(p, site);
+    if (out) copy_sums(room_of(p).sums, product->bias, residual, rows, product->out, rows_at(p, out));
 }
 
 /* Attend among so many rows of queries, and of keys before as many of values, head by head. */
@@ -97,16 +114,22 @@ STACK_CODE static void finish_block(Panel *p, const StackBlock *b, int64_t rows)
     const int64_t hidden = b->up.in, inner = b->up.out, padded = round_up(rows, STEP);
     const Room m = room_of(p);
     const Rows panel = rows_of_panel(m.panel, hidden);
+    keep(p, HEAD_OUTPUTS, rows_of_panel(m.context, hidden), rows);
     accumulate(m.context, padded, &b->output, 0, hidden, m.sums);
+    keep_sums(p, ATTENTION_OUTPUT, &b->output, NULL, rows);
+    keep_sums(p, FIRST_SUM, &b->output, &panel, rows);
     spend(p, OUTPUT);
     for (int64_t r = 0; r < rows; r += TOGETHER)
         normalize(m.sums, b->output.bias, panel, &b->attention_norm, hidden, m.rows, panel, r);
+    keep(p, MLP_INPUT, panel, rows);
     spend(p, NORMS);
     for (int64_t chunk = 0; chunk < inner; chunk += CHUNK) {
         const int64_t end = least(chunk + CHUNK, inner);
         multiply(m.panel, padded, &b->up, chunk, end, p->stack->activation, rows_of_panel(m.raised, end - chunk));
         accumulate(m.raised, padded, &b->down, chunk, end, m.sums);
     }
+    keep_sums(p, MLP_OUTPUT, &b->down, NULL, rows);
+    keep_sums(p, SECOND_SUM, &b->down, &panel, rows);
     spend(p, FEED_FORWARD);
     for (int64_t r = 0; r < rows; r += TOGETHER)
         normalize(m.sums, b->down.bias, panel, &b->out_norm, hidden, m.rows, panel, r);

@@ -53,8 +53,9 @@ static inline void keep_first_rows(const Panel *p, int64_t hidden, float *rows) 
         memmove(rows + s * hidden, rows + p->bounds[s] * hidden, hidden * sizeof(float));
 }
 
-static inline void store_rows(const float *rows, int64_t hidden, void *out, int64_t at, int64_t count) {
-    memcpy((float *)out + at * hidden, rows, count * hidden * sizeof(float));
+/* Rows of the panel, or as many as there are of them, to their place. */
+static inline void store_rows(const Panel *p, const float *rows, int64_t hidden, void *out, int64_t count) {
+    memcpy((float *)out + p->at * hidden, rows, count * hidden * sizeof(float));
 }
 
 #endif

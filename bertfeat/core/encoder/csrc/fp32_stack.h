@@ -123,6 +123,21 @@ FLOAT_CODE static void add_and_normalize(const float *sums, int64_t count, int64
     }
 }
 
+/* Rows of a place within the block, to where it is wanted. */
+static void keep(const Panel *p, int site, const float *values, int64_t rows) {
+    void *out = wanted_at(p, site);
+    if (out) store_rows(p, values, hidden_of(p->stack), out, rows);
+}
+
+/* The same of rows of sums and of what they are added to. */
+FLOAT_CODE static void keep_sum(const Panel *p, int site, const float *sums, const float *rows, int64_t count) {
+    const int64_t hidden = hidden_of(p->stack);
+    float *out = wanted_at(p, site);
+    if (!out) return;
+    out += p->at * hidden;
+    for (int64_t i = 0; i < count * hidden; i += LANES) store_vec(out + i, load_vec(sums + i) + load_vec(rows + i));
+}
+
 /* Attention, and what follows it, for queries of all rows or of the first ones alone, which are the panel's rows then. */
 static void attend_and_finish(Panel *p, const StackBlock *b, const float *query, int64_t query_stride, const float *key,
                               int64_t key_stride, int one) {
@@ -134,17 +149,23 @@ static void attend_and_finish(Panel *p, const StackBlock *b, const float *query,
         .query_stride = query_stride, .key_stride = key_stride, .query_step = width, .key_step = width, .out_stride = hidden,
     };
     bertfeat_attend_panel(p, a, one);
+    keep(p, HEAD_OUTPUTS, m.context, rows);
     spend(p, ATTENTION);
     project(m.context, rows, &b->output, 0, hidden, m.sums);
+    keep(p, ATTENTION_OUTPUT, m.sums, rows);
     spend(p, OUTPUT);
+    keep_sum(p, FIRST_SUM, m.sums, m.rows, rows);
     add_and_normalize(m.sums, rows, hidden, &b->attention_norm, m.rows);
+    keep(p, MLP_INPUT, m.rows, rows);
     spend(p, NORMS);
     for (int64_t chunk = 0; chunk < inner; chunk += CHUNK) {
         const int64_t end = least(chunk + CHUNK, inner), wide = end - chunk;
         multiply(m.rows, rows, &b->up, chunk, end, 0, hidden, hidden, p->stack->activation, m.raised, wide);
         multiply(m.raised, rows, &b->down, 0, hidden, chunk, end, wide, NO_ACTIVATION, m.sums, hidden);
     }
+    keep(p, MLP_OUTPUT, m.sums, rows);
     spend(p, FEED_FORWARD);
+    keep_sum(p, SECOND_SUM, m.sums, m.rows, rows);
     add_and_normalize(m.sums, rows, hidden, &b->out_norm, m.rows);
     spend(p, NORMS);
 }
@@ -173,8 +194,8 @@ static void first_token_block(Panel *p, int64_t layer) {
 
 FLOAT_CODE static void load(Panel *p, int64_t begin) { load_rows(p, hidden_of(p->stack), begin, room_of(p).rows); }
 
-static void store(const Panel *p, void *out, int64_t at, int64_t rows) {
-    store_rows(room_of(p).rows, hidden_of(p->stack), out, at, rows);
+static void store(const Panel *p, void *out, int64_t rows) {
+    store_rows(p, room_of(p).rows, hidden_of(p->stack), out, rows);
 }
 
 static void nothing(void) {}

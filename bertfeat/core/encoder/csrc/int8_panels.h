@@ -214,8 +214,8 @@ static Room stack_room(const Panel *p) {
 
 INT8 static void load_panel(Panel *p, int64_t begin) { load_rows(p, hidden_of(p->stack), begin, rows_of(p)); }
 
-static void store_panel(const Panel *p, void *out, int64_t at, int64_t rows) {
-    store_rows(rows_of(p), hidden_of(p->stack), out, at, rows);
+static void store_panel(const Panel *p, void *out, int64_t rows) {
+    store_rows(p, rows_of(p), hidden_of(p->stack), out, rows);
 }
 
 /* Attention and what follows it, for queries of all rows or of the first ones alone, which are the panel's rows then. */

@@ -17,7 +17,7 @@ typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned); /* the O
    Raise BERTFEAT_ABI with every change of a struct or a function below, here and in kernels.py, which compares the
    number and the sizes of the structs when it loads the library. */
 
-#define BERTFEAT_ABI 13
+#define BERTFEAT_ABI 14
 
 /* Types of values. */
 enum { FP32, BF16 };
@@ -61,6 +61,11 @@ typedef struct {
     Norm attention_norm, out_norm;
 } StackBlock;
 
+/* The places of a block at which values can be wanted: its output; the output of attention, and of the feed-forward layer,
+   before either is added; what the latter is given; the heads' outputs side by side; and both sums before their norms.
+   stack.py has the same order. Blocks of integers know the first alone. */
+enum { BLOCK_OUTPUT, ATTENTION_OUTPUT, MLP_OUTPUT, MLP_INPUT, HEAD_OUTPUTS, FIRST_SUM, SECOND_SUM, SITES };
+
 /* The tables whose rows make up a token's embedding, [.., hidden] each; types may be NULL. */
 typedef struct {
     const void *words, *positions, *types;
@@ -75,7 +80,8 @@ typedef struct {
     const int8_t *types;
     const int64_t *bounds;     /* [sequences + 1] rows at which each sequence begins */
     const void *blocks;        /* [layers] StackBlock or Int8Block */
-    void *const *out;          /* [layers + 1]: the embedding output and that of each block, [tokens, hidden], or NULL */
+    void *const *out;          /* [layers + 1, SITES]: where the values of each place are wanted, [tokens, hidden], or NULL; of
+                                  layer 0, the embedding output, there is BLOCK_OUTPUT alone */
     const float *bias;         /* [heads, 2 * farthest + 1], as in Attention, or NULL */
     uint64_t *cycles;          /* [6] of all threads: embedding, QKV, attention, output product, norms, feed-forward; added to */
     int64_t sequences, layers, heads, activation;

@@ -42,13 +42,15 @@ static void take_panel(const Work *w, Panel *p, int64_t first, int64_t last) {
     p->now = __rdtsc();
     p->sequences = last - first, p->rows = j->bounds[last] - begin;
     for (int64_t s = 0; s <= p->sequences; s++) p->bounds[s] = j->bounds[first + s] - begin;
+    p->layer = 0, p->at = begin;
     w->form->load(p, begin);
-    if (j->out[0]) w->form->store(p, j->out[0], begin, p->rows);
+    if (wanted_at(p, BLOCK_OUTPUT)) w->form->store(p, wanted_at(p, BLOCK_OUTPUT), p->rows);
     spend(p, EMBEDDING);
     for (int64_t layer = 0; layer < j->layers; layer++) {
         const int firsts = j->first_only && layer == j->layers - 1;
+        p->layer = layer + 1, p->at = firsts ? first : begin;
         (firsts ? w->form->first_tokens : w->form->block)(p, layer);
-        if (j->out[layer + 1]) w->form->store(p, j->out[layer + 1], firsts ? first : begin, firsts ? p->sequences : p->rows);
+        if (wanted_at(p, BLOCK_OUTPUT)) w->form->store(p, wanted_at(p, BLOCK_OUTPUT), firsts ? p->sequences : p->rows);
     }
 }
 

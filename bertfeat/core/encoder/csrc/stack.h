@@ -19,6 +19,7 @@ enum { EMBEDDING, QKV, ATTENTION, OUTPUT, NORMS, FEED_FORWARD, STAGES };
 typedef struct {
     const Stack *stack;
     int64_t sequences, rows, most; /* most: rows of the largest panel, a multiple of 32 */
+    int64_t layer, at;             /* the one that is made now, from 1 on, and the row of its values that is the panel's first */
     int64_t *bounds, *singles;     /* [sequences + 1] rows at which each sequence begins in the panel; 0, 1, 2 … */
     Scratch attention;
     char *memory; /* of the form */
@@ -33,7 +34,7 @@ typedef struct {
     void (*load)(Panel *, int64_t begin);                       /* the embedding output from a row on, made or given */
     void (*block)(Panel *, int64_t layer);                      /* for all rows */
     void (*first_tokens)(Panel *, int64_t layer);               /* for the first row of each sequence, which are all then */
-    void (*store)(const Panel *, void *out, int64_t at, int64_t rows); /* the rows of the panel, from a row on */
+    void (*store)(const Panel *, void *out, int64_t rows);      /* the rows of the panel, from its place on */
     void (*begin)(void), (*end)(void);                          /* of a thread */
 } StackForm;
 
@@ -42,6 +43,9 @@ int bertfeat_run_stack(const Stack *job, const StackForm *form, Parallel paralle
 
 /* Compute attention among the sequences of a panel, of all their rows, or, with `one`, of one query for each. */
 void bertfeat_attend_panel(Panel *p, Attention a, int one);
+
+/* Where a place of the layer that is made now is wanted; NULL if it is not. */
+static inline void *wanted_at(const Panel *p, int site) { return p->stack->out[p->layer * SITES + site]; }
 
 /* Add the cycles since the last call to a stage. */
 static inline void spend(Panel *p, int stage) {

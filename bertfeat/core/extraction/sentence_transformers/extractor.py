@@ -24,7 +24,7 @@ from bertfeat.core.corpus import (
     Row,
     memory_corpus,
 )
-from bertfeat.core.encoder import Encoder, load_encoder, resolve_device, resolve_precision
+from bertfeat.core.encoder import AttentionReader, Encoder, load_encoder, resolve_device, resolve_precision
 from bertfeat.core.engine import Engine
 from bertfeat.core.extraction.canary import compute_canary
 from bertfeat.core.extraction.compute import OnBatch, compute_features, windows_of_columns
@@ -39,9 +39,11 @@ from bertfeat.core.extraction.part_content import (
     find_unique,
     without_texts,
 )
+from bertfeat.core.extraction.patterns import AttentionPatterns, attention_patterns, pattern_layers
 from bertfeat.core.extraction.progress import ExtractionReport, Progress
 from bertfeat.core.extraction.resolve import (
     check_role,
+    check_sites,
     find_recorded_model,
     resolve_columns,
     resolve_layers,
@@ -79,7 +81,7 @@ _CUDA_BATCH_TOKENS = 131_072
 _CUDA_BYTES_PER_TOKEN = 64  # times hidden size: activations of one block, in 16 bit
 _CHUNK = 2048  # texts that encode() and features() compute at a time
 # left out of pickles, and made again
-_CACHED = ("tokenizer", "encoder", "_loaded", "_own", "canary", "batch_tokens", "model_card_data")
+_CACHED = ("tokenizer", "encoder", "_loaded", "_attention_reader", "_own", "canary", "batch_tokens", "model_card_data")
 
 
 @checked
@@ -107,6 +109,7 @@ class Extractor(SentenceEncoder):
         self.device = resolve_device(settings.device)
         self.precision = resolve_precision(settings.precision, self.device)
         self.columns: tuple[FeatureColumn, ...] = resolve_columns(settings, self.model)
+        check_sites(self.model, self.columns, self.precision)
         self.token_settings: TokenSettings = resolve_tokens(settings, self.model, self.columns)
         self.own_prompt = settings.prompt is not None
         """Whether it was made with a prompt, which is used instead of the model's."""
@@ -307,7 +310,9 @@ class Extractor(SentenceEncoder):
         Raises:
             UsageError: an unknown one.
         """
-        return resolve_columns(ExtractorSettings(layers=layers, pooling=pooling, dtype=dtype), self.model)
+        columns = resolve_columns(ExtractorSettings(layers=layers, pooling=pooling, dtype=dtype), self.model)
+        check_sites(self.model, columns, self.precision)
+        return columns
 
     def check_role(self, columns: Sequence[FeatureColumn], prompt: str) -> None:
         """Check that texts with a prompt are queries or documents to a model that compares tokens, if columns need it.
@@ -346,6 +351,25 @@ class Extractor(SentenceEncoder):
             UsageError: an item that is no text, or a text that cannot be embedded.
         """
         return self._with(prompt, column).features(texts)
+
+    def patterns(self, texts: Sequence[str], layers: LayerSpec | Sequence[LayerSpec]) -> list[AttentionPatterns]:
+        """The attention patterns of a few short texts: how much each token attends to each, head by head.
+
+        ``layers`` are layers 1 to L, as ``7``, ``1..6`` or ``all`` are. The weights are transformers' own, in float32,
+        whatever the precision. They take ``heads · tokens²`` numbers a layer and text, up to 1 GiB in one call.
+
+        Raises:
+            UsageError: an empty list, a text that cannot be embedded or that is longer than the model reads at once,
+                too many texts, or something else than layers.
+            ModelError: the library does not give the model's attention.
+        """
+        wanted = pattern_layers(layers, self.model.num_layers)
+        documents = list(text_documents(take_texts(texts).items))
+        return attention_patterns(documents, wanted, self.tokenizer, self.token_settings, self._attention_reader)
+
+    @cached_property
+    def _attention_reader(self) -> AttentionReader:
+        return AttentionReader(self.model, self.device)
 
     # ── the two steps of a part, which a run overlaps ───────────────────────────────────────────────────────
 
