@@ -20,6 +20,7 @@ from bertfeat.core.recipe import (
     Pooling,
     Recipe,
     VectorDtype,
+    name_at_site,
     name_layers,
 )
 from bertfeat.errors import RecipeError, UsageError, did_you_mean, parameter
@@ -44,11 +45,9 @@ _HOOKS: Mapping[str, Place] = {
     "hook_resid_pre": Place(0),
     "attn.hook_z": Place(1, BlockSite.HEADS),
     "hook_attn_out": Place(1, BlockSite.ATTN),
-    "attn.hook_out": Place(1, BlockSite.ATTN),
     "hook_resid_mid": Place(1, BlockSite.MID),
     "mlp.hook_in": Place(1, BlockSite.MLP_IN),
     "hook_mlp_out": Place(1, BlockSite.MLP),
-    "mlp.hook_out": Place(1, BlockSite.MLP),
     "hook_resid_post": Place(1, BlockSite.PRE_NORM),
     "hook_normalized_resid_post": Place(1),
 }
@@ -211,8 +210,9 @@ def _parse_spec(spec: str, num_layers: int) -> list[Recipe]:
 
 
 def _one_layer(layer: int, site: BlockSite = BlockSite.OUTPUT) -> Recipe:
-    named = "layer" if site is BlockSite.OUTPUT else site.replace("-", "_")
-    return Recipe(Operation.LAYER, (layer,), f"{named}{layer}", site)
+    if site is BlockSite.OUTPUT:
+        return Recipe(Operation.LAYER, (layer,), f"layer{layer}")
+    return Recipe(Operation.LAYER, (layer,), name_at_site(Operation.LAYER, (layer,), site), site)
 
 
 def _named_hook(block: int, hook: str, spec: str, num_layers: int) -> Recipe:
@@ -259,8 +259,9 @@ class _Listed(NamedTuple):
         """One recipe of all of them."""
         if len(self.layers) == 1:
             return _one_layer(self.layers[0], self.site)
-        site = "" if self.site is BlockSite.OUTPUT else self.site.replace("-", "_") + "_"
-        return Recipe(operation, self.layers, f"{operation}_{site}{name_layers(self.layers)}", self.site)
+        if self.site is BlockSite.OUTPUT:
+            return Recipe(operation, self.layers, f"{operation}_{name_layers(self.layers)}")
+        return Recipe(operation, self.layers, name_at_site(operation, self.layers, self.site), self.site)
 
     def one_by_one(self, spec: str) -> list[Recipe]:
         """A recipe for each; those of a list with ``+`` would look like their sum."""

@@ -139,15 +139,14 @@ class Recipe:
     site: BlockSite = BlockSite.OUTPUT  # of all of them
 
     def __post_init__(self) -> None:
-        if (
-            not self.layers
-            or self.layers[0] < (self.within_blocks and 1)
-            or list(self.layers) != sorted(set(self.layers))
-        ):
+        first = 1 if self.within_blocks else 0
+        if not self.layers or self.layers[0] < first or list(self.layers) != sorted(set(self.layers)):
             raise RecipeError(
                 f"the layers {list(self.layers)} are not a recipe",
-                remedy=f"give at least one layer, ascending, from {int(self.within_blocks)}",
+                remedy=f"give at least one layer, ascending, from {first}",
             )
+        if self.projected and self.within_blocks:
+            raise RecipeError(f"a model's own modules take its last layer, and not {self.site}")
         if self.name not in self._possible_names:
             raise RecipeError(
                 f"{self.name!r} is no name of {self.spec}", remedy=f"it is {self._possible_names[0]} in every model"
@@ -168,10 +167,7 @@ class Recipe:
     def _possible_names(self) -> tuple[str, ...]:
         """The names that the recipe can have, depending on the model's number of layers; the first fits any model."""
         if self.within_blocks:
-            site = self.site.replace("-", "_")
-            if self.operation is Operation.LAYER:
-                return (f"{site}{self.layers[0]}",)
-            return (f"{self.operation}_{site}_{name_layers(self.layers)}",)
+            return (name_at_site(self.operation, self.layers, self.site),)
         if self.operation is Operation.LAYER:
             only = tuple(f"{operation}_all" for operation in Operation) if self.layers == (1,) else ()
             return f"layer{self.layers[0]}", "embeddings", "last", "second_to_last", *only
@@ -183,7 +179,7 @@ class Recipe:
     @property
     def spec(self) -> str:
         """A layer specification by numbers, right for any model that has the layers: ``6``, ``concat=3+4+5+6``."""
-        layers = f"{self.site}:" * self.within_blocks + "+".join(map(str, self.layers))
+        layers = self._listed
         if self.operation is Operation.PROJECTION:
             return self.name
         return layers if self.operation is Operation.LAYER else f"{self.operation}={layers}"
@@ -193,6 +189,16 @@ class Recipe:
         """A layer specification that gives this recipe under its own name: ``last`` where :attr:`spec` is ``6``."""
         known = self.name.replace("_", "-")
         return known if _IN_ANY_MODEL.fullmatch(known) else self.spec
+
+    @property
+    def _listed(self) -> str:
+        """Its layers as specifications list them, after the site: ``9+10``, ``attn:9+10``."""
+        return (f"{self.site}:" if self.within_blocks else "") + "+".join(map(str, self.layers))
+
+    @property
+    def operands(self) -> str:
+        """What it is made of, as settings name it: ``concat:9+10+11+12``, ``layer:attn:7``."""
+        return f"{self.operation}:{self._listed}"
 
     @property
     def within_blocks(self) -> bool:
@@ -225,6 +231,12 @@ class Recipe:
 
 
 _IN_ANY_MODEL = re.compile(r"embeddings|last|second-to-last|(sum|mean|concat)(4|-all)")
+
+
+def name_at_site(operation: Operation, layers: Sequence[int], site: BlockSite) -> str:
+    """The name of a recipe within blocks: ``mlp_in7``, ``concat_attn_1_6``."""
+    named = site.replace("-", "_")
+    return f"{named}{layers[0]}" if operation is Operation.LAYER else f"{operation}_{named}_{name_layers(layers)}"
 
 
 def name_layers(layers: Sequence[int]) -> str:
@@ -286,8 +298,7 @@ class FeatureColumn:
 
         One with a basis of 128 directions ends in ``@128:`` and the beginning of the sha256 of their values.
         """
-        site = f"{self.recipe.site}:" * self.recipe.within_blocks
-        described = f"{self.name}={self.recipe.operation}:{site}{'+'.join(map(str, self.recipe.layers))}"
+        described = f"{self.name}={self.recipe.operands}"
         if self.basis is None:
             return described
         import hashlib  # here, because the help of the shell imports this module

@@ -36,6 +36,7 @@ from bertfeat.errors import (
     RemovalError,
     SettingsDifferError,
     TrainingError,
+    UsageError,
     parameter,
 )
 from bertfeat.io import Address, JsonError, Location, as_location, from_plain, is_address, real_path, to_plain
@@ -122,12 +123,27 @@ def choose_input(spec: str | None, columns: tuple[FeatureColumn, ...], num_layer
 def derive_input(layer_input: LayerInput, features: FeatureSet | MemoryFeatures, pooling: Pooling) -> Derivation:
     """The derivation of an input from the columns of a feature set that have this pooling."""
     try:
-        return derive(layer_input.recipe, pooling, features.columns)
+        derivation = derive(layer_input.recipe, pooling, features.columns)
+        if isinstance(features, FeatureSet):
+            _check_heads_width(layer_input.recipe, derivation.width, features)
+        return derivation
     except NotDerivableError as error:
         settings = f"{parameter('pooling', str(pooling))} {parameter('layers', layer_input.extracted)}"
         raise NotDerivableError(
             error.problem, where=features.folder, remedy=f"extract the corpus again, with {settings}"
         ) from error
+
+
+def _check_heads_width(recipe: Recipe, width: int, features: FeatureSet) -> None:
+    """Refuse the outputs of attention's heads where they are not as wide as a layer."""
+    hidden_size = features.header.model.hidden_size
+    if recipe.of_heads and width != recipe.width(hidden_size):
+        raise UsageError(
+            f"what is learned reads vectors of a layer's width, {hidden_size}, and the heads of attention give "
+            f"{width // recipe.width(1)} values",
+            where=features.folder,
+            remedy=f"give other {parameter('layers')}",
+        )
 
 
 # ── places ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -188,15 +204,11 @@ def extraction_of(features: FeatureSet, pooling: Pooling) -> Extraction:
 
 
 def _columns_as_stored(features: FeatureSet, pooling: Pooling) -> tuple[FeatureColumn, ...]:
-    """The columns of a pooling that do not follow from a model's layers alone.
-
-    They have bases, are of its own modules, or of heads, whose width a feature set does not record apart.
-    """
+    """The columns of a pooling that do not follow from a model's layers alone: with bases, or of its own modules."""
     return tuple(
         column
         for column in features.columns
-        if column.pooling is pooling
-        and (column.basis is not None or pooling is Pooling.SENTENCE or column.recipe.of_heads)
+        if column.pooling is pooling and (column.basis is not None or pooling is Pooling.SENTENCE)
     )
 
 

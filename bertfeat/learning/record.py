@@ -65,10 +65,8 @@ class HeadInput:
 
     @property
     def layer_width(self) -> int:
-        """Number of values that a layer gives: the width of a hidden state, of heads, or of a model's own modules."""
-        recipe = self.layers.recipe
-        stored = [each for each in self.extraction.stored if each.recipe.site is recipe.site]
-        own = [each.hidden_size for each in stored if each.pooling is Pooling.SENTENCE or recipe.of_heads]
+        """Number of values that a layer gives: the width of a hidden state, or of what a model's own modules make."""
+        own = [each.width for each in self.extraction.stored if each.pooling is Pooling.SENTENCE]
         return own[0] if own else self.model.hidden_size
 
 

@@ -171,7 +171,7 @@ def _choose_pooling(features: FeatureSet, label: str, by_word: bool, asked: str 
 
 def _probed_columns(features: FeatureSet, pooling: Pooling, layers: Sequence[str]) -> list[ReadableColumn]:
     if layers and tuple(layers) != ("all",):
-        columns = [features.find(layer, pooling) for layer in layers]
+        columns = [column for layer in layers for column in features.find_each(layer, pooling)]
         return list({column.recipe: column for column in columns}.values())
     columns = features.single_layers(pooling)
     combined = [

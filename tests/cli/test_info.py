@@ -48,6 +48,7 @@ def test_feature_set(tmp_path: Path) -> None:
         "width": 32,
         "dtype": "float32",
         "layers": [1, 2, 3, 4],
+        "site": "output",
         "components": None,
         "kept": None,
     } in value["columns"]

@@ -2,25 +2,36 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import layer_norm
+from torch.nn.functional import gelu, layer_norm
 
 from bertfeat.core.encoder import BatchForm, Precision, stack
 from bertfeat.core.encoder.kernels import Kernels
 from bertfeat.core.encoder.packed import PackedEncoder
 from bertfeat.core.encoder.weights import Affine, read_weights
-from bertfeat.core.models import BLOCK_MODULES
+from bertfeat.core.models import BLOCK_MODULES, BlockModules, Model, find_block_modules
 from bertfeat.core.recipe import BlockSite, Place, outputs_of
 from bertfeat.core.tokens import TokenBatch, cut_batches, tokenize
 from bertfeat.errors import ModelError
 from tests.encoder.support import BF16, FP32, HALF_STEP, let_find
 from tests.support.hooked import NAMED, values_within
 from tests.support.tiny_architectures import ARCHITECTURES, Architecture
-from tests.support.tiny_models import FAMILIES, LONG_TEXT, PAIRS, TEXTS, Tiny, documents, reference_states
+from tests.support.tiny_models import (
+    FAMILIES,
+    LONG_TEXT,
+    PAIRS,
+    TEXTS,
+    Tiny,
+    documents,
+    reference_module,
+    reference_states,
+)
 
 Values = Mapping[Place, Tensor]
 ROWS = documents([*TEXTS, *PAIRS, LONG_TEXT])
@@ -152,34 +163,115 @@ def test_first_tokens_alone_by_kernels(dtype: torch.dtype, each: Kernels | None,
 
 
 LISTED = [name for name, each in ARCHITECTURES.items() if each.kind in BLOCK_MODULES and each.form and each.weights]
-SCALED = {"esmc", "granite"}  # what they add is scaled first
 
 
 @pytest.mark.sampled(25)
 @pytest.mark.parametrize("name", LISTED)
-def test_sums_of_every_family(name: str, tmp_path: Path) -> None:
-    """What is added up is what is there: the block's input, attention's output, and that of the feed-forward part."""
+def test_every_family_adds_up(name: str, tmp_path: Path) -> None:
+    """What is added up is what is there, and a family's own modules make of one site what stands at the next."""
     architecture = ARCHITECTURES[name]
     tiny = Tiny.load(architecture.build(tmp_path / "model"))
-    modules = BLOCK_MODULES[architecture.kind]
-    sites = modules.sites
-    for batch, values in zip(inputs_of(tiny), windows(tiny, places_of(tiny, sites), 8192).values(), strict=True):
+    modules = find_block_modules(tiny.model)
+    assert modules is not None
+    scale = added_scale(tiny)
+    blocks = whole_module(tiny.folder)
+    for batch, values in zip(
+        inputs_of(tiny), windows(tiny, places_of(tiny, modules.sites), 8192).values(), strict=True
+    ):
         states = reference_states(tiny.folder, batch.ids.tolist(), batch.types.tolist(), "eager")
         for layer in range(1, tiny.model.num_layers + 1):
-            at = {site: values[Place(layer, site)] for site in sites}
+            at = {site: values[Place(layer, site)] for site in modules.sites}
             before = torch.from_numpy(states[layer - 1])
-            assert at[BlockSite.HEADS].shape == (len(before), tiny.model.width_at(BlockSite.HEADS))
             total = at.get(BlockSite.PRE_NORM, at[BlockSite.OUTPUT])
-            if architecture.kind in SCALED:
-                continue
-            if BlockSite.MID in sites:
-                assert_near(at[BlockSite.MID], before + at[BlockSite.ATTN], 3e-5, (layer, BlockSite.MID))
+            if BlockSite.MID in at:
+                assert_near(at[BlockSite.MID], before + scale * at[BlockSite.ATTN], 3e-5, (layer, BlockSite.MID))
                 added = at[BlockSite.MLP_IN] if modules.out_norm else at[BlockSite.MID]
-                assert_near(total, added + at[BlockSite.MLP], 3e-5, (layer, "sum"))
-            elif BlockSite.PRE_NORM in sites:
+                assert_near(total, added + scale * at[BlockSite.MLP], 3e-5, (layer, "sum"))
+            elif BlockSite.PRE_NORM in at:
                 assert_near(total, before + at[BlockSite.ATTN] + at[BlockSite.MLP], 3e-5, (layer, "sum"))
             if not modules.out_norm and layer < tiny.model.num_layers:
                 assert_near(total, torch.from_numpy(states[layer]), 3e-5, (layer, BlockSite.PRE_NORM))
+            made = run_modules(blocks[layer - 1], modules, at)
+            for site, value in made.items():
+                assert_near(at[site], value, 3e-5, (layer, site))
+
+
+def added_scale(tiny: Tiny) -> float:
+    """The factor of what Granite and ESMC add."""
+    if tiny.model.config.model_type not in ("granite", "esmc"):
+        return 1.0
+    config = tiny.model.library_config
+    multiplier = getattr(config, "residual_multiplier", None)
+    return float(multiplier) if multiplier is not None else (config.num_hidden_layers / 36) ** -0.5
+
+
+def whole_module(folder: Path) -> torch.nn.ModuleList:
+    module = reference_module(folder, "eager")
+    number = module.config.num_hidden_layers
+    lists = [part for part in module.modules() if isinstance(part, torch.nn.ModuleList) and len(part) == number]
+    (found,) = [blocks for blocks in lists if len({type(block) for block in blocks}) == 1]
+    return found
+
+
+@torch.no_grad()
+def run_modules(
+    block: torch.nn.Module, modules: BlockModules, at: Mapping[BlockSite, Tensor]
+) -> dict[BlockSite, Tensor]:
+    """Attention's output of the heads, by the projection (and a norm, where one follows), and that of the input."""
+
+    def by(name: str, value: Tensor) -> Tensor:
+        made = block.get_submodule(name)(value[None])
+        return (made if isinstance(made, Tensor) else made[0])[0]
+
+    attended = by(modules.heads, at[BlockSite.HEADS])
+    made = {BlockSite.ATTN: by(modules.attn, attended) if modules.attn else attended}
+    if modules.mlp_in == modules.mlp:
+        made[BlockSite.MLP] = by(modules.mlp, at[BlockSite.MLP_IN])
+    elif modules.mlp == "output.dense":
+        dense = modules.mlp_in if modules.mlp_in.endswith("dense") else f"{modules.mlp_in}.dense"
+        raised = by(dense, at[BlockSite.MLP_IN])
+        made[BlockSite.MLP] = by("output.dense", activate(block, raised))
+    elif modules.mlp_in == "mlp":
+        made[BlockSite.MLP] = by(modules.mlp, by("mlp", at[BlockSite.MLP_IN]))
+    return made
+
+
+def activate(block: torch.nn.Module, raised: Tensor) -> Tensor:
+    own = getattr(block.get_submodule("intermediate"), "intermediate_act_fn", None)
+    return gelu(raised) if own is None else own(raised)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("family", ["modernbert", "deberta-v2", "bert"])
+def test_threads_that_compute_at_once_get_their_own_values(family: str, tiny: Callable[[str], Tiny]) -> None:
+    """As a server's encoders do: other texts of the same lengths, other places, one module."""
+    model = tiny(family)
+    asked = [
+        [Place(2, BlockSite.MLP), Place(1)],
+        [Place(1, BlockSite.ATTN), Place(4)],
+        [Place(4, BlockSite.MLP), Place(2, BlockSite.MLP), Place(5)],
+    ]
+    random = np.random.default_rng(3)
+    ids = [random.integers(5, 200, 40).astype(np.int32) for _ in asked]
+
+    def run(number: int) -> list[Tensor]:
+        batch = TokenBatch(np.array([0]), ids[number], np.zeros(40, np.int8), np.array([40]))
+        return [state.values.clone() for state in model.encoder.hidden_states(batch, asked[number])]
+
+    wanted = [run(number) for number in range(len(asked))]
+    with ThreadPoolExecutor(6) as pool:
+        for number, found in zip(range(120), pool.map(lambda each: run(each % 3), range(120)), strict=True):
+            assert all(torch.equal(one, other) for one, other in zip(found, wanted[number % 3], strict=True))
+
+
+def test_a_configuration_whose_parts_stand_side_by_side_has_no_mid(tmp_path: Path) -> None:
+    for kind, default in (("stablelm", False), ("gpt_neox", True)):
+        for parallel in (True, False):
+            architecture = Architecture(kind, BatchForm.PACKED, {"use_parallel_residual": parallel}, "bytes")
+            model = Model(kind, architecture.build(tmp_path / f"{kind}-{parallel}"))
+            modules = find_block_modules(model)
+            assert modules is not None
+            assert (BlockSite.MID in modules.sites) is not parallel, default
 
 
 def test_sites_are_counted_as_the_kernels_count_them() -> None:
@@ -208,7 +300,7 @@ def test_integers_give_whole_layers(kernels: bool, tmp_path: Path, monkeypatch: 
         windows(tiny, [Place(2, BlockSite.MLP)], 8192)
 
 
-def test_a_configuration_without_a_site(tmp_path: Path) -> None:
-    tiny = Tiny.load(ARCHITECTURES["opt, norm after"].build(tmp_path / "opt"))
+def test_a_family_without_a_site(tmp_path: Path) -> None:
+    tiny = Tiny.load(ARCHITECTURES["opt"].build(tmp_path / "opt"))
     with pytest.raises(ModelError, match="it has no pre-norm that is known"):
         windows(tiny, [Place(2, BlockSite.PRE_NORM)], 8192)

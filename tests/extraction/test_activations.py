@@ -105,7 +105,7 @@ def test_what_a_family_does_not_have(tmp_path: Path) -> None:
         (
             "albert",
             "attn:2",
-        ): "model_type 'albert' gives whole layers only, and not attn:2; families that give more are",
+        ): "model_type 'albert' gives whole layers only, and not attn:2; docs/activations.md lists the 58 families",
         (
             "gpt_neox",
             "sum=mid:1+2",
@@ -178,15 +178,20 @@ def test_patterns_that_are_refused(bert: Tiny, tiny: Callable[[str], Tiny], monk
     with pytest.raises(UsageError, match="1 of 2 texts are longer than the 64 tokens that the model reads at once"):
         made.patterns(["The bank.", LONG_TEXT], 3)
     assert extractor(bert, long="truncate").patterns(["The bank.", LONG_TEXT], 3)[1].layers[3].shape == (4, 64, 64)
+    with pytest.raises(ModelError, match="does not give its attention"):
+        extractor(tiny("longformer")).patterns(["The bank."], 2)
+    assert [list(each.layers) for each in made.patterns(["The bank."], ["all"])] == [[1, 2, 3, 4, 5]]
     monkeypatch.setattr(patterns, "MOST_BYTES", 1000)
-    with pytest.raises(UsageError, match=r"the attention patterns of 1 texts in 5 layers would take .*kB"):
+    with pytest.raises(UsageError, match="of 1 text in 1 layer would take"):  # the library keeps all layers of a text
+        made.patterns(["The bank of the river."], 2)
+    with pytest.raises(UsageError, match=r"the attention patterns of 1 text in 5 layers would take .*kB"):
         made.patterns(["The bank of the river."], "all")
     with pytest.raises(
         RecipeError, match=r"4 × T × T weights .* for each 1,000 texts of 64 tokens.*patterns\(texts, '3'"
     ):
         extractor(bert, layers="patterns:3")
-    with pytest.raises(ModelError, match="does not give its attention"):
-        extractor(tiny("longformer")).patterns(["The bank."], 2)
+    with pytest.raises(UsageError, match="each word is read by itself, so that no text has a pattern"):
+        extractor(bert, context="left:2", pooling="word").patterns(["The bank."], 3)
 
 
 def test_every_named_family_is_listed() -> None:

@@ -353,6 +353,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "FeatureSet.by_id": lambda world: {"document_id": "1"},
     "FeatureSet.documents": lambda world: {},
     "FeatureSet.documents_at": lambda world: {"rows": [1, 3]},
+    "FeatureSet.find_each": lambda world: {"column": "last"},
     "FeatureSet.find": lambda world: {},
     "FeatureSet.find_vectors": lambda world: {"name": "last_mean"},
     "FeatureSet.matrix": lambda world: {},

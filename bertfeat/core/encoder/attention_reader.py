@@ -16,7 +16,7 @@ class AttentionReader:
     """A model's attention in float32."""
 
     def __init__(self, model: Model, device: torch.device) -> None:
-        self.heads = model.sizes.num_attention_heads or 1
+        self.heads, self.num_layers = model.sizes.num_attention_heads or 1, model.num_layers
         self._forward = TransformersForward(model, load_module(model, Precision.FP32), Precision.FP32, device)
 
     @torch.inference_mode()

@@ -1,8 +1,8 @@
 """One forward pass of a transformers module over a batch, padded or packed: the chosen places, without the padding."""
 
 import inspect
-from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from bertfeat.core.encoder.text_attention import (
     texts_side_by_side,
 )
 from bertfeat.core.encoder.transfer import move_to_device, usual_size
-from bertfeat.core.encoder.watching import BlockWatcher
+from bertfeat.core.encoder.watching import DeepestReached, ModuleWatcher
 from bertfeat.core.models import Model, one_line_message, silence_transformers, wrap_library_errors
 from bertfeat.core.recipe import BlockSite, Place
 from bertfeat.core.tokens import TokenBatch
@@ -44,8 +44,7 @@ class TransformersForward:
         rotary = getattr(model.library_config, "position_embedding_type", None) == "rotary"
         self._first_position = 0 if rotary else model.first_position  # ESM's count places, whatever token is there
         self._module = module.to(device).eval()
-        self._blocks = _block_list(self._module, self.num_layers)
-        self._watcher = BlockWatcher(model, self._module, self._blocks)
+        self._watcher = ModuleWatcher(model, self._module)
         self._takes_positions = "position_ids" in inspect.signature(self._module.forward).parameters
         self._usual_attention = getattr(module.config, "_attn_implementation", None)
         self.alone = token_that_changes_others(model)
@@ -59,7 +58,7 @@ class TransformersForward:
     @property
     def could_stop_early(self) -> bool:
         """Whether the transformer blocks were found, so that layers can be caught between them."""
-        return self._blocks is not None
+        return self._watcher.has_blocks
 
     @property
     def could_pack(self) -> bool:
@@ -124,15 +123,12 @@ class TransformersForward:
         longest = inputs["input_ids"].shape[1]
         run = self._caught if self.stops_early else self._listed
         found = {place: self._watcher.as_layer(place) for place in places}
-        within = {place for place in found.values() if place.site is not BlockSite.OUTPUT}
-        layers = {place.layer for place in found.values() if place.site is BlockSite.OUTPUT}
         side_by_side: AbstractContextManager[None] = nullcontext()
         if self.packed:
             side_by_side = texts_side_by_side(batch.lengths, longest, self.device)
         try:
-            with stage("forward"), side_by_side, self._watcher.catching(within) as values:
-                listed = run(inputs, layers, max(places).layer)
-                values |= {Place(layer): of_layer for layer, of_layer in listed.items()}
+            with stage("forward"), side_by_side:
+                values = run(inputs, set(found.values()))
                 return {place: self._rows(values[at], longest, rows, place) for place, at in found.items()}
         except (ModelError, torch.OutOfMemoryError):
             raise
@@ -147,28 +143,28 @@ class TransformersForward:
                 remedy="" if self._precision is Precision.FP32 else f"{parameter('precision', 'fp32')} may help",
             ) from error
 
-    def _listed(self, inputs: dict[str, Tensor], layers: Collection[int], deepest: int) -> dict[int, Tensor]:
-        """The chosen layers as the library lists them."""
-        output = self._module(**inputs, output_hidden_states=True, return_dict=True)
+    def _listed(self, inputs: dict[str, Tensor], places: Collection[Place]) -> dict[Place, Tensor]:
+        """The chosen places, layers as the library lists them."""
+        with self._watcher.catching([place for place in places if place.site is not BlockSite.OUTPUT]) as values:
+            output = self._module(**inputs, output_hidden_states=True, return_dict=True)
         states = getattr(output, "hidden_states", None)
         if states is None or len(states) != self.num_layers + 1:
             number = "none" if states is None else str(len(states))
             problem = f"transformers gives {number} of its {self.num_layers + 1} layers, so it cannot be read"
             raise ModelError(problem, where=self._name)
-        return {layer: states[layer] for layer in layers}
+        return values | {Place(layer): state for layer, state in enumerate(states)}
 
-    def _caught(self, inputs: dict[str, Tensor], layers: Collection[int], deepest: int) -> dict[int, Tensor]:
-        """The chosen layers as they go into the blocks; the last is the module's result."""
-        assert self._blocks is not None
-        with _caught_inputs(self._blocks, layers, deepest) as caught:
+    def _caught(self, inputs: dict[str, Tensor], places: Collection[Place]) -> dict[Place, Tensor]:
+        """The chosen places, layers as they go into the blocks; the last is the module's result."""
+        with self._watcher.catching(places, deepest=max(places).layer) as values:
             try:
                 output = self._module(**inputs, return_dict=True)
-            except _DeepestReached:
-                return caught
-        caught[self.num_layers] = output.last_hidden_state
-        if not set(layers) <= set(caught):
+                values[Place(self.num_layers)] = output.last_hidden_state
+            except DeepestReached:
+                pass
+        if not set(places) <= set(values):
             raise ModelError("its blocks do not run one after the other", where=self._name)
-        return {layer: caught[layer] for layer in layers}
+        return values
 
     def _rows(self, values: Tensor, longest: int, rows: Tensor, place: Place) -> Tensor:
         if values.dim() == 2 and len(values) % max(1, longest) == 0:  # OPT's feed-forward part flattens
@@ -206,17 +202,17 @@ class TransformersForward:
     def _padded_inputs(self, batch: TokenBatch) -> tuple[dict[str, Tensor], Tensor]:
         """The module's inputs, ``[S, longest]`` each, and the place of each token among their rows, ``[T]``."""
         shape = len(batch.lengths), int(batch.lengths.max())
-        places = ranges(np.arange(shape[0]) * shape[1], batch.lengths)
+        rows = ranges(np.arange(shape[0]) * shape[1], batch.lengths)
 
         def padded(values: NDArray[np.integer] | NDArray[np.bool_], padding: int) -> Tensor:
             filled = np.full(shape[0] * shape[1], padding, np.int64)
-            filled[places] = values
+            filled[rows] = values
             return move_to_device(filled.reshape(shape), self.device)
 
         inputs = {"input_ids": padded(batch.ids, self._pad), "attention_mask": padded(batch.seen(), 0)}
         if self._has_types:
             inputs["token_type_ids"] = padded(batch.types, 0)
-        return inputs, move_to_device(places, self.device)
+        return inputs, move_to_device(rows, self.device)
 
 
 def token_that_changes_others(model: Model) -> int | None:
@@ -229,38 +225,3 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception of torch says that memory ran out."""
     message = str(error)
     return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in message or "can't allocate" in message
-
-
-class _DeepestReached(Exception):
-    """The deepest chosen layer has been caught; nothing after it need be computed."""
-
-
-@contextmanager
-def _caught_inputs(blocks: nn.ModuleList, layers: Collection[int], deepest: int) -> Iterator[dict[int, Tensor]]:
-    """Catch the inputs of blocks: what goes into block k (from 0) is layer k. Nothing is computed after the deepest."""
-    caught: dict[int, Tensor] = {}
-
-    def catch(layer: int, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> None:
-        if layer in layers:
-            caught[layer] = args[0] if args else kwargs["hidden_states"]
-        if layer == deepest:
-            raise _DeepestReached
-
-    hooks = [
-        block.register_forward_pre_hook(
-            lambda _m, args, kwargs, layer=layer: catch(layer, args, kwargs), with_kwargs=True
-        )
-        for layer, block in enumerate(blocks)
-    ]
-    try:
-        yield caught
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def _block_list(module: nn.Module, number: int) -> nn.ModuleList | None:
-    """The list of transformer blocks, where there is exactly one list of that length."""
-    lists = [part for part in module.modules() if isinstance(part, nn.ModuleList) and len(part) == number]
-    uniform = [blocks for blocks in lists if all(type(block) is type(blocks[0]) for block in blocks)]
-    return uniform[0] if len(uniform) == 1 and number > 1 else None

@@ -96,7 +96,8 @@ class _BatchPass:
         self._shares: dict[Pooling, NDArray[np.float64]] = {}
         for pooling in {column.pooling for column in columns}:
             self._add_ways(pooling)
-        deepest = [column for column in columns if needed_layers(columns)[-1] in column.recipe.layers]
+        last = needed_layers(columns)[-1]
+        deepest = [column for column in columns if last in column.recipe.layers]
         # if no pooling takes other tokens, the deepest layer's feed-forward is needed for first tokens only
         self._first_only = all(
             self._ways[column.pooling, False].groups is tokenized.layout.first_tokens for column in deepest

@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 
 from bertfeat.core.corpus import Document
 from bertfeat.core.encoder import AttentionReader
-from bertfeat.core.grammar import parse_recipes
+from bertfeat.core.grammar import parse_recipes, split_specs
 from bertfeat.core.recipe import LayerSpec
 from bertfeat.core.tokens import Tokenizer, TokenSettings, cut_batches, tokenize
 from bertfeat.display import displayed, format_size
-from bertfeat.errors import RecipeError, UsageError, parameter
+from bertfeat.errors import RecipeError, UsageError, parameter, pluralize
 
 MOST_BYTES = 1 << 30
 """The bytes that the patterns of one call may take."""
 
 
 @displayed
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AttentionPatterns:
     """The attention patterns of one text."""
 
@@ -42,7 +42,8 @@ def pattern_layers(specs: LayerSpec | Sequence[LayerSpec], num_layers: int) -> t
     Raises:
         RecipeError: one that is no layer, or made of several.
     """
-    recipes = parse_recipes(f"1..{num_layers}" if specs == "all" else specs, num_layers)
+    listed = [f"1..{num_layers}" if spec == "all" else spec for spec in split_specs(specs)]
+    recipes = parse_recipes(listed, num_layers)
     layers = [recipe.single_layer for recipe in recipes]
     if wrong := [recipe for recipe, layer in zip(recipes, layers, strict=True) if not layer]:
         raise RecipeError(
@@ -64,6 +65,8 @@ def attention_patterns(
     Raises:
         UsageError: a text that cannot be embedded or has several windows, or too many texts.
     """
+    if settings.context is not None:
+        raise UsageError("each word is read by itself, so that no text has a pattern", where=parameter("context"))
     tokenized = tokenize(texts, tokenizer, settings)
     for number, reason in tokenized.rejected.items():
         raise UsageError(f"text {number} cannot be embedded: {reason}")
@@ -75,10 +78,13 @@ def attention_patterns(
             remedy=f"cut them, or give {parameter('long', 'truncate')}",
         )
     lengths = np.diff(tokenized.layout.window_offsets).tolist()
-    if (size := len(layers) * bytes_of_patterns(reader.heads, lengths)) > MOST_BYTES:
+    kept = len(layers) * bytes_of_patterns(reader.heads, lengths)
+    computed = reader.num_layers * bytes_of_patterns(reader.heads, [max(lengths, default=0)])
+    if (size := max(kept, computed)) > MOST_BYTES:
         raise UsageError(
-            f"the attention patterns of {len(texts):,} texts in {len(layers)} layers would take {format_size(size)}",
-            remedy=f"give fewer texts or layers at once: up to {format_size(MOST_BYTES)}",
+            f"the attention patterns of {pluralize(len(texts), 'text')} in {pluralize(len(layers), 'layer')} would "
+            f"take {format_size(size)}",
+            remedy=f"give fewer or shorter texts: up to {format_size(MOST_BYTES)}, of a single text in all layers",
         )
     found: dict[int, AttentionPatterns] = {}
     for batch in cut_batches(tokenized.layout, 1, padded=False):

@@ -13,7 +13,7 @@ from bertfeat.core.extraction.plan import PLAN_VERSION
 from bertfeat.core.extraction.settings import ExtractorSettings
 from bertfeat.core.features import FeatureSettings, ModelIdentity
 from bertfeat.core.grammar import OF_LAST, feature_columns, parse_poolings, split_specs
-from bertfeat.core.models import BLOCK_MODULES, Model, find_model
+from bertfeat.core.models import BLOCK_MODULES, Model, find_block_modules, find_model
 from bertfeat.core.recipe import BlockSite, FeatureColumn, Pooling, Unit, VectorDtype
 from bertfeat.core.tokens import LongTextPolicy, Subword, TokenSettings
 from bertfeat.core.words import WordList, WordRule
@@ -77,13 +77,13 @@ def check_sites(model: Model, columns: Sequence[FeatureColumn], precision: Preci
     Raises:
         RecipeError: the first such column.
     """
-    family = BLOCK_MODULES.get(model.config.model_type)
+    family = find_block_modules(model)
     for recipe in (column.recipe for column in columns if column.recipe.within_blocks):
         kind = f"model_type {model.config.model_type!r}"
         if family is None:
             raise RecipeError(
                 f"{kind} gives whole layers only, and not {recipe.spec}",
-                remedy=f"families that give more are {', '.join(sorted(BLOCK_MODULES))}",
+                remedy=f"docs/activations.md lists the {len(BLOCK_MODULES)} families that give more",
             )
         if recipe.site not in family.sites:
             known = ", ".join(site for site in BlockSite if site in family.sites and site is not BlockSite.OUTPUT)

@@ -166,6 +166,8 @@ def _header_problems(header: PartHeader) -> Iterator[str]:
     if not header.columns:
         yield "it has no feature columns"
     model, names = header.model, [column.name for column in header.columns]
+    if len({column.hidden_size for column in header.columns if column.recipe.of_heads}) > 1:
+        yield "the heads of its columns have several widths"
     for column in header.columns:
         recipe, pooling = column.recipe, column.pooling
         if names.count(column.name) > 1:

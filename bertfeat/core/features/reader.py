@@ -35,10 +35,11 @@ from bertfeat.core.features.span_vectors import SpanBatch, SpanPooling, SpanRead
 from bertfeat.core.features.tables import NpyWriter, arrow_reader, pandas_frame, polars_frame
 from bertfeat.core.features.vector_blocks import count_blocks
 from bertfeat.core.features.vector_stream import StreamOptions, StreamSettings, VectorStream
+from bertfeat.core.grammar import parse_recipes
 from bertfeat.core.recipe import FeatureColumn, LayerSpec, TaskName
 from bertfeat.core.spans import SpanRule
 from bertfeat.display import format_size, html_facts, html_table
-from bertfeat.errors import FeatureSetError, NotDerivableError, did_you_mean
+from bertfeat.errors import FeatureSetError, NotDerivableError, RecipeError, did_you_mean
 from bertfeat.io import Address, Location, as_location, output_file, physical_memory, pickle_by_folder
 
 if TYPE_CHECKING:
@@ -161,6 +162,18 @@ class FeatureSet:
             NotDerivableError: the stored columns, which the message lists, do not contain it.
         """
         return find_column(self.columns, self.header.model.num_layers, column, pooling, weights=weights, task=task)
+
+    def find_each(self, column: LayerSpec, pooling: str | None = None) -> list[ReadableColumn]:
+        """Find the columns that a name means, as :meth:`find` does; a range such as ``mlp:1..6`` means several.
+
+        Raises:
+            NotDerivableError: one of them is neither stored nor contained in what is.
+        """
+        try:
+            recipes = parse_recipes(column, self.header.model.num_layers)
+        except RecipeError:
+            return [self.find(column, pooling)]
+        return [self.find(recipe.spelling, pooling) for recipe in recipes]
 
     def single_layers(self, pooling: str) -> list[ReadableColumn]:
         """The layers of a pooling that can be read one by one, ascending: stored, or taken out of a concatenation."""

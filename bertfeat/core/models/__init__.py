@@ -9,7 +9,7 @@ from bertfeat.core.models.files import open_weights
 from bertfeat.core.models.find import DEFAULT_MODEL, DEFAULT_PACKAGE, DEFAULT_WEIGHTS_SHA256, find_model
 from bertfeat.core.models.fingerprint import TOKENIZER_KEYS_WITHOUT_EFFECT
 from bertfeat.core.models.foreign import LibraryConfig, one_line_message, silence_transformers, wrap_library_errors
-from bertfeat.core.models.hook_points import BLOCK_MODULES, BlockModules
+from bertfeat.core.models.hook_points import BLOCK_MODULES, BlockModules, find_block_modules
 from bertfeat.core.models.late_interaction import QueryExpansion, TokenReading
 from bertfeat.core.models.model import Model
 from bertfeat.core.models.sentence_modules import DenseStep, LayerMean, LayerNormStep, PoolingMode, SentenceStep
@@ -35,6 +35,7 @@ __all__ = [
     "QueryExpansion",
     "SentenceStep",
     "TokenReading",
+    "find_block_modules",
     "find_model",
     "one_line_message",
     "open_weights",

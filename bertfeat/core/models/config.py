@@ -128,7 +128,7 @@ def _describe(name: str, config: LibraryConfig, *, has_code: bool, change: str |
             model_type=kind,
             sizes=sizes,
             activation=activation,
-            heads_width=_heads_width(config, sizes),
+            heads_width=sizes.hidden_size if kind in PACKED_FAMILIES else _heads_width(config, sizes),
             inner_size=next((w for w in widths if isinstance(w, int) and w > 0), 4 * sizes.hidden_size),
             special_ids=frozenset(number for number in ids if isinstance(number, int)),
             notes=tuple(note for note in (change, family_note(config), code) if note),
@@ -141,7 +141,7 @@ def _describe(name: str, config: LibraryConfig, *, has_code: bool, change: str |
 def _heads_width(config: LibraryConfig, sizes: ModelSizes) -> int:
     """Width of all heads side by side: H, unless the configuration has another width of a head."""
     of_one = getattr(config, "head_dim", None) or getattr(config, "d_kv", None)
-    if isinstance(of_one, int) and sizes.num_attention_heads:
+    if isinstance(of_one, int) and 0 < of_one <= sizes.hidden_size and sizes.num_attention_heads:
         return of_one * sizes.num_attention_heads
     return sizes.hidden_size
 

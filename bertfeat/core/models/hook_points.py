@@ -6,8 +6,12 @@ run. A family that is not listed here gives whole layers only.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from bertfeat.core.recipe import BlockSite
+
+if TYPE_CHECKING:
+    from bertfeat.core.models.model import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,23 @@ BLOCK_MODULES: Mapping[str, BlockModules] = {
     **_alike(_OLMO, ("exaone4", "olmo2", "olmo3")),
     **_alike(replace(_LLAMA, mid=None), ("cohere", "cohere2")),  # attention and feed-forward part side by side
     "gpt2": BlockModules(heads="attn.c_proj", mid="ln_2", mlp_in="mlp", mlp="mlp", final_norm="ln_f"),
-    "gpt_neox": BlockModules(heads="attention.dense", mid=None, mlp_in="mlp", mlp="mlp", final_norm="final_layer_norm"),
+    "gpt_neox": BlockModules(
+        heads="attention.dense",
+        mid="post_attention_layernorm",
+        mlp_in="mlp",
+        mlp="mlp",
+        final_norm="final_layer_norm",
+    ),
     "opt": BlockModules(heads="self_attn.out_proj", mid=None, mlp_in="fc1", mlp="fc2"),
     "phi": BlockModules(heads="self_attn.dense", mid=None, mlp_in="mlp", mlp="mlp", final_norm="final_layernorm"),
 }
 """The modules of the families that have sites within blocks, by ``model_type``."""
+
+
+def find_block_modules(model: "Model") -> BlockModules | None:
+    """The modules of a model's blocks; None where its family is not listed."""
+    kind = model.config.model_type
+    modules = BLOCK_MODULES.get(kind)
+    if kind in ("gpt_neox", "stablelm") and modules is not None and model.library_config.use_parallel_residual:
+        return replace(modules, mid=None)
+    return modules

@@ -224,7 +224,7 @@ def _find_columns(features: FeatureSet, spec: str, pooling: Pooling, others: Seq
         return []  # it is found with the pooling that it names
     if not named.per_document:
         raise NotDerivableError(f"documents are searched by vectors of documents, and {spec} has none")
-    return [features.find(spec, pooling)]
+    return features.find_each(spec, pooling)
 
 
 def _encode_queries(

@@ -161,6 +161,10 @@ class Extractor(SentenceEncoder):
         except UsageError as error:
             problem = f"its settings do not fit {model.name}: {error}"
             raise FeatureSetError(problem, where=where, remedy="make it again") from error
+        for column in columns:
+            if column.recipe.of_heads and column.hidden_size != model.width_at(column.recipe.site):
+                problem = f"it says that the heads of {model.name} are {column.hidden_size} wide"
+                raise FeatureSetError(problem, where=where, remedy="make it again")
         extractor.columns = tuple(columns)
         extractor.model = model  # the one whose files have been hashed
         extractor._record = identity, where
@@ -324,6 +328,7 @@ class Extractor(SentenceEncoder):
 
     def variant(self, columns: Sequence[FeatureColumn], token_settings: TokenSettings) -> Self:
         """An extractor of the same weights, for other columns or another reading of the texts."""
+        check_sites(self.model, columns, self.precision)
         self.tokenizer, self.encoder, self._own_for(columns)  # loaded here, once for all variants
         other = self.with_bases(columns)
         other.token_settings = token_settings
@@ -568,7 +573,7 @@ class Extractor(SentenceEncoder):
 
     def _token_matrices(self, items: list[CorpusItem], prompt: str, options: EncodeOptions) -> Iterator[Tensor]:
         recipe = self.column.recipe
-        column = FeatureColumn(recipe, Pooling.TOKEN, recipe.width(self.model.hidden_size), "float32")
+        column = FeatureColumn(recipe, Pooling.TOKEN, recipe.width(self.model.width_at(recipe.site)), "float32")
         # as part of the text, a prompt has tokens of its own in the result
         prompted = [replace(document, text=prompt + document.text) for document in text_documents(items)]
         for content in self._with("", column)._shown_contents(prompted, options):
