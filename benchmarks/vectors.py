@@ -4,8 +4,9 @@
 
 Token vectors of 384 values in float16, random ones, 2 GB that the page cache holds and the stream's memory does not. An
 epoch of the stream (an epoch is read before, so its row groups are counted) runs in turn with pyarrow alone: row group
-by row group, with the pages' checksums, which the stream always checks, and without them; medians of 5. Processor time
-is that of all threads.
+by row group, with the pages' checksums, which the stream always checks, and without them; and with a gather of the same
+vectors in random order, batches of as many, from a NumPy memmap of them; medians of 5. Processor time is that of all
+threads. Then both with an empty page cache: an epoch of the stream, and one batch from the memmap.
 
 With --data, a set of token vectors of real texts, the shuffle is measured as well: the variance of the means of batches
 next to that of means of as many vectors drawn at random, for several sizes of the memory.
@@ -13,6 +14,7 @@ next to that of means of as many vectors drawn at random, for several sizes of t
 
 import argparse
 import json
+import os
 import resource
 import statistics
 import tempfile
@@ -54,6 +56,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.work) as work:
         folder = write_set(Path(work) / "random.features", options.parts)
         results["speed"] = speed(folder)
+        results["cold"] = cold(folder)
     if options.data:
         results["shuffle"] = shuffle(FeatureSet(options.data))
     options.out.write_text(json.dumps(results, indent=1) + "\n")
@@ -64,9 +67,11 @@ def main() -> None:
 
 def speed(folder: Path) -> dict[str, Any]:
     stream = FeatureSet(folder).vectors(NAME)
+    memmap = write_memmap(folder)
     ways: dict[str, Callable[[int], int]] = {
         "stream": lambda epoch: sum(len(batch) for batch in stream.at_epoch(epoch)),
         "stream, stored order": lambda _: sum(len(batch) for batch in FeatureSet(folder).vectors(NAME, shuffle=False)),
+        "NumPy memmap, random order": lambda epoch: gather(memmap, epoch, stream.settings.batch),
         "pyarrow, with checksums": lambda _: read_by_pyarrow(folder, page_checksum_verification=True),
         "pyarrow": lambda _: read_by_pyarrow(folder),
     }
@@ -91,11 +96,54 @@ def speed(folder: Path) -> dict[str, Any]:
             "seconds": [round(each, 2) for each in seconds[name]],
         }
         print(name, found[name], flush=True)
-    for name in ("pyarrow, with checksums", "pyarrow"):
+    for name in ("NumPy memmap, random order", "pyarrow, with checksums", "pyarrow"):
         ratios = [theirs / ours for ours, theirs in zip(seconds["stream"], seconds[name], strict=True)]
         found[f"stream to {name}"] = round(statistics.median(ratios), 2)
         print(f"stream to {name}: {found[f'stream to {name}']}", flush=True)
     return found
+
+
+def write_memmap(folder: Path) -> np.memmap[Any, np.dtype[np.float16]]:
+    """The vectors as one file, as people keep them beside their training."""
+    path = folder.parent / "vectors.f16"
+    with path.open("wb") as file:
+        for batch in FeatureSet(folder).vectors(NAME, shuffle=False):
+            file.write(batch.matrix.tobytes())
+    return np.memmap(path, np.float16, "r").reshape(-1, WIDTH)  # type: ignore[no-any-return]
+
+
+def gather(vectors: np.ndarray[Any, Any], epoch: int, batch: int, most: int | None = None) -> int:
+    """Take batches in random order; ``most`` vectors at most."""
+    order = np.random.default_rng(epoch).permutation(len(vectors))[:most]
+    return sum(len(vectors[order[first : first + batch]]) for first in range(0, len(order), batch))
+
+
+def cold(folder: Path) -> dict[str, Any]:
+    """Vectors a second with nothing of the files in the page cache."""
+    stream, path = FeatureSet(folder).vectors(NAME), folder.parent / "vectors.f16"
+    files, found = [path, *list_parts(folder)], dict[str, Any]()
+    ways: dict[str, Callable[[int], int]] = {
+        "stream": lambda epoch: sum(len(batch) for batch in stream.at_epoch(epoch)),
+        "NumPy memmap, random order": lambda epoch: gather(
+            np.memmap(path, np.float16, "r").reshape(-1, WIDTH), epoch, stream.settings.batch, stream.settings.batch
+        ),
+    }
+    for number in range(3):
+        for name, way in ways.items():
+            for file in files:
+                evict(file)
+            began = time.perf_counter()
+            vectors = way(number)
+            found.setdefault(name, []).append(round(vectors / (time.perf_counter() - began)))
+    print("vectors a second, cold:", found, flush=True)
+    return {"vectors_per_second": found}
+
+
+def evict(file: Path) -> None:
+    """Drop a file from the page cache."""
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def read_by_pyarrow(folder: Path, **options: bool) -> int:

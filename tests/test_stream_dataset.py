@@ -49,6 +49,15 @@ def test_without_origins_there_are_vectors_alone(stream: VectorStream) -> None:
     assert tuple(batch["vector"].shape) == (8, stream.width)
 
 
+def test_several_columns_are_vectors_of_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    folder = toy_set(tmp_path / "toy.features", *toy_parts(poolings=("token",)))
+    stream = FeatureSet(folder).vectors(["layer1", "layer3"], "token", origins=True)
+    (batch, *_), (example, *_) = stream, stream_dataset(stream, shards=1)
+    assert list(example) == ["layer1_token", "layer3_token", "row", "position", "string"]
+    np.testing.assert_array_equal(example["layer3_token"], batch["layer3_token"][0])
+
+
 def test_a_vector_is_an_array(stream: VectorStream) -> None:
     """And not a list, of whose numbers torch would make a tensor each."""
     plain, (example, *_) = next(iter(stream_dataset(stream))), stream_dataset(stream).with_format("torch")

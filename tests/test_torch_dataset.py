@@ -55,7 +55,7 @@ def test_a_data_loader_gives_each_vector_once_and_goes_on_anywhere(stream: Vecto
 def test_any_start_with_any_number_of_workers(
     stream: VectorStream, count: int, drop_last: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The oracle: workers asked in turn, those that have no more passed over."""
+    """The oracle: workers asked in turn, those that have no more passed over; and the stream itself."""
     stream = replace(stream, settings=replace(stream.settings, drop_last=drop_last))
 
     def in_turn(start: int) -> list[list[tuple[int, int]]]:
@@ -70,6 +70,7 @@ def test_any_start_with_any_number_of_workers(
         return [origins(batch) for batches in rounds for batch in batches if batch is not None]
 
     whole = in_turn(0)
+    assert whole == [origins(batch) for batch in stream]
     for start in (1, count, len(whole) // 2, len(whole) - 1):
         assert in_turn(start) == whole[start:]
 
@@ -81,7 +82,30 @@ def test_batches_are_tensors(stream: VectorStream) -> None:
     assert given.strings is not None
     assert batch.strings == given.strings.tolist()
     plain = next(iter(VectorDataset(replace(stream, settings=replace(stream.settings, origins=False)))))
-    assert plain[1:] == (None, None, None)
+    assert (plain.rows, plain.positions, plain.strings) == (None, None, None)
+
+
+def test_matrices_in_another_type_and_on_a_device(stream: VectorStream, monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, batch in zip(stream, VectorDataset(stream, dtype=torch.bfloat16, device="cpu"), strict=True):
+        assert torch.equal(batch.matrix, torch.from_numpy(given.matrix).bfloat16())
+    (batch, *_) = VectorDataset(stream, device="meta")
+    assert batch.matrix.is_meta
+    with pytest.raises(UsageError, match="device='gpu'; torch knows no such device"):
+        VectorDataset(stream, device="gpu")
+    with pytest.raises(UsageError, match=r"dtype: torch\.int64 holds no vectors; give a floating-point type"):
+        VectorDataset(stream, dtype=torch.int64)
+    monkeypatch.setattr("bertfeat.adapters.pytorch.get_worker_info", lambda: SimpleNamespace(id=0, num_workers=2))
+    with pytest.raises(UsageError, match="workers of a DataLoader do not give batches on meta"):
+        iter(VectorDataset(stream, device="meta"))
+
+
+def test_columns_are_named(tmp_path: Path) -> None:
+    folder = toy_set(tmp_path / "toy.features", *toy_parts(poolings=("token",)))
+    (batch, *_) = DataLoader(VectorDataset(FeatureSet(folder).vectors(["layer1", "layer3"], "token")), batch_size=None)
+    (alone, *_) = FeatureSet(folder).vectors(["layer1", "layer3"], "token")
+    assert list(batch.columns) == ["layer1_token", "layer3_token"]
+    for name, place in batch.columns.items():
+        np.testing.assert_array_equal(batch.matrix[:, place].numpy(), alone[name])
 
 
 def test_a_start_of_the_stream_is_that_of_the_dataset(stream: VectorStream) -> None:

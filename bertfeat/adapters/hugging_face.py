@@ -18,6 +18,8 @@ with needed_library("this adapter is for datasets", "datasets"):
 def stream_dataset(stream: VectorStream, shards: int = 8) -> IterableDataset:
     """Return the vectors of a stream as examples: ``vector`` and, with origins, ``row``, ``position`` and ``string``.
 
+    Of several columns an example has the vector of each, under the column's name.
+
     ::
 
         from bertfeat.adapters.hugging_face import stream_dataset
@@ -47,9 +49,11 @@ def _stream_examples(streams: Sequence[VectorStream]) -> Iterator[dict[str, obje
 
 
 def _batch_examples(batch: StreamBatch) -> Iterator[dict[str, object]]:
+    named = {"vector": batch.matrix} if len(batch.columns) == 1 else {name: batch[name] for name in batch.columns}
+    vectors = (dict(zip(named, each, strict=True)) for each in zip(*named.values(), strict=True))
     if batch.rows is None or batch.positions is None:
-        yield from ({"vector": vector} for vector in batch.matrix)
+        yield from vectors
         return
     strings = np.full(len(batch), None) if batch.strings is None else batch.strings
-    for vector, row, position, string in zip(batch.matrix, batch.rows, batch.positions, strings, strict=True):
-        yield {"vector": vector, "row": row, "position": position, "string": string}
+    for each, row, position, string in zip(vectors, batch.rows, batch.positions, strings, strict=True):
+        yield {**each, "row": row, "position": position, "string": string}

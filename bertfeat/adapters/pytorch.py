@@ -1,6 +1,5 @@
 """An adapter for PyTorch: a stream of vectors as a dataset, divided among ranks and the workers of a DataLoader."""
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple, Self
 
@@ -20,13 +19,15 @@ class TensorBatch(NamedTuple):
     rows: Tensor | None  # [n] row of the document
     positions: Tensor | None  # [n] number of the token or word in it; 0 for document vectors
     strings: list[str] | None  # [n] the token or word
+    columns: dict[str, slice]  # where each column stands in the matrix: matrix[:, columns["mlp3_token"]]
 
     @classmethod
-    def of(cls, batch: StreamBatch) -> Self:
-        """The same batch, in the same memory."""
+    def of(cls, batch: StreamBatch, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Self:
+        """The same batch, in the same memory, or its matrix on a device or in another type."""
         rows, positions = (None if each is None else torch.from_numpy(each) for each in (batch.rows, batch.positions))
         strings = None if batch.strings is None else batch.strings.tolist()
-        return cls(torch.from_numpy(batch.matrix), rows, positions, strings)
+        matrix = torch.from_numpy(batch.matrix).to(device=device, dtype=dtype)
+        return cls(matrix, rows, positions, strings, dict(batch.columns))
 
 
 @checked
@@ -39,13 +40,22 @@ class VectorDataset(IterableDataset[TensorBatch]):
         loader = DataLoader(VectorDataset(features.vectors("last", "token")), batch_size=None, num_workers=4)
 
     Each vector goes to one rank of ``torch.distributed``, if that is initialized when the dataset is made and the
-    stream is not a shard already, and within the rank to one worker; each worker uses the stream's ``memory``.
-    ``start`` counts the batches that the rank has received from its DataLoader: with as many workers as before, the
-    following batches are the same as without an interruption. With ``drop_last`` all ranks have equally many batches.
+    stream is not a shard already. The workers of a DataLoader take turns, so that their number changes neither batches
+    nor order; each reads all that its batches are drawn from, and uses the stream's ``memory``. ``start`` counts the
+    batches of the rank. With ``drop_last`` all ranks have equally many batches. ``device`` and ``dtype`` are those of
+    the matrices: on the CPU, and the stream's, unless given.
+
+    Raises:
+        UsageError: a device, or a type of numbers, that torch does not know.
     """
 
-    def __init__(self, stream: VectorStream) -> None:
+    def __init__(
+        self, stream: VectorStream, *, device: str | torch.device | None = None, dtype: torch.dtype | None = None
+    ) -> None:
         self.stream, self.start = stream.at_epoch(stream.settings.epoch), stream.settings.start
+        self.device, self.dtype = None if device is None else _device(device), dtype
+        if dtype is not None and not dtype.is_floating_point:
+            raise UsageError(f"{dtype} holds no vectors", where=parameter("dtype"), remedy="give a floating-point type")
         distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
         if distributed and stream.settings.shard == (0, 1):  # here, since worker processes do not know the rank
             self.stream = self.stream.divide(torch.distributed.get_rank(), torch.distributed.get_world_size())
@@ -58,16 +68,27 @@ class VectorDataset(IterableDataset[TensorBatch]):
         self.stream, self.start = self.stream.at_epoch(epoch), start
 
     def __iter__(self) -> Iterator[TensorBatch]:
-        """The batches of this worker."""
+        """The batches of this worker.
+
+        Raises:
+            UsageError: there are fewer than ``start`` batches, or workers would need a GPU each.
+        """
         worker = get_worker_info()
         index, count = (worker.id, worker.num_workers) if worker else (0, 1)
-        shards = [self.stream.divide(number, count) for number in range(count)]
-        # a DataLoader takes a batch of each worker in turn, and passes over those that have no more
-        turns = sorted((batch, number) for number, shard in enumerate(shards) for batch in range(len(shard)))
-        if self.start > len(turns):
-            raise UsageError(parameter("start", self.start), remedy=f"there are {len(turns)} batches")
-        received = Counter(number for _, number in turns[: self.start])
-        # the DataLoader begins with worker 0, which therefore takes the shard whose turn it is
-        turn = turns[self.start][1] if self.start < len(turns) else 0
-        own = (index + turn) % count
-        return map(TensorBatch.of, self.stream.divide(own, count, start=received[own]))
+        if worker and self.device is not None and self.device.type != "cpu":
+            raise UsageError(
+                f"workers of a DataLoader do not give batches on {self.device}",
+                where=parameter("device"),
+                remedy="iterate over the dataset itself, which reads ahead, or leave the device out",
+            )
+        stream = self.stream.at_epoch(self.stream.settings.epoch, self.start)  # which refuses a start beyond the end
+        return (TensorBatch.of(batch, self.device, self.dtype) for batch in stream.turns(index, count))
+
+
+def _device(device: str | torch.device) -> torch.device:
+    try:
+        return torch.device(device)
+    except RuntimeError:
+        raise UsageError(
+            parameter("device", str(device)), remedy="torch knows no such device; give cpu or cuda"
+        ) from None

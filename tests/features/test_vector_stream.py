@@ -21,6 +21,8 @@ from bertfeat.core.features.open_parts import PartReader
 from bertfeat.core.features.vector_blocks import BlockReader
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError
 from tests.support.features_toy import H, Toy, toy_part, toy_parts, toy_set
+from tests.support.runs import extractor, text_file
+from tests.support.tiny_models import Tiny
 
 WIDE = 4 * H * 2  # bytes of a vector of concat4 in float16
 VECTOR = H * 2  # bytes of a vector of one layer
@@ -106,6 +108,113 @@ def test_a_set_without_texts_has_no_strings(tmp_path: Path) -> None:
     (batch,) = FeatureSet(folder).vectors("last", "token", origins=True)
     assert batch.strings is None
     assert batch.positions is not None
+
+
+# ── several columns, and what is dropped ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("dtype", [None, "float32"])
+def test_several_columns_come_side_by_side(folder: Path, parts: tuple[Toy, ...], dtype: Any) -> None:
+    names = ["layer3_token", "concat4", "sum4"]
+    stream = FeatureSet(folder).vectors(names, "token", batch=7, memory=1, origins=True, dtype=dtype)
+    assert [column.name for column in stream.columns] == ["layer3_token", "concat4_token", "sum4_token"]
+    assert stream.width == 6 * H
+    assert stream.dtype == np.float32  # something is computed
+    wanted = [
+        {each[1:3]: np.frombuffer(each[0], "f4") for each in expected(parts, operation, layers, "token")}
+        for operation, layers in (("sum", [3]), ("concat", [1, 2, 3, 4]), ("sum", [1, 2, 3, 4]))
+    ]
+    seen = 0
+    for batch in stream:
+        assert batch.rows is not None
+        assert batch.positions is not None
+        for number, origin in enumerate(zip(batch.rows.tolist(), batch.positions.tolist(), strict=True)):
+            for name, vectors in zip(batch.columns, wanted, strict=True):
+                np.testing.assert_allclose(batch[name][number], vectors[origin], rtol=1e-3, atol=1e-3)
+        seen += len(batch)
+    assert seen == stream.vectors == len(wanted[0])
+    with pytest.raises(UsageError, match="the stream has no column 'layer_token'; did you mean layer3_token"):
+        next(iter(stream))["layer_token"]
+
+
+def test_columns_that_are_stored_alone_stay_as_they_are(folder: Path) -> None:
+    stream = FeatureSet(folder).vectors(["layer3", "layer4"], "token", batch=7)
+    assert stream.dtype == np.float16
+    whole = FeatureSet(folder).vectors(["layer3", "layer4"], "token", shuffle=False)
+    (batch,) = whole
+    for name in ("layer3_token", "layer4_token"):
+        (alone,) = FeatureSet(folder).vectors(name, shuffle=False)
+        np.testing.assert_array_equal(batch[name], alone.matrix)
+
+
+def test_columns_of_different_units_are_refused(folder: Path) -> None:
+    with pytest.raises(
+        UsageError, match="columns of one unit, and not layer3_token of tokens and layer3_word of words"
+    ):
+        FeatureSet(folder).vectors(["layer3_token", "layer3_word"])
+    with pytest.raises(UsageError, match="no column is named; stored are: "):
+        FeatureSet(folder).vectors([])
+    with pytest.raises(UsageError, match="drop_special=True; it is for tokens"):
+        FeatureSet(folder).vectors("layer3_word", drop_special=True)
+    for wrong in (0, -1.0):
+        with pytest.raises(UsageError, match=r"drop_norms=.* give how many times the median, such as 10"):
+            FeatureSet(folder).vectors("layer3_token", drop_norms=wrong)
+
+
+@pytest.mark.parametrize("times", [0.9, 1.0, 1.2, 100.0])
+@pytest.mark.parametrize("name", ["layer3_token", "concat4_mean", "layer4_word"])
+def test_vectors_far_longer_than_the_median_are_left_out(
+    folder: Path, parts: tuple[Toy, ...], name: str, times: float
+) -> None:
+    operation, layers, pooling = {**ASKED, "layer4_word": ("sum", [4], "word")}[name]
+    wanted = [each for each in expected(parts, operation, layers, pooling) if pooling != "word" or each[3] != "🙂"]
+    lengths = np.array([np.linalg.norm(np.frombuffer(each[0], "f4").astype("f8")) for each in wanted]).astype("f4")
+    inside = lengths <= np.float32(times * np.median(lengths))
+    stream = FeatureSet(folder).vectors(name, batch=5, memory=1, origins=True, drop_norms=times)
+    assert stream.bounds == {name: pytest.approx(times * np.median(lengths), rel=1e-6)}
+    assert stream.vectors == inside.sum()
+    assert Counter(given_by(stream)) == Counter(each for each, stays in zip(wanted, inside, strict=True) if stays)
+    assert given_by(pickle.loads(pickle.dumps(stream))) == given_by(stream)
+
+
+def test_a_vector_is_left_out_if_it_is_long_in_one_of_the_columns(folder: Path, parts: tuple[Toy, ...]) -> None:
+    wanted = [expected(parts, "sum", [layer], "token") for layer in (1, 4)]
+    lengths = [np.array([np.linalg.norm(np.frombuffer(each[0], "f4")) for each in column]) for column in wanted]
+    inside = np.logical_and.reduce([each <= 1.1 * np.median(each) for each in lengths])
+    assert 0 < inside.sum() < len(inside)
+    stream = FeatureSet(folder).vectors(["layer1", "layer4"], "token", origins=True, drop_norms=1.1)
+    rows = {each[1:3] for each, stays in zip(wanted[0], inside, strict=True) if stays}
+    assert {each[1:3] for each in given_by(stream)} == rows
+
+
+def test_special_tokens_are_left_out(bert: Tiny, tmp_path: Path) -> None:
+    texts = ["The bank of the river.", "A bank.", "He went to the bank to ask for money."]
+    extractor(bert, layers="last,attn:2", pooling="token").extract(
+        text_file(tmp_path / "t.txt", texts), tmp_path / "set"
+    )
+    features = FeatureSet(tmp_path / "set")
+    stream = features.vectors(["last", "attn:2"], "token", origins=True, shuffle=False, drop_special=True)
+    (batch,) = stream
+    wanted = []
+    for document in (features[row] for row in range(3)):
+        assert document.tokens is not None
+        wanted.append(document.matrix("attn2_token")[document.tokens.end > document.tokens.start])
+    np.testing.assert_array_equal(batch["attn2_token"], np.concatenate(wanted))
+    assert batch.strings is not None
+    assert not {"[CLS]", "[SEP]"} & set(batch.strings)
+    assert stream.left_out == 6 == len(features.matrix("last", "token")) - stream.vectors
+    whole = features.vectors("last", "token", drop_special=True, drop_norms=100.0)
+    assert (whole.vectors, whole.left_out) == (stream.vectors, 6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 40])
+@pytest.mark.parametrize("batch", [1, 3, 50])
+def test_turns_are_the_batches_in_turn(folder: Path, count: int, batch: int) -> None:
+    """And none reads a chunk that has none of its batches."""
+    stream = FeatureSet(folder).vectors("layer3_token", batch=batch, memory=1, origins=True, start=1)
+    whole = [each.matrix.tobytes() for each in stream]
+    for index in range(count):
+        assert [each.matrix.tobytes() for each in stream.turns(index, count)] == whole[index::count]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -33,13 +33,13 @@ from bertfeat.core.features.record_batches import (
 )
 from bertfeat.core.features.span_vectors import SpanBatch, SpanPooling, SpanReader, span_batch
 from bertfeat.core.features.tables import NpyWriter, arrow_reader, pandas_frame, polars_frame
-from bertfeat.core.features.vector_blocks import count_blocks
-from bertfeat.core.features.vector_stream import StreamOptions, StreamSettings, VectorStream
+from bertfeat.core.features.vector_blocks import VectorChoice, count_blocks
+from bertfeat.core.features.vector_stream import StreamOptions, StreamSettings, VectorStream, open_stream
 from bertfeat.core.grammar import parse_recipes
 from bertfeat.core.recipe import FeatureColumn, LayerSpec, TaskName
 from bertfeat.core.spans import SpanRule
 from bertfeat.display import format_size, html_facts, html_table
-from bertfeat.errors import FeatureSetError, NotDerivableError, RecipeError, did_you_mean
+from bertfeat.errors import FeatureSetError, NotDerivableError, RecipeError, UsageError, did_you_mean
 from bertfeat.io import Address, Location, as_location, output_file, physical_memory, pickle_by_folder
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class FeatureSet:
 
     def vectors(
         self,
-        column: LayerSpec | None = None,
+        column: LayerSpec | Sequence[LayerSpec] | None = None,
         pooling: str | None = None,
         *,
         weights: Sequence[float] | None = None,
@@ -218,15 +218,24 @@ class FeatureSet:
     ) -> VectorStream:
         """The vectors of a column in batches to train on, shuffled in bounded memory, by :class:`StreamSettings`.
 
+        Several columns, as a list, come side by side: what goes into a feed-forward part with what it makes of it.
+
         Raises:
             NotDerivableError: see :meth:`find`.
-            UsageError: a setting that cannot be right.
+            UsageError: a setting that cannot be right, or columns of different units.
             DamagedError: a part is damaged.
         """
         checked = StreamSettings(**settings)
-        feature = self.find(column, pooling, weights=weights)
-        blocks = self._count_blocks(feature.pooling, checked.unaligned)
-        return VectorStream(self._parts, feature, feature.derivation.inputs(self.columns), blocks, checked)
+        if column is None or isinstance(column, str | int):
+            found = [self.find(column, pooling, weights=weights)]
+        elif weights is not None:
+            raise UsageError("weights are those of one sum of layers, and several columns are named")
+        else:
+            found = [each for name in column for each in self.find_each(name, pooling)]
+        if not found:
+            raise UsageError("no column is named", remedy=f"stored are: {column_names(self.columns)}")
+        features = list({each.name: each for each in found}.values())
+        return open_stream(self._parts, features, self.columns, checked, self._count_blocks)
 
     def spans(
         self,
@@ -277,7 +286,11 @@ class FeatureSet:
             remedy = f"to_arrow([{column!r}]) reads it"
             raise FeatureSetError(f"the column {column!r} holds no vectors", where=self.folder, remedy=remedy)
         feature = self.find(column, pooling, weights=weights)
-        count = len(self) if feature.pooling.per_document else len(self._count_blocks(feature.pooling, True))
+        count = (
+            len(self)
+            if feature.pooling.per_document
+            else len(self._count_blocks(VectorChoice(feature.pooling.unit, unaligned=True)))
+        )
         if (needed := 4 * count * feature.width) > physical_memory():
             problem = f"the vectors of {feature.name} take {format_size(needed)}, more than this machine's memory"
             raise FeatureSetError(problem, where=self.folder, remedy="read them with batches(), or a part with slice()")

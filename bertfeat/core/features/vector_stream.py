@@ -5,9 +5,9 @@ Shards, chunks and batches are ranges of that order, so that each can be found w
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import cycle, pairwise
 from typing import Literal, Self, TypedDict
@@ -18,8 +18,16 @@ from numpy.typing import NDArray
 from bertfeat.arguments import checked
 from bertfeat.core.features.columns import ReadableColumn
 from bertfeat.core.features.open_parts import OpenParts
-from bertfeat.core.features.vector_blocks import READERS, BlockOrder, BlockReader, StreamBatch, VectorBlocks
-from bertfeat.core.recipe import FeatureColumn
+from bertfeat.core.features.vector_blocks import (
+    READERS,
+    BlockOrder,
+    BlockReader,
+    StreamBatch,
+    VectorBlocks,
+    VectorChoice,
+    bound_lengths,
+)
+from bertfeat.core.recipe import FeatureColumn, Unit
 from bertfeat.display import Cells, displayed
 from bertfeat.errors import UsageError, parameter
 from bertfeat.io import ContextPool
@@ -28,10 +36,11 @@ from bertfeat.io import ContextPool
 @checked
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StreamSettings:
-    """The settings for streaming the vectors of a column: the keywords of :meth:`FeatureSet.vectors`.
+    """The settings for streaming the vectors of columns: the keywords of :meth:`FeatureSet.vectors`.
 
-    The order depends only on the set, the column, ``shuffle``, ``seed``, ``epoch``, ``shard``, ``memory``, and on the
-    settings ``dtype`` and ``unaligned``, which decide how many and which vectors a chunk has.
+    The order depends only on the set, the columns, ``shuffle``, ``seed``, ``epoch``, ``shard``, ``memory``, and on the
+    settings ``dtype``, ``unaligned``, ``drop_special`` and ``drop_norms``, which decide how many and which vectors a
+    chunk has.
 
     Raises:
         UsageError: a number that cannot be right, or an unknown dtype.
@@ -57,11 +66,20 @@ class StreamSettings:
     """Whether a batch records, for each vector, the row and the token or word that it belongs to."""
     unaligned: bool = False
     """Whether words without a vector of their own are given, as zeros, and not left out."""
+    drop_special: bool = False
+    """Whether tokens without a place in the text are left out: [CLS], [SEP], and white space that is a token."""
+    drop_norms: float | None = None
+    """Leave out vectors longer than this many times the median length of their column, in any of the columns, such as
+    the attention sinks of decoders; they are read once before, for their lengths."""
 
     def __post_init__(self) -> None:
         for name, least in {"batch": 1, "seed": 0, "epoch": 0, "start": 0, "memory": 1}.items():
             if getattr(self, name) < least:
                 raise UsageError(parameter(name, getattr(self, name)), remedy=f"give a whole number from {least} on")
+        if self.drop_norms is not None and not self.drop_norms > 0:
+            raise UsageError(
+                parameter("drop_norms", self.drop_norms), remedy="give how many times the median, such as 10"
+            )
         index, count = self.shard
         if not 0 <= index < count:
             remedy = "give which one, counted from 0, and of how many: (0, 4) to (3, 4)"
@@ -82,6 +100,8 @@ class StreamOptions(TypedDict, total=False):
     memory: int
     origins: bool
     unaligned: bool
+    drop_special: bool
+    drop_norms: float | None
 
 
 _GATHERERS = 2  # threads that gather batches ahead of the one in use; each holds one batch in memory
@@ -92,7 +112,7 @@ _BLOCKS, _VECTORS = 0, 1  # first numbers of the seeds: row groups and vectors a
 @displayed
 @dataclass(frozen=True)
 class VectorStream:
-    """The vectors of one column, a batch at a time, as :meth:`FeatureSet.vectors` gives them.
+    """The vectors of one or several columns, a batch at a time, as :meth:`FeatureSet.vectors` gives them.
 
     It may be iterated any number of times, and gives the same batches each time. It can be pickled, for processes that
     see the same feature set.
@@ -102,10 +122,11 @@ class VectorStream:
     """
 
     parts: OpenParts
-    column: ReadableColumn
-    stored: tuple[FeatureColumn, ...]  # the columns that it is derived from
+    columns: tuple[ReadableColumn, ...]  # of one unit
+    stored: tuple[FeatureColumn, ...]  # the columns that they are derived from
     blocks: VectorBlocks
     settings: StreamSettings
+    bounds: Mapping[str, float] = field(default_factory=dict)  # by column the length of the longest vector given
 
     def __post_init__(self) -> None:
         if self.settings.start > self._batches_of_shard:
@@ -114,7 +135,8 @@ class VectorStream:
 
     def cells(self) -> Cells:
         """The facts that a line or a table shows of the stream."""
-        return {"column": self.column.name, "vectors": self.vectors, "batches": len(self)}
+        names = ", ".join(column.name for column in self.columns)
+        return {"columns": names, "vectors": self.vectors, "batches": len(self)}
 
     def __len__(self) -> int:
         """Number of batches from ``start`` on; with ``drop_last`` the same in every shard."""
@@ -127,18 +149,19 @@ class VectorStream:
 
     @property
     def left_out(self) -> int:
-        """Number of words that are left out because they have no vector of their own."""
+        """Number of vectors that are left out: words without one of their own, and what the settings drop."""
         return self.blocks.left_out
 
     @property
     def width(self) -> int:
-        """Number of values in one vector."""
-        return self.column.width
+        """Number of values in one vector, those of all columns together."""
+        return sum(column.width for column in self.columns)
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
         """The type of the values: the one that was asked for, else as they are stored."""
-        return np.dtype(self.settings.dtype or self.column.derivation.dtype(self.stored))
+        own = [column.derivation.dtype(column.derivation.inputs(self.stored)) for column in self.columns]
+        return np.dtype(self.settings.dtype or np.result_type(*own))
 
     @property
     def capacity(self) -> int:
@@ -161,9 +184,13 @@ class VectorStream:
         return replace(self, settings=replace(self.settings, shard=shard, start=start))
 
     def __iter__(self) -> Iterator[StreamBatch]:
+        return self.turns(0, 1)
+
+    def turns(self, index: int, count: int) -> Iterator[StreamBatch]:
+        """Every ``count``-th batch, from the ``index``-th on: those of one worker of several that take turns."""
         readers, gatherers = (ContextPool(number, "bertfeat-vectors") for number in (READERS, _GATHERERS))
         try:
-            yield from self._batches(readers, gatherers)
+            yield from self._batches(readers, gatherers, index, count)
         finally:
             for pool in (readers, gatherers):
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -189,12 +216,18 @@ class VectorStream:
         (first, stop), size = self._shard, self.settings.batch
         return first + self.settings.start * size, min(stop, first + self._batches_of_shard * size)
 
-    def _chunks(self) -> list[tuple[int, int]]:
-        """The ranges of places of the chunks, about equal in size, that hold vectors to yield."""
+    def _chunks(self, index: int = 0, count: int = 1) -> list[tuple[int, int]]:
+        """The ranges of places of the chunks, about equal in size, that hold vectors of the batches of a turn."""
         (first, stop), (begin, end) = self._shard, self._given
         number = max(1, -(-(stop - first) // self.capacity))
         bounds = [first + (stop - first) * chunk // number for chunk in range(number + 1)]
-        return [(at, to) for at, to in pairwise(bounds) if max(at, begin) < min(to, end)]
+        inside = ((at, to) for at, to in pairwise(bounds) if max(at, begin) < min(to, end))
+        return [(at, to) for at, to in inside if any(each % count == index for each in self._batches_in(at, to))]
+
+    def _batches_in(self, first: int, stop: int) -> range:
+        """The numbers, from ``start`` on, of the batches that have vectors in a range of places."""
+        (begin, end), size = self._given, self.settings.batch
+        return range((max(first, begin) - begin) // size, -(-(min(stop, end) - begin) // size))
 
     def _shuffled_numbers(self, first: int, stop: int) -> NDArray[np.int64]:
         """The numbers, within a chunk, of its vectors to yield, in the order in which they are yielded."""
@@ -208,29 +241,34 @@ class VectorStream:
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _batches(self, readers: ContextPool, gatherers: ContextPool) -> Iterator[StreamBatch]:
-        """Shuffle each chunk, and cut the chunks into batches."""
-        size = self.settings.batch
+    def _batches(self, readers: ContextPool, gatherers: ContextPool, index: int, count: int) -> Iterator[StreamBatch]:
+        """Shuffle each chunk, cut the chunks into batches, and give those of a turn."""
+        (begin, end), size = self._given, self.settings.batch
         begun: list[StreamBatch] = []  # pieces of the next batch, which may come from several chunks
-        for (first, stop), chunk in self._read_chunks(readers):
-            numbers = self._shuffled_numbers(first, stop)
-            cuts = range(size - sum(map(len, begun)), len(numbers), size)
-            for piece in _gather(gatherers, chunk, np.split(numbers, cuts)):
+        for (first, stop), chunk in self._read_chunks(readers, self._chunks(index, count)):
+            numbers, passed = self._shuffled_numbers(first, stop), max(first, begin) - begin
+            pieces = np.split(numbers, range(-passed % size or size, len(numbers), size))
+            turn = [
+                (batch, piece)
+                for batch, piece in zip(self._batches_in(first, stop), pieces, strict=True)
+                if batch % count == index
+            ]
+            for (batch, _), piece in zip(turn, _gather(gatherers, chunk, [piece for _, piece in turn]), strict=True):
                 begun.append(piece)
-                if sum(map(len, begun)) == size:
+                if sum(map(len, begun)) == min(size, end - begin - batch * size):
                     yield StreamBatch.join(begun)
                     begun = []
-        if begun:
-            yield StreamBatch.join(begun)
 
-    def _read_chunks(self, readers: ContextPool) -> Iterator[tuple[tuple[int, int], StreamBatch]]:
+    def _read_chunks(
+        self, readers: ContextPool, chunks: list[tuple[int, int]]
+    ) -> Iterator[tuple[tuple[int, int], StreamBatch]]:
         """Yield each chunk after its range of places; the next is read meanwhile, into the other of two rooms.
 
         A chunk is overwritten when the one after the next is read: what is taken of it is a copy.
         """
-        order, chunks = BlockOrder(self.blocks, self._seed(_BLOCKS)), self._chunks()
+        order = BlockOrder(self.blocks, self._seed(_BLOCKS))
         largest = max((stop - first for first, stop in chunks), default=0)
-        rooms = cycle([self._reader.make_room(largest) for _ in chunks[:2]])
+        rooms = cycle([self.reader.make_room(largest) for _ in chunks[:2]])
         ahead: deque[tuple[tuple[int, int], _ReadAhead]] = deque()
         for places in chunks:
             ahead.append((places, self._start_chunk(readers, order, places, next(rooms))))
@@ -245,14 +283,49 @@ class VectorStream:
     ) -> "_ReadAhead":
         reads, at = [], 0
         for cut in order.cuts(*places):
-            reads.append(pool.submit(self._reader.read, cut, room, at))
+            reads.append(pool.submit(self.reader.read, cut, room, at))
             at += len(cut)
         return _ReadAhead(room, reads)
 
     @cached_property
-    def _reader(self) -> BlockReader:
-        settings = self.settings
-        return BlockReader(self.parts, self.column, self.stored, self.dtype, settings.origins, settings.unaligned)
+    def reader(self) -> BlockReader:
+        """What reads its vectors."""
+        choice = _vectors_given(self.columns, self.settings)
+        return BlockReader(
+            self.parts, self.columns, self.stored, self.dtype, choice, self.settings.origins, self.bounds
+        )
+
+
+def open_stream(
+    parts: OpenParts,
+    columns: Sequence[ReadableColumn],
+    stored: Sequence[FeatureColumn],
+    settings: StreamSettings,
+    count: Callable[[VectorChoice], VectorBlocks],
+) -> VectorStream:
+    """The stream of columns that are derived from ``stored``; ``count`` counts the vectors of a choice.
+
+    Raises:
+        UsageError: the columns are of different units, or the settings do not fit theirs.
+    """
+    if len({column.pooling.unit for column in columns}) != 1:
+        names = " and ".join(f"{column.name} of {column.pooling.unit}s" for column in columns)
+        raise UsageError(f"a stream has columns of one unit, and not {names}", remedy="make a stream of each")
+    if settings.drop_special and columns[0].pooling.unit is not Unit.TOKEN:
+        raise UsageError(parameter("drop_special", True), remedy="it is for tokens")
+    read = {each.name: each for column in columns for each in column.derivation.inputs(stored)}
+    stream = VectorStream(
+        parts, tuple(columns), tuple(read.values()), count(_vectors_given(columns, settings)), settings
+    )
+    if settings.drop_norms is None:
+        return stream
+    blocks, bounds = bound_lengths(stream.reader, stream.blocks, settings.drop_norms)
+    return replace(stream, blocks=blocks, bounds=bounds)
+
+
+def _vectors_given(columns: Sequence[ReadableColumn], settings: StreamSettings) -> VectorChoice:
+    """The vectors that are given by where they stand."""
+    return VectorChoice(columns[0].pooling.unit, settings.unaligned, special=not settings.drop_special)
 
 
 def _gather(pool: ContextPool, chunk: StreamBatch, batches: Iterable[NDArray[np.int64]]) -> Iterator[StreamBatch]:
