@@ -4,6 +4,7 @@ Row groups are shuffled. A chunk of as many vectors as the memory holds is read 
 Shards, chunks and batches are ranges of that order, so that each can be found without reading what comes before it.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -30,7 +31,7 @@ from bertfeat.core.features.vector_blocks import (
 from bertfeat.core.recipe import FeatureColumn, Unit
 from bertfeat.display import Cells, displayed
 from bertfeat.errors import UsageError, parameter
-from bertfeat.io import ContextPool
+from bertfeat.io import Address, ContextPool
 
 
 @checked
@@ -188,7 +189,10 @@ class VectorStream:
 
     def turns(self, index: int, count: int) -> Iterator[StreamBatch]:
         """Every ``count``-th batch, from the ``index``-th on: those of one worker of several that take turns."""
-        readers, gatherers = (ContextPool(number, "bertfeat-vectors") for number in (READERS, _GATHERERS))
+        # of files more than there are cores only take turns; requests to object storage wait
+        stored_away = isinstance(self.parts.first.path, Address)
+        reading = READERS if stored_away else min(READERS, os.cpu_count() or READERS)
+        readers, gatherers = (ContextPool(number, "bertfeat-vectors") for number in (reading, _GATHERERS))
         try:
             yield from self._batches(readers, gatherers, index, count)
         finally:
