@@ -4,9 +4,9 @@
 
 Token vectors of 384 values in float16, random ones, 2 GB that the page cache holds and the stream's memory does not. An
 epoch of the stream (an epoch is read before, so its row groups are counted) runs in turn with pyarrow alone: row group
-by row group, with the pages' checksums, which the stream always checks, and without them; and with a gather of the same
-vectors in random order, batches of as many, from a NumPy memmap of them; medians of 5. Processor time is that of all
-threads. Then both with an empty page cache: an epoch of the stream, and one batch from the memmap.
+by row group, with the pages' checksums, which the stream always checks, and without them; medians of 5. Processor time
+is that of all threads. Then it runs in turn with a gather of the same vectors in random order, batches of as many, from
+a NumPy memmap of them; and both with an empty page cache: an epoch of the stream, and one batch from the memmap.
 
 With --data, a set of token vectors of real texts, the shuffle is measured as well: the variance of the means of batches
 next to that of means of as many vectors drawn at random, for several sizes of the memory.
@@ -36,6 +36,7 @@ from bertfeat.core.features import (
     PartContent,
     PartHeader,
     Pieces,
+    StreamSettings,
     content_table,
     list_parts,
     write_manifest,
@@ -56,7 +57,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.work) as work:
         folder = write_set(Path(work) / "random.features", options.parts)
         results["speed"] = speed(folder)
-        results["cold"] = cold(folder)
+        results["memmap"] = beside_memmap(folder)
     if options.data:
         results["shuffle"] = shuffle(FeatureSet(options.data))
     options.out.write_text(json.dumps(results, indent=1) + "\n")
@@ -67,11 +68,9 @@ def main() -> None:
 
 def speed(folder: Path) -> dict[str, Any]:
     stream = FeatureSet(folder).vectors(NAME)
-    memmap = write_memmap(folder)
     ways: dict[str, Callable[[int], int]] = {
         "stream": lambda epoch: sum(len(batch) for batch in stream.at_epoch(epoch)),
         "stream, stored order": lambda _: sum(len(batch) for batch in FeatureSet(folder).vectors(NAME, shuffle=False)),
-        "NumPy memmap, random order": lambda epoch: gather(memmap, epoch, stream.settings.batch),
         "pyarrow, with checksums": lambda _: read_by_pyarrow(folder, page_checksum_verification=True),
         "pyarrow": lambda _: read_by_pyarrow(folder),
     }
@@ -96,47 +95,55 @@ def speed(folder: Path) -> dict[str, Any]:
             "seconds": [round(each, 2) for each in seconds[name]],
         }
         print(name, found[name], flush=True)
-    for name in ("NumPy memmap, random order", "pyarrow, with checksums", "pyarrow"):
+    for name in ("pyarrow, with checksums", "pyarrow"):
         ratios = [theirs / ours for ours, theirs in zip(seconds["stream"], seconds[name], strict=True)]
         found[f"stream to {name}"] = round(statistics.median(ratios), 2)
         print(f"stream to {name}: {found[f'stream to {name}']}", flush=True)
     return found
 
 
-def write_memmap(folder: Path) -> np.memmap[Any, np.dtype[np.float16]]:
-    """The vectors as one file, as people keep them beside their training."""
+def write_memmap(folder: Path) -> Path:
+    """Write the vectors as one file, as people keep them beside their training."""
     path = folder.parent / "vectors.f16"
     with path.open("wb") as file:
         for batch in FeatureSet(folder).vectors(NAME, shuffle=False):
             file.write(batch.matrix.tobytes())
-    return np.memmap(path, np.float16, "r").reshape(-1, WIDTH)  # type: ignore[no-any-return]
+    return path
 
 
-def gather(vectors: np.ndarray[Any, Any], epoch: int, batch: int, most: int | None = None) -> int:
+def gather(path: Path, epoch: int, batch: int, most: int | None = None) -> int:
     """Take batches in random order; ``most`` vectors at most."""
+    vectors = np.memmap(path, np.float16, "r").reshape(-1, WIDTH)  # anew: pages that are mapped cannot be evicted
     order = np.random.default_rng(epoch).permutation(len(vectors))[:most]
     return sum(len(vectors[order[first : first + batch]]) for first in range(0, len(order), batch))
 
 
-def cold(folder: Path) -> dict[str, Any]:
-    """Vectors a second with nothing of the files in the page cache."""
-    stream, path = FeatureSet(folder).vectors(NAME), folder.parent / "vectors.f16"
-    files, found = [path, *list_parts(folder)], dict[str, Any]()
-    ways: dict[str, Callable[[int], int]] = {
-        "stream": lambda epoch: sum(len(batch) for batch in stream.at_epoch(epoch)),
-        "NumPy memmap, random order": lambda epoch: gather(
-            np.memmap(path, np.float16, "r").reshape(-1, WIDTH), epoch, stream.settings.batch, stream.settings.batch
-        ),
+def beside_memmap(folder: Path) -> dict[str, Any]:
+    """Vectors a second of an epoch, and of a gather from a memmap: from the page cache, and with nothing in it."""
+    stream, path, batch = FeatureSet(folder).vectors(NAME), write_memmap(folder), StreamSettings().batch
+    files = [path, *list_parts(folder)]
+    ways: dict[str, Callable[[int, int | None], int]] = {
+        "stream": lambda epoch, _: sum(len(batch) for batch in stream.at_epoch(epoch)),
+        "memmap": lambda epoch, most: gather(path, epoch, batch, most),
     }
-    for number in range(3):
+    found: dict[str, Any] = {name: {"warm": [], "cold": []} for name in ways}
+    for number in range(ROUNDS + 4):
+        state = "warm" if number <= ROUNDS else "cold"
         for name, way in ways.items():
-            for file in files:
-                evict(file)
+            if state == "cold":
+                for file in files:
+                    evict(file)
             began = time.perf_counter()
-            vectors = way(number)
-            found.setdefault(name, []).append(round(vectors / (time.perf_counter() - began)))
-    print("vectors a second, cold:", found, flush=True)
-    return {"vectors_per_second": found}
+            vectors = way(number, batch if state == "cold" else None)
+            if number:  # the first round fills the page cache
+                found[name][state].append(round(vectors / (time.perf_counter() - began)))
+    for state in ("warm", "cold"):
+        pairs = zip(found["memmap"][state], found["stream"][state], strict=True)
+        found[f"seconds of the stream for one of the memmap, {state}"] = round(
+            statistics.median(m / s for m, s in pairs), 2
+        )
+    print("beside a memmap:", found, flush=True)
+    return found
 
 
 def evict(file: Path) -> None:
