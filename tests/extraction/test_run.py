@@ -23,7 +23,7 @@ from bertfeat.core.recipe import Pooling
 from bertfeat.errors import BertfeatError, CorpusError, FeatureSetError, RowFailedError, UsageError, WrongColumnsError
 from tests.support.runs import accounted, contents, extractor, failed_rows, jsonl_file, lines, text_file
 from tests.support.slow_features import slow_text
-from tests.support.tiny_models import LONG_TEXT, SENTENCES, Tiny, build, rewrite, text_states
+from tests.support.tiny_models import LONG_TEXT, SENTENCES, Tiny, build, reference_ids, rewrite, text_states
 
 
 class Rows:
@@ -151,6 +151,9 @@ def test_parts_hold_hugging_faces_hidden_states(bert: Tiny, tmp_path: Path) -> N
     assert [document.text for document in found] == list(SENTENCES)
     for document, text in zip(found, SENTENCES, strict=True):
         states = text_states(bert.folder, text)
+        assert document.tokens is not None
+        assert document.tokens.ids is not None
+        assert document.tokens.ids.tolist() == reference_ids(bert.folder, text)[0]
         if states.shape[1] > bert.model.max_tokens:
             continue
         expected = {"last": states[5], "concat4": np.concatenate(states[2:6], axis=-1), "layer1": states[1]}

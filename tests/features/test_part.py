@@ -79,7 +79,7 @@ def test_tokens_and_words_lie_where_they_say(tmp_path: Path) -> None:
     toy = toy_part(pairs=True, tags=True)
     table = pq.read_table(_write(tmp_path, toy.header, toy.table))
     assert [field.name for field in table.schema if pa.types.is_list(field.type)] == [
-        *("tokens", "token_start", "token_end", "token_segment"),
+        *("tokens", "token_ids", "token_start", "token_end", "token_segment"),
         *("words", "word_start", "word_end", "word_segment", "aligned", "tags"),
     ]
     for record in table.to_pylist():

@@ -204,6 +204,7 @@ def _pieces(documents: list[ToyDocument], columns: list[FeatureColumn], text: bo
         segment=np.zeros(len(flat), np.int8) if pairs else None,
         aligned=np.array([piece != "🙂" for piece in strings], bool) if words else None,
         matrices={column.name: _stack(documents, column) for column in columns},
+        ids=None if words or not text else np.array([sum(map(ord, piece)) for piece in strings], np.int32),
     )
 
 

@@ -19,7 +19,7 @@ MAX_LINE = 64 * 2**20
 # fmt: off
 RESERVED_COLUMNS = (
     "row", "id", "text", "pair", "text_digest", "n_tokens", "n_unk", "n_truncated", "tags",
-    "tokens", "token_start", "token_end", "token_segment",
+    "tokens", "token_ids", "token_start", "token_end", "token_segment",
     "words", "word_start", "word_end", "word_segment", "aligned",
 )
 # fmt: on

@@ -226,6 +226,7 @@ def _take_pieces(
         end=spans.end[at],
         segment=spans.segment[at] if pairs else None,
         aligned=None if spans.aligned is None else spans.aligned[at],
+        ids=None if spans.ids is None or not keep_text else spans.ids[at],
         matrices={name: _take_rows(matrix, at) for name, matrix in matrices.items()},
     )
 

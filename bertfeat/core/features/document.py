@@ -133,7 +133,9 @@ def _document_pieces(batch: pa.RecordBatch, kind: str) -> list[DocumentPieces] |
         return None
     positions = PiecePositions.read(batch, kind)
     strings = tuple(batch.column(f"{kind}s").flatten().to_pylist()) if f"{kind}s" in batch.schema.names else None
-    return [positions.of_document(number, strings) for number in range(len(batch))]
+    numbered = f"{kind}_ids" in batch.schema.names
+    ids = batch.column(f"{kind}_ids").flatten().to_numpy() if numbered else None
+    return [positions.of_document(number, strings, ids) for number in range(len(batch))]
 
 
 class MemoryFeatures:

@@ -72,7 +72,7 @@ def _piece_problems(
 ) -> Iterator[str]:
     """Problems of tokens or words: lists and matrices that differ in length, and positions outside the text."""
     numbers = _list_lengths(batch, f"{kind}_start")
-    for name in (f"{kind}s", *positions, f"{kind}_segment"):
+    for name in (f"{kind}s", f"{kind}_ids", *positions, f"{kind}_segment"):
         if name in batch.schema.names and np.any(_list_lengths(batch, name) != numbers):
             yield f"the lists in {name!r} are not as long as those in '{kind}_start'"
             return

@@ -60,6 +60,9 @@ class DocumentPieces(_Placed):
     end: NDArray[np.int32]  # [n]
     segment: NDArray[np.int8] | None  # [n] 0 first text, 1 pair: the text that the offsets count in
     aligned: NDArray[np.bool_] | None  # [n] words only: False where the word has no vector of its own
+    ids: NDArray[np.int32] | None = (
+        None  # [n] tokens only: numbers in the vocabulary; None where the set holds no texts
+    )
 
     def __len__(self) -> int:
         return len(self.start)
@@ -139,8 +142,10 @@ class PiecePositions(_Placed):
         ends = np.searchsorted(rows, self.offsets)
         return PieceRanges(rows, ends[:-1], ends[1:])
 
-    def of_document(self, number: int, strings: Sequence[str] | None = None) -> DocumentPieces:
-        """The pieces of one document; ``strings`` are those of the pieces of all documents, ``[N]``."""
+    def of_document(
+        self, number: int, strings: Sequence[str] | None = None, ids: NDArray[np.int32] | None = None
+    ) -> DocumentPieces:
+        """The pieces of one document; ``strings`` and ``ids`` are those of the pieces of all documents, ``[N]``."""
         cut = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
         return DocumentPieces(
             None if strings is None else strings[cut],
@@ -148,6 +153,7 @@ class PiecePositions(_Placed):
             self.end[cut],
             None if self.segment is None else self.segment[cut],
             None if self.aligned is None else self.aligned[cut],
+            None if ids is None else ids[cut],
         )
 
 
@@ -157,6 +163,7 @@ class Pieces(PiecePositions):
 
     strings: Sequence[str] | None  # [N]; None: texts are not stored
     matrices: Mapping[str, Matrix]  # name of the feature column -> [N, W]
+    ids: NDArray[np.int32] | None = None  # [N] of tokens, where texts are stored: their numbers in the vocabulary
 
 
 def list_offsets(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:

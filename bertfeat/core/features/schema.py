@@ -123,10 +123,13 @@ def row_bytes(table: pa.Table, columns: Sequence[FeatureColumn]) -> NDArray[np.i
 def _piece_arrays(kind: str, pieces: Pieces, columns: Sequence[FeatureColumn]) -> Iterator[tuple[str, pa.Array]]:
     """The Arrow columns of tokens or words (``kind``, the name of their pooling, too): name and values.
 
-    There are no strings without ``keep_text``, no segments without pairs, and ``aligned`` is of words alone.
+    There are no strings and no ids of tokens without ``keep_text``, no segments without pairs, and ``aligned`` is of
+    words alone.
     """
     if pieces.strings is not None:
         yield f"{kind}s", _list_array(pieces.offsets, _string_array(pieces.strings))
+    if pieces.ids is not None:
+        yield f"{kind}_ids", _list_array(pieces.offsets, pa.array(pieces.ids, pa.int32()))
     yield f"{kind}_start", _list_array(pieces.offsets, pa.array(pieces.start, pa.int32()))
     yield f"{kind}_end", _list_array(pieces.offsets, pa.array(pieces.end, pa.int32()))
     if pieces.segment is not None:
@@ -183,7 +186,7 @@ _ROW_COLUMNS = {"row": pa.int64(), "id": pa.string(), **dict.fromkeys(("n_tokens
 _TEXT_COLUMNS = dict.fromkeys(("text", "pair", "text_digest"), pa.string())
 _LIST_COLUMNS = {
     **dict.fromkeys(("tokens", "words", "tags"), pa.string()),
-    **dict.fromkeys(("token_start", "token_end", "word_start", "word_end"), pa.int32()),
+    **dict.fromkeys(("token_ids", "token_start", "token_end", "word_start", "word_end"), pa.int32()),
     **dict.fromkeys(("token_segment", "word_segment"), pa.int8()),
     "aligned": pa.bool_(),
 }

@@ -71,6 +71,7 @@ class TokenSpans:
     segment: NDArray[np.int8]  # [n] 0 first text, 1 second
     aligned: NDArray[np.bool_] | None = None  # [n] words: whether the word has pieces and all of them were read
     places: NDArray[np.int32] | None = None  # [n] of chosen words: their numbers among all words of their text
+    ids: NDArray[np.int32] | None = None  # [n] of tokens: their numbers in the vocabulary
 
     def __len__(self) -> int:
         return len(self.start)
@@ -382,6 +383,7 @@ def _token_spans(flat: _FlatTokens, stored: NDArray[np.bool_], tokenizer: Tokeni
         start=flat.spans.start[stored],
         end=flat.spans.end[stored],
         segment=flat.segment[stored],
+        ids=flat.ids[stored],
     )
 
 
