@@ -6,7 +6,7 @@ Token vectors of 384 values in float16, random ones, 2 GB that the page cache ho
 epoch of the stream (an epoch is read before, so its row groups are counted) runs in turn with pyarrow alone: row group
 by row group, with the pages' checksums, which the stream always checks, and without them; medians of 5. Processor time
 is that of all threads. Then it runs in turn with a gather of the same vectors in random order, batches of as many, from
-a NumPy memmap of them; and both with an empty page cache: an epoch of the stream, and one batch from the memmap.
+a NumPy memmap of them, from the page cache and with nothing of the files in it.
 
 With --data, a set of token vectors of real texts, the shuffle is measured as well: the variance of the means of batches
 next to that of means of as many vectors drawn at random, for several sizes of the memory.
@@ -111,10 +111,10 @@ def write_memmap(folder: Path) -> Path:
     return path
 
 
-def gather(path: Path, epoch: int, batch: int, most: int | None = None) -> int:
-    """Take batches in random order; ``most`` vectors at most."""
+def gather(path: Path, epoch: int, batch: int) -> int:
+    """Take all vectors in random order, a batch at a time."""
     vectors = np.memmap(path, np.float16, "r").reshape(-1, WIDTH)  # anew: pages that are mapped cannot be evicted
-    order = np.random.default_rng(epoch).permutation(len(vectors))[:most]
+    order = np.random.default_rng(epoch).permutation(len(vectors))
     return sum(len(vectors[order[first : first + batch]]) for first in range(0, len(order), batch))
 
 
@@ -122,9 +122,9 @@ def beside_memmap(folder: Path) -> dict[str, Any]:
     """Vectors a second of an epoch, and of a gather from a memmap: from the page cache, and with nothing in it."""
     stream, path, batch = FeatureSet(folder).vectors(NAME), write_memmap(folder), StreamSettings().batch
     files = [path, *list_parts(folder)]
-    ways: dict[str, Callable[[int, int | None], int]] = {
-        "stream": lambda epoch, _: sum(len(batch) for batch in stream.at_epoch(epoch)),
-        "memmap": lambda epoch, most: gather(path, epoch, batch, most),
+    ways: dict[str, Callable[[int], int]] = {
+        "stream": lambda epoch: sum(len(batch) for batch in stream.at_epoch(epoch)),
+        "memmap": lambda epoch: gather(path, epoch, batch),
     }
     found: dict[str, Any] = {name: {"warm": [], "cold": []} for name in ways}
     for number in range(ROUNDS + 4):
@@ -134,7 +134,7 @@ def beside_memmap(folder: Path) -> dict[str, Any]:
                 for file in files:
                     evict(file)
             began = time.perf_counter()
-            vectors = way(number, batch if state == "cold" else None)
+            vectors = way(number)
             if number:  # the first round fills the page cache
                 found[name][state].append(round(vectors / (time.perf_counter() - began)))
     for state in ("warm", "cold"):

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 from bertfeat.arguments import checked
-from bertfeat.core import StreamBatch, VectorStream
-from bertfeat.errors import UsageError, parameter
+from bertfeat.core import StreamBatch, VectorStream, resolve_device
+from bertfeat.errors import FeatureSetError, UsageError, parameter
 
 
 class TensorBatch(NamedTuple):
@@ -19,14 +19,32 @@ class TensorBatch(NamedTuple):
     rows: Tensor | None  # [n] row of the document
     positions: Tensor | None  # [n] number of the token or word in it; 0 for document vectors
     strings: list[str] | None  # [n] the token or word
-    columns: dict[str, slice]  # where each column stands in the matrix: matrix[:, columns["mlp3_token"]]
+    columns: dict[str, slice]  # where each column stands in the matrix
+
+    def column(self, name: str) -> Tensor:
+        """The vectors of one of several columns, in the same memory. Shape: ``[n, its width]``.
+
+        Raises:
+            UsageError: the stream does not have it.
+        """
+        if name not in self.columns:
+            raise UsageError(f"the stream has no column {name!r}", remedy=f"there are {', '.join(self.columns)}")
+        return self.matrix[:, self.columns[name]]
 
     @classmethod
     def of(cls, batch: StreamBatch, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Self:
-        """The same batch, in the same memory, or its matrix on a device or in another type."""
+        """The same batch, in the same memory, or its matrix on a device or in another type.
+
+        Raises:
+            FeatureSetError: a value is too large for the type.
+        """
         rows, positions = (None if each is None else torch.from_numpy(each) for each in (batch.rows, batch.positions))
         strings = None if batch.strings is None else batch.strings.tolist()
-        matrix = torch.from_numpy(batch.matrix).to(device=device, dtype=dtype)
+        given = torch.from_numpy(batch.matrix)
+        matrix = given.to(device=device, dtype=dtype)
+        if torch.finfo(matrix.dtype).max < torch.finfo(given.dtype).max and not matrix.isfinite().all():
+            remedy = f"give {parameter('dtype')} torch.float32 or torch.bfloat16"
+            raise FeatureSetError(f"a value is too large for {matrix.dtype}", remedy=remedy)
         return cls(matrix, rows, positions, strings, dict(batch.columns))
 
 
@@ -46,14 +64,14 @@ class VectorDataset(IterableDataset[TensorBatch]):
     the matrices: on the CPU, and the stream's, unless given.
 
     Raises:
-        UsageError: a device, or a type of numbers, that torch does not know.
+        UsageError: the device is not there, or the type is none of floating-point numbers.
     """
 
     def __init__(
         self, stream: VectorStream, *, device: str | torch.device | None = None, dtype: torch.dtype | None = None
     ) -> None:
         self.stream, self.start = stream.at_epoch(stream.settings.epoch), stream.settings.start
-        self.device, self.dtype = None if device is None else _device(device), dtype
+        self.device, self.dtype = None if device is None else resolve_device(str(device)), dtype
         if dtype is not None and not dtype.is_floating_point:
             raise UsageError(f"{dtype} holds no vectors", where=parameter("dtype"), remedy="give a floating-point type")
         distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
@@ -83,12 +101,3 @@ class VectorDataset(IterableDataset[TensorBatch]):
             )
         stream = self.stream.at_epoch(self.stream.settings.epoch, self.start)  # which refuses a start beyond the end
         return (TensorBatch.of(batch, self.device, self.dtype) for batch in stream.turns(index, count))
-
-
-def _device(device: str | torch.device) -> torch.device:
-    try:
-        return torch.device(device)
-    except RuntimeError:
-        raise UsageError(
-            parameter("device", str(device)), remedy="torch knows no such device; give cpu or cuda"
-        ) from None

@@ -19,6 +19,8 @@ NOT_IN_THE_SHELL = {
     "shard": _STREAM,
     "shards": _STREAM,
     "start": _STREAM,
+    "drop_special": _STREAM,
+    "drop_norms": _STREAM,
     "axes": _FIGURE,
     "path": _FIGURE,
     "missing": _STORED,

@@ -18,7 +18,7 @@ from scipy.stats import chi2
 
 from bertfeat.core.features import FeatureSet, StreamBatch, StreamSettings, VectorStream, part as part_module
 from bertfeat.core.features.open_parts import PartReader
-from bertfeat.core.features.vector_blocks import BlockReader
+from bertfeat.core.features.vector_reader import BlockReader
 from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError
 from tests.support.features_toy import H, Toy, toy_part, toy_parts, toy_set
 from tests.support.runs import extractor, text_file
@@ -177,6 +177,42 @@ def test_vectors_far_longer_than_the_median_are_left_out(
     assert given_by(pickle.loads(pickle.dumps(stream))) == given_by(stream)
 
 
+def test_zero_vectors_do_not_count_in_the_median(tmp_path: Path) -> None:
+    """Words that were cut off have such; here most vectors are."""
+    toy = toy_part(poolings=("mean",), rows=20)
+    vectors = toy.content.vectors["concat4_mean"]
+    vectors[: len(vectors) - 4] = 0
+    norms = np.linalg.norm(vectors.astype("f8"), axis=1).astype("f4")
+    stream = FeatureSet(toy_set(tmp_path / "f", toy)).vectors("concat4_mean", drop_norms=1.05)
+    assert stream.bounds["concat4_mean"] == pytest.approx(1.05 * np.median(norms[norms > 0]), rel=1e-6)
+    assert stream.vectors == (norms <= np.float32(1.05 * np.median(norms[norms > 0]))).sum() > len(vectors) - 4
+    vectors[:] = 0
+    stream = FeatureSet(toy_set(tmp_path / "g", toy)).vectors("concat4_mean", drop_norms=1.05)
+    assert (stream.vectors, stream.left_out, stream.bounds) == (len(vectors), 0, {})
+
+
+def test_a_sink_that_the_type_does_not_hold_is_dropped(tmp_path: Path) -> None:
+    """Its norm is known before it is made float16."""
+    toy = toy_part(poolings=("mean",))
+    toy.content.vectors["concat4_mean"][2] = 1e6
+    folder = toy_set(tmp_path / "f", toy)
+    with pytest.raises(FeatureSetError, match="a value is too large for float16"):
+        list(FeatureSet(folder).vectors("concat4_mean", dtype="float16"))
+    stream = FeatureSet(folder).vectors("concat4_mean", dtype="float16", drop_norms=100, origins=True)
+    assert stream.left_out == 1
+    assert len(given_by(stream)) == stream.vectors
+
+
+def test_ranges_and_weights(folder: Path) -> None:
+    features = FeatureSet(folder)
+    for names in ("1..3", ["1..3"], "1,2,3", [1, 2, 3]):
+        stream = features.vectors(names, "token")
+        assert [column.name for column in stream.columns] == ["layer1_token", "layer2_token", "layer3_token"]
+    assert features.vectors(["sum4"], "token", weights=[1.0, 2.0, 3.0, 4.0]).vectors
+    with pytest.raises(UsageError, match="weights are those of one sum of layers"):
+        features.vectors(["sum4", "last"], "token", weights=[1.0, 2.0, 3.0, 4.0])
+
+
 def test_a_vector_is_left_out_if_it_is_long_in_one_of_the_columns(folder: Path, parts: tuple[Toy, ...]) -> None:
     wanted = [expected(parts, "sum", [layer], "token") for layer in (1, 4)]
     lengths = [np.array([np.linalg.norm(np.frombuffer(each[0], "f4")) for each in column]) for column in wanted]
@@ -207,14 +243,44 @@ def test_special_tokens_are_left_out(bert: Tiny, tmp_path: Path) -> None:
     assert (whole.vectors, whole.left_out) == (stream.vectors, 6)
 
 
+@pytest.mark.parametrize("settings", [{}, {"drop_norms": 1.1}, {"shard": (1, 3), "start": 2, "batch": 2}], ids=str)
+def test_statistics_are_those_of_all_vectors_that_are_given(folder: Path, settings: Any) -> None:
+    stream = FeatureSet(folder).vectors(["layer1", "concat4"], "token", memory=1, **settings)
+    found = stream.statistics()
+    whole = replace(stream, settings=replace(stream.settings, shard=(0, 1), start=0, batch=10_000))
+    (batch,) = whole
+    assert list(found) == ["layer1_token", "concat4_token"]
+    for name, statistics in found.items():
+        vectors = batch[name].astype("f8")
+        assert statistics.count == len(vectors) == stream.vectors
+        np.testing.assert_allclose(statistics.mean, vectors.mean(0), rtol=0, atol=1e-6)
+        assert statistics.norm == pytest.approx(np.linalg.norm(vectors, axis=1).mean(), rel=1e-6)
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 40])
 @pytest.mark.parametrize("batch", [1, 3, 50])
 def test_turns_are_the_batches_in_turn(folder: Path, count: int, batch: int) -> None:
-    """And none reads a chunk that has none of its batches."""
-    stream = FeatureSet(folder).vectors("layer3_token", batch=batch, memory=1, origins=True, start=1)
-    whole = [each.matrix.tobytes() for each in stream]
-    for index in range(count):
-        assert [each.matrix.tobytes() for each in stream.turns(index, count)] == whole[index::count]
+    ways: tuple[Any, ...] = ({}, {"start": 1}, {"shard": (1, 2), "drop_last": True})
+    for way in ways:
+        stream = FeatureSet(folder).vectors("layer3_token", batch=batch, memory=1, origins=True, **way)
+        whole = [each.matrix.tobytes() for each in stream]
+        for index in range(count):
+            assert [each.matrix.tobytes() for each in stream.turns(index, count)] == whole[index::count]
+
+
+def test_a_turn_reads_no_chunk_without_a_batch_of_its_own(folder: Path) -> None:
+    stream = FeatureSet(folder).vectors("layer3_token", batch=1, memory=1)
+    chunks = stream._chunks()
+    assert len(chunks) > 3
+    assert stream._chunks(0, len(stream)) == chunks[:1]
+    assert stream._chunks(len(stream) - 1, len(stream)) == chunks[-1:]
+
+
+@pytest.mark.parametrize(("index", "count"), [(2, 2), (-1, 2), (0, 0)])
+def test_no_such_turn(folder: Path, index: int, count: int) -> None:
+    stream = FeatureSet(folder).vectors("layer3_token")
+    with pytest.raises(UsageError, match=f"worker {index} of {count}; give which one, counted from 0"):
+        stream.turns(index, count)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -91,5 +91,5 @@ from .stored_texts import (
     StoredTexts as StoredTexts,
 )
 from .tables import NpyWriter as NpyWriter
-from .vector_blocks import StreamBatch as StreamBatch
+from .vector_reader import StreamBatch as StreamBatch
 from .vector_stream import StreamSettings as StreamSettings, VectorStream as VectorStream

@@ -226,12 +226,14 @@ class FeatureSet:
             DamagedError: a part is damaged.
         """
         checked = StreamSettings(**settings)
-        if column is None or isinstance(column, str | int):
-            found = [self.find(column, pooling, weights=weights)]
+        names = [column] if column is None or isinstance(column, str | int) else list(column)
+        if names == [None] or (weights is not None and len(names) == 1):
+            found = [self.find(names[0], pooling, weights=weights)]
         elif weights is not None:
-            raise UsageError("weights are those of one sum of layers, and several columns are named")
+            problem = "weights are those of one sum of layers, and several columns are named"
+            raise UsageError(problem, remedy="make a stream of each")
         else:
-            found = [each for name in column for each in self.find_each(name, pooling)]
+            found = [each for name in names if name is not None for each in self.find_each(name, pooling)]
         if not found:
             raise UsageError("no column is named", remedy=f"stored are: {column_names(self.columns)}")
         features = list({each.name: each for each in found}.values())

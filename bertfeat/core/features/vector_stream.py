@@ -4,7 +4,6 @@ Row groups are shuffled. A chunk of as many vectors as the memory holds is read 
 Shards, chunks and batches are ranges of that order, so that each can be found without reading what comes before it.
 """
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,19 +18,12 @@ from numpy.typing import NDArray
 from bertfeat.arguments import checked
 from bertfeat.core.features.columns import ReadableColumn
 from bertfeat.core.features.open_parts import OpenParts
-from bertfeat.core.features.vector_blocks import (
-    READERS,
-    BlockOrder,
-    BlockReader,
-    StreamBatch,
-    VectorBlocks,
-    VectorChoice,
-    bound_lengths,
-)
+from bertfeat.core.features.vector_blocks import BlockOrder, VectorBlocks, VectorChoice, reading_threads
+from bertfeat.core.features.vector_reader import BlockReader, StreamBatch, bound_norms, own_dtype, row_norms
 from bertfeat.core.recipe import FeatureColumn, Unit
 from bertfeat.display import Cells, displayed
 from bertfeat.errors import UsageError, parameter
-from bertfeat.io import Address, ContextPool
+from bertfeat.io import ContextPool
 
 
 @checked
@@ -109,6 +101,16 @@ _GATHERERS = 2  # threads that gather batches ahead of the one in use; each hold
 _BLOCKS, _VECTORS = 0, 1  # first numbers of the seeds: row groups and vectors are shuffled by different random numbers
 
 
+@displayed
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorStatistics:
+    """What training subtracts from vectors, and divides them by."""
+
+    count: int
+    mean: NDArray[np.float32]  # [W]; zero where there are none
+    norm: float  # the mean of their Euclidean lengths
+
+
 @checked
 @displayed
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class VectorStream:
     stored: tuple[FeatureColumn, ...]  # the columns that they are derived from
     blocks: VectorBlocks
     settings: StreamSettings
-    bounds: Mapping[str, float] = field(default_factory=dict)  # by column the length of the longest vector given
+    bounds: Mapping[str, float] = field(default_factory=dict)  # by column the largest norm of a vector that is given
 
     def __post_init__(self) -> None:
         if self.settings.start > self._batches_of_shard:
@@ -161,8 +163,7 @@ class VectorStream:
     @property
     def dtype(self) -> np.dtype[np.floating]:
         """The type of the values: the one that was asked for, else as they are stored."""
-        own = [column.derivation.dtype(column.derivation.inputs(self.stored)) for column in self.columns]
-        return np.dtype(self.settings.dtype or np.result_type(*own))
+        return np.dtype(self.settings.dtype) if self.settings.dtype else own_dtype(self.columns, self.stored)
 
     @property
     def capacity(self) -> int:
@@ -184,15 +185,36 @@ class VectorStream:
         shard = (own_index * count + index, own_count * count)
         return replace(self, settings=replace(self.settings, shard=shard, start=start))
 
+    def statistics(self) -> dict[str, VectorStatistics]:
+        """Count, mean and mean length of the vectors of each column, in all shards, by reading them once."""
+        every = replace(self.settings, shuffle=False, start=0, shard=(0, 1), drop_last=False, origins=False)
+        total, norms = np.zeros(self.width), dict.fromkeys(self.reader.places, 0.0)
+        for batch in replace(self, settings=every):
+            total += batch.matrix.sum(axis=0, dtype=np.float64)
+            for name in norms:
+                norms[name] += float(row_norms(batch[name]).sum(dtype=np.float64))
+        count = max(1, self.vectors)
+        return {
+            name: VectorStatistics(self.vectors, (total[place] / count).astype(np.float32), norms[name] / count)
+            for name, place in self.reader.places.items()
+        }
+
     def __iter__(self) -> Iterator[StreamBatch]:
         return self.turns(0, 1)
 
     def turns(self, index: int, count: int) -> Iterator[StreamBatch]:
-        """Every ``count``-th batch, from the ``index``-th on: those of one worker of several that take turns."""
-        # of files more than there are cores only take turns; requests to object storage wait
-        stored_away = isinstance(self.parts.first.path, Address)
-        reading = READERS if stored_away else min(READERS, os.cpu_count() or READERS)
-        readers, gatherers = (ContextPool(number, "bertfeat-vectors") for number in (reading, _GATHERERS))
+        """Every ``count``-th batch, from the ``index``-th on: those of one worker of several that take turns.
+
+        Raises:
+            UsageError: there is no such worker.
+        """
+        if not 0 <= index < count:
+            raise UsageError(f"worker {index} of {count}", remedy="give which one, counted from 0, and of how many")
+        return self._turn(index, count)
+
+    def _turn(self, index: int, count: int) -> Iterator[StreamBatch]:
+        numbers = reading_threads(self.parts), _GATHERERS
+        readers, gatherers = (ContextPool(number, "bertfeat-vectors") for number in numbers)
         try:
             yield from self._batches(readers, gatherers, index, count)
         finally:
@@ -323,7 +345,7 @@ def open_stream(
     )
     if settings.drop_norms is None:
         return stream
-    blocks, bounds = bound_lengths(stream.reader, stream.blocks, settings.drop_norms)
+    blocks, bounds = bound_norms(stream.reader, stream.blocks, settings.drop_norms)
     return replace(stream, blocks=blocks, bounds=bounds)
 
 
