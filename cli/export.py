@@ -1,6 +1,7 @@
 """``bertfeat export``: write features in forms that other tools read, or load them into a vector database."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
     from bertfeat.io import Location
     from bertfeat.search import DatabaseReport
 
-FILE_ENDINGS = {"npy": ".npy", "jsonl": ".jsonl", "bert-jsonl": ".bert.jsonl", "csv": ".csv"}
+FILE_ENDINGS = {
+    "npy": ".npy",
+    "jsonl": ".jsonl",
+    "bert-jsonl": ".bert.jsonl",
+    "csv": ".csv",
+    "hidden-states": ".hidden_states",
+}
+"""The formats, and how their outputs end; the last one is a folder."""
 DATABASES = {"lance": ("update", "evaluate"), "qdrant": ("url", "collection", "update", "evaluate")}
 """The databases, and for each the options that apply to it but not to every format."""
 
@@ -30,14 +38,14 @@ DATABASES = {"lance": ("update", "evaluate"), "qdrant": ("url", "collection", "u
     "--to",
     required=True,
     type=click.Choice([*FILE_ENDINGS, *DATABASES]),
-    help="Format or database; bert-jsonl is that of google's extract_features.py.",
+    help="Format or database; bert-jsonl is that of google's extract_features.py, hidden-states that of vLLM.",
 )
 @option(
     "-o",
     "--output",
     type=LOCATION,
     metavar="FILE",
-    help="File to write; of Lance a folder or address, of Qdrant a folder without a server.",
+    help="File to write; of hidden-states a folder, of Lance one or an address, of Qdrant one without a server.",
     show_default="corpus.npy for corpus.features",
 )
 @option(
@@ -54,7 +62,7 @@ DATABASES = {"lance": ("update", "evaluate"), "qdrant": ("url", "collection", "u
 @option("--url", metavar="URL", help="Qdrant's server, such as http://localhost:6333; its key in QDRANT_API_KEY.")
 @option("--collection", metavar="NAME", help="The collection in Qdrant.", show_default="corpus for corpus.features")
 @option("--update", is_flag=True, help="Bring a dataset or collection up to date: write and delete what changed.")
-@option("--overwrite", is_flag=True, help="Replace a file, dataset or collection that is there already.")
+@option("--overwrite", is_flag=True, help="Replace a file, folder, dataset or collection that is there already.")
 @option(
     "--evaluate/--no-evaluate",
     default=True,
@@ -79,7 +87,8 @@ def command(
     """Write features in a portable format, or load them into a database, a batch at a time.
 
     npy: the vectors as float32, and beside them FILE.ids.jsonl with a line a vector; jsonl: an object a document;
-    bert-jsonl: tokens and layers as google's extract_features.py writes them; csv: a line a vector.
+    bert-jsonl: tokens and layers as google's extract_features.py writes them; csv: a line a vector;
+    hidden-states: a folder with a safetensors file a document, token_ids and hidden_states of the layers side by side.
     lance, qdrant: vectors of length 1 with ids, texts and kept columns; what is there is counted, and recall measured.
     With --update a dataset or collection becomes what the column is now, and only rows that changed are written.
     The features themselves are Parquet, which most tools read as it is.
@@ -97,7 +106,7 @@ def command(
 
         target = output or default_output([folder], FILE_ENDINGS[to])
         written = export_features(folder, to, str(target), column=column, spans=spans, overwrite=overwrite)
-        files = [f"{escape_controls(str(path))}  {format_size(path.stat().st_size)}" for path in written.files]
+        files = [f"{escape_controls(str(path))}  {format_size(_bytes_of(path))}" for path in written.files]
         console.result(written, [f"{written.documents:,} documents, {written.vectors:,} vectors", *files])
     elif to == "lance":
         from bertfeat.search import export_to_lance
@@ -133,6 +142,11 @@ def command(
                 progress=progress,
             )
         _print_database(report, console)
+
+
+def _bytes_of(path: Path) -> int:
+    """The size of a file, or of all files in a folder."""
+    return sum(each.stat().st_size for each in path.iterdir()) if path.is_dir() else path.stat().st_size
 
 
 def _refuse_foreign_options(to: str, output: "Location | None") -> None:

@@ -11,7 +11,9 @@ from click.testing import CliRunner, Result
 from bertfeat.cli import main
 from bertfeat.cli.export import FILE_ENDINGS
 from bertfeat.core.features import EXPORT_FORMATS, FeatureSet
-from tests.support.features_toy import toy_set
+from bertfeat.core.features.exports import HIDDEN_STATES
+from bertfeat.display import format_size
+from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, vector_set
 from tests.support.qdrant_server import QdrantServer
 
@@ -27,7 +29,7 @@ def export(*arguments: str | Path) -> Result:
 
 
 def test_every_form_is_offered() -> None:
-    assert set(FILE_ENDINGS) == set(EXPORT_FORMATS)
+    assert set(FILE_ENDINGS) == {*EXPORT_FORMATS, HIDDEN_STATES}
 
 
 def test_npy_with_ids(folder: Path) -> None:
@@ -48,6 +50,19 @@ def test_other_forms(folder: Path, form: str, lines: int) -> None:
     (written,) = json.loads(result.stdout)["files"]
     assert written == "toy" + FILE_ENDINGS[form]
     assert len(Path(written).read_text().splitlines()) == lines
+
+
+def test_hidden_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder; its size is that of all files in it."""
+    monkeypatch.chdir(tmp_path)
+    result = export(toy_set(tmp_path / "toy.features", toy_part(poolings=("token",))), "--to", "hidden-states")
+    assert result.exit_code == 0, result.stderr
+    size = sum(path.stat().st_size for path in Path("toy.hidden_states").iterdir())
+    assert result.stdout.splitlines()[1].split("  ") == ["toy.hidden_states", format_size(size)]
+    again = export(tmp_path / "toy.features", "--to", "hidden-states")
+    assert again.exit_code == 1
+    assert "this folder is there already; choose another name or overwrite it (--overwrite)" in again.stderr
+    assert export(tmp_path / "toy.features", "--to", "hidden-states", "--overwrite").exit_code == 0
 
 
 def test_lance(folder: Path) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from safetensors.numpy import load_file
 
 from bertfeat.core.features import export_features, exports as exports_module
-from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError
+from bertfeat.errors import FeatureSetError, NotDerivableError, StorageError, UsageError
 from tests.support.features_toy import KEPT, H, Toy, ToyDocument, toy_part, toy_parts, toy_set
 
 
@@ -215,3 +216,77 @@ def test_an_unknown_form_is_refused(folder: Path, tmp_path: Path) -> None:
         export_features(folder, "xml", tmp_path / "v")
     with pytest.raises(NotDerivableError, match="several columns fit"):
         export_features(folder, "csv", tmp_path / "v")
+
+
+# ── hidden states as vLLM writes them ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("column", [None, "concat4", "1..3", "layer2"])
+def test_hidden_states_of_every_document(tmp_path: Path, column: str | None) -> None:
+    """Read by safetensors itself."""
+    toy = toy_part(poolings=("token",), failures=[3])
+    out = tmp_path / "v.hidden_states"
+    exported = export_features(toy_set(tmp_path / "f", toy), "hidden-states", out, column=column)
+    assert (exported.files, exported.documents) == ((out,), len(toy.documents))
+    assert exported.vectors == sum(len(document.tokens) for document in toy.documents)
+    layers = {"concat4": [1, 2, 3, 4], "1..3": [1, 2, 3], "layer2": [2]}
+    for document in toy.documents:
+        tensors = load_file(out / f"{document.row:08}.safetensors")
+        assert tensors["token_ids"].dtype == np.int64
+        assert tensors["token_ids"].tolist() == [sum(map(ord, token)) for token in document.tokens]
+        wanted = [document.feature("sum", [layer], "token") for layer in layers.get(column or "", [1, 2, 3, 4])]
+        states = tensors["hidden_states"]
+        assert states.shape[0] == len(document.tokens)
+        assert states.dtype == np.float16
+        if column is not None:
+            np.testing.assert_array_equal(states, np.stack(wanted, 1).astype("f2"))
+    assert len(list(out.iterdir())) == len(toy.documents) + 1
+    assert json.loads((out / "index.json").read_text())["tokens"] == exported.vectors
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_folder_of_hidden_states_is_replaced_only_if_it_is_one(tmp_path: Path) -> None:
+    folder, out = toy_set(tmp_path / "f", toy_part(poolings=("token",))), tmp_path / "out"
+    export_features(folder, "hidden-states", out)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    with pytest.raises(FeatureSetError, match="this folder is there already; choose another name or overwrite it"):
+        export_features(folder, "hidden-states", out)
+    export_features(folder, "hidden-states", out, overwrite=True)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    (out / "mine.txt").write_text("notes")
+    for foreign in (out, tmp_path / "f"):
+        kept = sorted(path.name for path in foreign.iterdir())
+        with pytest.raises(FeatureSetError, match="this is no folder of hidden states alone, so that it is not over"):
+            export_features(folder, "hidden-states", foreign, overwrite=True)
+        assert sorted(path.name for path in foreign.iterdir()) == kept
+
+
+def test_a_failure_leaves_no_hidden_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = toy_set(tmp_path / "f", toy_part(poolings=("token",)))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("safetensors.numpy.save_file", full)
+    with pytest.raises(StorageError, match="No space left"):
+        export_features(folder, "hidden-states", tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+def test_hidden_states_that_cannot_be(tmp_path: Path) -> None:
+    without = toy_set(tmp_path / "w", toy_part(poolings=("token",), text=False))
+    with pytest.raises(NotDerivableError, match="hidden-states needs the ids of tokens; stored are row"):
+        export_features(without, "hidden-states", tmp_path / "out")
+    of_texts = toy_set(tmp_path / "m", toy_part(poolings=("mean",)))
+    with pytest.raises(NotDerivableError, match="needs the ids of tokens"):
+        export_features(of_texts, "hidden-states", tmp_path / "out")
+    tokens = toy_set(tmp_path / "t", toy_part(poolings=("token",)))
+    with pytest.raises(NotDerivableError):
+        export_features(tokens, "hidden-states", tmp_path / "out", column="attn:1")
+    (tmp_path / "file").write_text("notes")
+    for overwrite in (False, True):
+        with pytest.raises(FeatureSetError, match="a file of this name is there, and hidden-states is a folder"):
+            export_features(tokens, "hidden-states", tmp_path / "file", overwrite=overwrite)
+    with pytest.raises(UsageError, match="spans"):
+        export_features(tokens, "hidden-states", tmp_path / "out", spans="sentences")
+    assert not (tmp_path / "out").exists()

@@ -23,6 +23,7 @@ FEATURES = (
     _use("export csv", f"export {_DOCS} --to csv --column last_cls -o out.csv", _DOCS, "out.*"),
     _use("export jsonl", f"export {_DOCS} --to jsonl --column last_word -o out.jsonl", _DOCS, "out.*"),
     _use("export bert-jsonl", f"export {_DOCS} --to bert-jsonl --column last_token -o out.jsonl", _DOCS, "out.*"),
+    _use("export hidden-states", f"export {_DOCS} --to hidden-states -o out.states", _DOCS, "out.states"),
     _use(
         "index", f"index {_DOCS} --column last_mean -o out.index --type flat --no-evaluate --json", _DOCS, "out.index"
     ),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
 from bertfeat.core.features.columns import ReadableColumn, column_names, find_column
+from bertfeat.core.features.hidden_state_files import write_hidden_states
 from bertfeat.core.features.reader import FeatureSet
 from bertfeat.core.features.span_vectors import SpanBatch, SpanReader
 from bertfeat.core.features.tables import ExportBatch, NpyWriter, export_batches
@@ -31,6 +32,9 @@ from bertfeat.io import (
     replaces_nothing,
     unfinished_outputs,
 )
+
+HIDDEN_STATES = "hidden-states"
+"""The format that is a folder."""
 
 
 @displayed
@@ -61,6 +65,8 @@ def export_features(
     - ``jsonl``: one object per document: id, text, kept columns, tokens, words and all vectors (or those of ``column``)
     - ``bert-jsonl``: one object per document, as Google's ``extract_features.py`` writes it: tokens with single layers
     - ``csv``: one line per vector: id, for tokens and words their number, string and character offsets, then the values
+    - ``hidden-states``: a folder with a safetensors file per document, as vLLM writes it: ``token_ids`` ``[T]`` and
+      ``hidden_states`` ``[T, L, H]`` of the column or range of columns of tokens, or of all
 
     ``column`` is a name or a recipe, derived where it is not stored. ``npy`` and ``csv`` need it where several columns
     are stored. With ``spans`` they hold the vectors of spans, pooled from a column of tokens or words as
@@ -73,8 +79,8 @@ def export_features(
         FeatureSetError: ``folder`` is no feature set; or a file to be written exists, without ``overwrite``.
         StorageError: a file to be written is a folder, or cannot be written.
     """
-    if to not in _WRITERS:
-        raise UsageError(f"cannot export to {to!r}", remedy=f"there are: {', '.join(_WRITERS)}")
+    if to not in (*_WRITERS, HIDDEN_STATES):
+        raise UsageError(f"cannot export to {to!r}", remedy=f"there are: {', '.join(_WRITERS)}, {HIDDEN_STATES}")
     if spans is not None and to not in ("npy", "csv"):
         problem = f"{to} has an object a document, and spans have a vector each"
         raise UsageError(problem, where=parameter("spans", spans), remedy="npy and csv have them, and databases")
@@ -82,6 +88,8 @@ def export_features(
     if to == "npy" and (isinstance(output_target(out), int) or is_special(out)):
         raise UsageError("npy is written into two files", where=out, remedy="name a regular file")
     features = FeatureSet(folder)
+    if to == HIDDEN_STATES:
+        return ExportReport((out,), len(features), write_hidden_states(features, column, out, overwrite=overwrite))
     files = (out, out.with_suffix(".ids.jsonl")) if to == "npy" else (out,)
     for path in files[:1] if _was_killed(out) else files:
         if not replaces_nothing(path) and not overwrite:
@@ -274,7 +282,7 @@ _WRITERS: dict[str, Callable[..., int]] = {
 }
 
 EXPORT_FORMATS = tuple(_WRITERS)
-"""The formats of :func:`export_features`."""
+"""The formats of :func:`export_features` that are files."""
 
 
 def _number_lines(matrix: NDArray[np.floating]) -> list[str]:

@@ -1,0 +1,141 @@
+"""Token features as vLLM writes hidden states: a safetensors file for each document, with its token ids.
+
+Trainers of draft models, probes and dictionaries read such folders. Shapes: T tokens of a document, L places of the
+network, H width of one.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bertfeat.core.features.columns import ReadableColumn
+from bertfeat.core.features.record_batches import Matrix, list_offsets, stored_matrices
+from bertfeat.core.features.vector_reader import own_dtype
+from bertfeat.core.recipe import FeatureColumn, Pooling
+from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, parameter, shell_value
+from bertfeat.io import storage_errors
+
+if TYPE_CHECKING:
+    from bertfeat.core.features.reader import FeatureSet
+
+_INDEX = "index.json"  # of the folder: says what made it, and what is in it
+
+
+def write_hidden_states(features: "FeatureSet", column: str | None, folder: Path, *, overwrite: bool) -> int:
+    """Write a file for each document into a folder, which is there at the end of it whole or not at all.
+
+    A file is named after the document's row, and holds ``token_ids`` ``[T]`` and ``hidden_states`` ``[T, L, H]`` of the
+    named columns of tokens, or of all that are stored. Returns the number of tokens.
+
+    Raises:
+        NotDerivableError: there are no such columns, their vectors differ in width, or the ids are not stored.
+        FeatureSetError: the folder exists; or, with ``overwrite``, it is not one of these.
+    """
+    columns = _token_columns(features, column)
+    _refuse_existing(folder, overwrite)
+    with storage_errors(folder.parent), TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as work:
+        new = Path(work) / "new"
+        new.mkdir()
+        tokens = _write_files(features, columns, new)
+        content = {
+            "model": features.header.model.name,
+            "columns": [each.name for each in columns],
+            "documents": len(features),
+            "tokens": tokens,
+            "files": "the row with eight digits, .safetensors",
+            "written by": "bertfeat export --to hidden-states",
+        }
+        (new / _INDEX).write_text(json.dumps(content, indent=1) + "\n")
+        if folder.exists():
+            folder.rename(Path(work) / "former")
+        new.rename(folder)
+    return tokens
+
+
+def _token_columns(features: "FeatureSet", column: str | None) -> list[ReadableColumn]:
+    """The columns whose vectors are written, side by side."""
+    if "token_ids" not in features.names:
+        raise NotDerivableError(
+            f"hidden-states needs the ids of tokens; stored are {', '.join(features.names)}",
+            where=features.folder,
+            remedy=f"extract with {parameter('pooling', 'token')} and texts",
+        )
+    if column is not None:
+        columns = features.find_each(column, Pooling.TOKEN)
+    else:
+        stored = [known for known in features.columns if known.pooling is Pooling.TOKEN]
+        columns = [features.find(known.name) for known in stored]
+    widths = {each.width // each.recipe.width(1): each.name for each in columns}
+    if len(widths) > 1:
+        listed = " and ".join(f"{name} {width}" for width, name in widths.items())
+        raise NotDerivableError(
+            f"the vectors of one file are of one width, and these are not: {listed}",
+            where=features.folder,
+            remedy=f"name those of one width with {parameter('column')}",
+        )
+    return columns
+
+
+def _refuse_existing(folder: Path, overwrite: bool) -> None:
+    """Refuse to replace a folder, unless it is of this kind and may be."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        problem = "a file of this name is there, and hidden-states is a folder"
+        raise FeatureSetError(problem, where=folder, remedy="choose another name")
+    if not overwrite:
+        raise FeatureSetError(
+            "this folder is there already",
+            where=folder,
+            remedy=f"choose another name or overwrite it ({parameter('overwrite', True)})",
+        )
+    if not (folder / _INDEX).is_file() or any(path.suffix != ".safetensors" for path in _others(folder)):
+        raise FeatureSetError(
+            "this is no folder of hidden states alone, so that it is not overwritten",
+            where=folder,
+            remedy="choose another name",
+        )
+
+
+def _others(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.name != _INDEX]
+
+
+def _write_files(features: "FeatureSet", columns: Sequence[ReadableColumn], folder: Path) -> int:
+    """Write the files of all documents; returns the number of tokens."""
+    from safetensors.numpy import save_file
+
+    count = 0
+    stored = [known for known in features.columns if any(known.name in each.derivation.columns for each in columns)]
+    for batch in features.stream(["row", "id", "token_ids", *(column.name for column in stored)]):
+        ids, offsets = batch.column("token_ids").flatten().to_numpy(), list_offsets(batch, "token_ids").tolist()
+        matrices = stored_matrices(batch, stored)
+        if any(len(matrix) != len(ids) for matrix in matrices.values()):
+            remedy = f"bertfeat verify {shell_value(features.folder)} says more"
+            raise DamagedError("a part has fewer vectors than tokens", where=features.folder, remedy=remedy)
+        states = _side_by_side(columns, features.columns, matrices)
+        rows = zip(batch.column("row").to_pylist(), batch.column("id").to_pylist(), pairwise(offsets), strict=True)
+        for row, name, (start, stop) in rows:
+            tensors = {"token_ids": ids[start:stop].astype(np.int64), "hidden_states": states[start:stop]}
+            save_file(tensors, folder / f"{row:08}.safetensors", {"id": name})
+        count += len(ids)
+    return count
+
+
+def _side_by_side(
+    columns: Sequence[ReadableColumn], stored: Sequence[FeatureColumn], matrices: Mapping[str, Matrix]
+) -> Matrix:
+    """The vectors of all columns, place by place, in the type in which they are stored. Shape: ``[N, L, H]``."""
+    number, places = len(next(iter(matrices.values()))), [each.recipe.width(1) for each in columns]
+    width = columns[0].width // places[0]
+    states = np.empty((number, sum(places), width), own_dtype(columns, stored))
+    flat, at = states.reshape(number, sum(places) * width), 0
+    for column in columns:
+        column.derivation.fill(flat[:, at : at + column.width], matrices)
+        at += column.width
+    return states
