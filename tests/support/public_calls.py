@@ -453,10 +453,11 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
         "layers": "last",
     },
     "choose_stored_layers": lambda world: {
-        "sets": world.words,
-        "task": "tags",
+        "sets": world.plain,
+        "task": "labels",
         "layers": ["last"],
-        "pooling": "word",
+        "pooling": "mean",
+        "label": "topic",
     },
     "compare_features": lambda world: {"first": world.words, "second": world.words},
     "compare_precisions": lambda world: {

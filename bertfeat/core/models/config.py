@@ -23,6 +23,7 @@ from bertfeat.core.models.families import (
 )
 from bertfeat.core.models.files import read_model_json
 from bertfeat.core.models.foreign import LibraryConfig, build_library_config, wrap_library_errors
+from bertfeat.core.models.hook_points import BLOCK_MODULES
 from bertfeat.errors import ModelError
 from bertfeat.io import JsonError, from_plain
 
@@ -128,7 +129,7 @@ def _describe(name: str, config: LibraryConfig, *, has_code: bool, change: str |
             model_type=kind,
             sizes=sizes,
             activation=activation,
-            heads_width=sizes.hidden_size if kind in PACKED_FAMILIES else _heads_width(config, sizes),
+            heads_width=_heads_width(config, sizes),
             inner_size=next((w for w in widths if isinstance(w, int) and w > 0), 4 * sizes.hidden_size),
             special_ids=frozenset(number for number in ids if isinstance(number, int)),
             notes=tuple(note for note in (change, family_note(config), code) if note),
@@ -139,7 +140,9 @@ def _describe(name: str, config: LibraryConfig, *, has_code: bool, change: str |
 
 
 def _heads_width(config: LibraryConfig, sizes: ModelSizes) -> int:
-    """Width of all heads side by side: H, unless the configuration has another width of a head."""
+    """Width of all heads side by side: H, unless the configuration of a family that gives them has another of one."""
+    if config.model_type in PACKED_FAMILIES or config.model_type not in BLOCK_MODULES:
+        return sizes.hidden_size
     of_one = getattr(config, "head_dim", None) or getattr(config, "d_kv", None)
     if isinstance(of_one, int) and 0 < of_one <= sizes.hidden_size and sizes.num_attention_heads:
         return of_one * sizes.num_attention_heads
