@@ -179,7 +179,7 @@ class Recipe:
     @property
     def spec(self) -> str:
         """A layer specification by numbers, right for any model that has the layers: ``6``, ``concat=3+4+5+6``."""
-        layers = self._listed
+        layers = self.listed
         if self.operation is Operation.PROJECTION:
             return self.name
         return layers if self.operation is Operation.LAYER else f"{self.operation}={layers}"
@@ -191,14 +191,9 @@ class Recipe:
         return known if _IN_ANY_MODEL.fullmatch(known) else self.spec
 
     @property
-    def _listed(self) -> str:
+    def listed(self) -> str:
         """Its layers as specifications list them, after the site: ``9+10``, ``attn:9+10``."""
         return (f"{self.site}:" if self.within_blocks else "") + "+".join(map(str, self.layers))
-
-    @property
-    def operands(self) -> str:
-        """What it is made of, as settings name it: ``concat:9+10+11+12``, ``layer:attn:7``."""
-        return f"{self.operation}:{self._listed}"
 
     @property
     def within_blocks(self) -> bool:
@@ -298,7 +293,7 @@ class FeatureColumn:
 
         One with a basis of 128 directions ends in ``@128:`` and the beginning of the sha256 of their values.
         """
-        described = f"{self.name}={self.recipe.operands}"
+        described = f"{self.name}={self.recipe.operation}:{self.recipe.listed}"
         if self.basis is None:
             return described
         import hashlib  # here, because the help of the shell imports this module

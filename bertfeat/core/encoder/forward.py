@@ -64,8 +64,12 @@ class TransformersForward:
     def could_pack(self) -> bool:
         """Whether the attention function can be replaced, and positions can be made to begin again with each text."""
         relative = any(hasattr(part, "relative_attention_bias") for part in self._module.modules())
-        takes_function = getattr(self._module, "_can_set_attn_implementation", lambda: False)()
-        return bool(takes_function) and (self._takes_positions or relative)
+        return self._takes_attention and (self._takes_positions or relative)
+
+    @property
+    def _takes_attention(self) -> bool:
+        """Whether the attention function can be replaced."""
+        return bool(getattr(self._module, "_can_set_attn_implementation", lambda: False)())
 
     def use_packed(self) -> None:
         """Put texts side by side in one sequence, without padding; oneDNN computes the products that it supports."""
@@ -95,14 +99,13 @@ class TransformersForward:
         Raises:
             ModelError: the library does not give the weights of every token for every other.
         """
-        if getattr(self._module, "_can_set_attn_implementation", lambda: False)():
+        if self._takes_attention:
             self.use_eager()
         inputs, _ = self._padded_inputs(batch)
         with wrap_library_errors("transformers does not give its attention", where=self._name):
-            given = self._module(**inputs, output_attentions=True, return_dict=True).attentions
-        tokens = len(batch.ids)
-        shapes = [(1, tokens, tokens) if each is None else (each.shape[0], *each.shape[2:]) for each in given or ()]
-        if shapes != [(1, tokens, tokens)] * self.num_layers or any(each is None for each in given):
+            given = self._module(**inputs, output_attentions=True, return_dict=True).attentions or ()
+        shapes = [() if each is None else (each.shape[0], *each.shape[2:]) for each in given]
+        if shapes != [(1, len(batch.ids), len(batch.ids))] * self.num_layers:
             raise ModelError(
                 "transformers does not give its attention as weights of all pairs of tokens", where=self._name
             )

@@ -178,8 +178,9 @@ class BlockReader:
 
     def _whole(self, group: _Group) -> Matrix:
         """All vectors that are given by where they stand, in the columns' own type, which holds them."""
-        chosen = np.arange(group.size)[group.numbers(0, group.size)]
-        room = _pooled_array(len(chosen), self.width, own_dtype(self.columns, self.stored))
+        chosen = group.numbers(0, group.size)
+        count = group.size if isinstance(chosen, slice) else len(chosen)
+        room = _pooled_array(count, self.width, own_dtype(self.columns, self.stored))
         self._derive(room, group, chosen)
         return room
 

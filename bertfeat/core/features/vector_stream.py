@@ -104,11 +104,11 @@ _BLOCKS, _VECTORS = 0, 1  # first numbers of the seeds: row groups and vectors a
 @displayed
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorStatistics:
-    """What training subtracts from vectors, and divides them by."""
+    """The mean and the mean norm of a column's vectors, which training subtracts and divides by."""
 
     count: int
     mean: NDArray[np.float32]  # [W]; zero where there are none
-    norm: float  # the mean of their Euclidean lengths
+    norm: float  # the mean of their Euclidean norms
 
 
 @checked
@@ -186,7 +186,7 @@ class VectorStream:
         return replace(self, settings=replace(self.settings, shard=shard, start=start))
 
     def statistics(self) -> dict[str, VectorStatistics]:
-        """Count, mean and mean length of the vectors of each column, in all shards, by reading them once."""
+        """Count, mean and mean norm of the vectors of each column, in all shards, by reading them once."""
         every = replace(self.settings, shuffle=False, start=0, shard=(0, 1), drop_last=False, origins=False)
         total, norms = np.zeros(self.width), dict.fromkeys(self.reader.places, 0.0)
         for batch in replace(self, settings=every):
@@ -315,7 +315,7 @@ class VectorStream:
 
     @cached_property
     def reader(self) -> BlockReader:
-        """What reads its vectors."""
+        """The reader of its vectors."""
         choice = _vectors_given(self.columns, self.settings)
         return BlockReader(
             self.parts, self.columns, self.stored, self.dtype, choice, self.settings.origins, self.bounds
