@@ -1,6 +1,7 @@
 __version__: str
 
 from .adapters.pytorch import VectorDataset as VectorDataset
+from .contexts import ContextSettings as ContextSettings, write_contexts as write_contexts
 from .core import (
     Corpus as Corpus,
     CorpusSettings as CorpusSettings,

@@ -138,7 +138,7 @@ OPTIONS = {
 }
 """Options whose name is not that of the parameter; all others are the parameter's name with dashes."""
 
-SWITCHES = frozenset({"--auth", "--crf", "--special-tokens", "--text", "--evaluate", "--rerank-idf"})
+SWITCHES = frozenset({"--auth", "--bos", "--crf", "--special-tokens", "--text", "--evaluate", "--rerank-idf"})
 """Options that are switched off by ``--no-…``."""
 
 

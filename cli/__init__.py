@@ -12,7 +12,7 @@ from .process import end_process, prepare_process
 __all__ = ["main", "run"]
 
 SECTIONS = {
-    "Features": ("extract", "info", "verify", "export", "bench"),
+    "Features": ("extract", "contexts", "info", "verify", "export", "bench"),
     "Search": ("index", "search", "usages", "collocates", "evaluate", "serve"),
     "Learning": ("tag", "classify", "answer", "choose", "pretrain"),
     "Study": ("probe", "compare", "change"),

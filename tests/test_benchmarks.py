@@ -62,6 +62,7 @@ TOYS: dict[str, Toy | str] = {
     "compiled": "torch.compile takes minutes for each way and corpus",
     "concat4": Toy("--data {data} --tokens 100 --repeats 1"),
     "concurrent_updates": Toy("--cases index,extract --pairs 1 --kills 1 --work {work}"),
+    "contexts": Toy("--data {data} --work {work}", {"TOKENS": 1_500, "REPEATS": 1}),
     "exact_flair": NEEDS_FLAIR,
     "exact_sentence_transformers": Toy("--data {data}/paragraphs.txt --paragraphs 8"),
     "exact_transformers": Toy("--data {data}/paragraphs.txt --paragraphs 2", {"SHAPES": {"tiny": TINY_SHAPE}}),

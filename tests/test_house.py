@@ -41,7 +41,19 @@ CORE = (
     "extraction",
     "environment",
 )
-APPLICATIONS = ("where", "scale", "search", "usages", "study", "plots", "learning", "pretraining", "server", "adapters")
+APPLICATIONS = (
+    "contexts",
+    "where",
+    "scale",
+    "search",
+    "usages",
+    "study",
+    "plots",
+    "learning",
+    "pretraining",
+    "server",
+    "adapters",
+)
 ROOMS = (*GROUND, *CORE, *APPLICATIONS)
 
 # The names that the core gives, and its ground of files; the numbers may only fall.
@@ -58,7 +70,7 @@ HOMES: dict[str, set[str]] = {
     "matplotlib": {"plots"},
     "obstore": {"io"},
     "prometheus_client": {"server"},
-    "pyarrow": {"corpus", "features", "where", "search", "usages", "server"},
+    "pyarrow": {"corpus", "contexts", "features", "where", "search", "usages", "server"},
     "qdrant_client": {"search"},
     "ray": {"scale"},
     "rich": {"cli"},

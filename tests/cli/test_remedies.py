@@ -22,6 +22,7 @@ LISTED = {
     "the same command again finishes it: bertfeat extract ": "test_an_unfinished_set",
     "none was kept (bertfeat extract --keep keeps them)": "an option of the command that made the set",
     "--remove takes a feature set only with --update: bertfeat index -o DIR --remove FILE": "names made up",
+    "to read it: bertfeat extract ": "contexts/test_contexts.py",
     "name the index with -o: bertfeat index -o corpus.index ": "test_index.py, which makes these",
 }
 

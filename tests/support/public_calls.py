@@ -298,6 +298,7 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "BuildOptions": lambda world: {},
     "ChangeSettings": lambda world: {},
     "ComparisonSettings": lambda world: {},
+    "ContextSettings": lambda world: {},
     "CorpusSettings": lambda world: {},
     "CorpusSettings.check_for": lambda world: {"file_format": FORMATS["text"], "name": "it"},
     "CorpusSettings.has_tags": lambda world: {"file_format": FORMATS["text"]},
@@ -563,6 +564,12 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "verify_head_table7": lambda world: {"folder": world.head_table7.folder},
     "verify_index": lambda world: {"folder": world.index_folder},
     "verify_pretrained": lambda world: {"folder": world.pretrained.folder},
+    "write_contexts": lambda world: {
+        "corpus": world.corpus,
+        "file": world.new(".parquet"),
+        "settings": bertfeat.ContextSettings(size=8),
+        "model": world.model,
+    },
     "write_map_page": lambda world: {"features": world.plain, "path": world.new(".html")},
     "write_predictions": lambda world: {"head": world.head, "source": world.plain, "out": world.new()},
 }

@@ -12,7 +12,7 @@ from bertfeat.core.corpus.document import Document
 def text_digest(document: Document) -> bytes:
     """The digest of all that a document's features are made of: 16 bytes of BLAKE2b.
 
-    It covers text, pair, words, tags and the neighboring sentences, but not row, id and kept columns. The document
+    It covers text, pair, words, ids, tags and the neighboring sentences, but not row, id and kept columns. The document
     keeps it: a plan, a search for copies and a part ask for it in turn.
     """
     if not document._digest:
@@ -26,6 +26,8 @@ def _digest_content(document: Document) -> bytes:
         content += f"p{write_string(document.pair)}"
     if document.words is not None:
         content += f"w{write_strings(document.words)}"
+    if document.ids is not None:
+        content += "i"  # the text says which
     if document.tags is not None:
         content += f"t{write_strings(document.tags)}"
     if document.before or document.after:

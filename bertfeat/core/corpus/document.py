@@ -29,7 +29,7 @@ RESERVED_COLUMNS = (
 @displayed
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One input text (or pair of texts, or list of words) with an id.
+    """One input text (or pair of texts, or list of words, or of token ids) with an id.
 
     ``row`` is the 0-based number of the record in the whole corpus, counting blank lines and failures. There are as
     many ``tags`` as ``words``; ``kept`` is in the order of ``Corpus.kept``. ``before`` and ``after`` are the
@@ -38,13 +38,14 @@ class Document:
 
     row: int
     id: str
-    text: str  # if words are given: the words joined by single spaces
+    text: str  # if words or ids are given: these joined by single spaces
     pair: str | None = None
     words: tuple[str, ...] | None = None
     tags: tuple[str, ...] | None = None
     kept: tuple[Value, ...] = ()
     before: str = ""
     after: str = ""
+    ids: tuple[int, ...] | None = None  # token ids, which the model reads as they are
     _digest: bytes = field(default=b"", init=False, repr=False, compare=False)  # of its text, once it was asked for
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard, cast
 
 from bertfeat.arguments import checked
 from bertfeat.core.corpus.columns import (
@@ -14,16 +15,16 @@ from bertfeat.core.corpus.columns import (
 )
 from bertfeat.core.corpus.document import Document, Failure, KeptColumn, Row, size_problem
 from bertfeat.core.corpus.input_file import Columns
-from bertfeat.core.corpus.records import RecordShape, is_storable
+from bertfeat.core.corpus.records import RecordShape, is_storable, is_token_id
 from bertfeat.core.corpus.settings import CorpusSettings
 from bertfeat.core.corpus.splitting import Splitting
 from bertfeat.errors import UsageError, WrongTypeError, parameter, shorten
 
-CorpusItem = str | tuple[str, str] | Sequence[str] | Mapping[str, object] | Document
+CorpusItem = str | tuple[str, str] | Sequence[str] | Sequence[int] | Mapping[str, object] | Document
 """An item of a corpus in memory."""
 
 _DEFAULT_SETTINGS = CorpusSettings()
-_ACCEPTED = "texts, pairs as tuples (a, b), mappings, Documents or, with pretokenized, lists of words"
+_ACCEPTED = "texts, pairs as tuples (a, b), mappings, Documents or, with pretokenized, lists of words or of token ids"
 
 
 class MemoryCorpus:
@@ -101,9 +102,12 @@ class MemoryCorpus:
         if isinstance(item, Mapping):
             result = self._shape.read(row, item, number)
             return replace(result, reason=f"item {number}: {result.reason}") if isinstance(result, Failure) else result
+        if _are_token_ids(item):
+            return Document(row, number, " ".join(map(str, item)), ids=tuple(item))
+        words = cast("Sequence[str]", item)
         if self._given_words:
-            return Document(row, number, " ".join(item), words=tuple(item))
-        return Document(row, number, item[0], item[1])
+            return Document(row, number, " ".join(words), words=tuple(words))
+        return Document(row, number, words[0], words[1])
 
     def _problem(self, item: object) -> str:
         """Describe the problem of an item: its type, or how it differs from other items; empty if there is none."""
@@ -118,7 +122,8 @@ class MemoryCorpus:
             return self._document_problem(item)
         if self._given_words:
             has_words = isinstance(item, list | tuple) and all(isinstance(word, str) and word for word in item)
-            return "" if has_words else f"{type(item).__name__}, not a list of words that are strings and not empty"
+            expected = "a list of words that are strings and not empty, nor one of token ids"
+            return "" if has_words or _are_token_ids(item) else f"{type(item).__name__}, not {expected}"
         if isinstance(item, tuple) and len(item) == 2 and all(isinstance(text, str) for text in item):
             return "" if not self.has_words else "a pair, where a list of words is needed"
         return f"of type {type(item).__name__}" + (", not two strings" if isinstance(item, tuple) else "")
@@ -133,6 +138,8 @@ class MemoryCorpus:
                 return f"a Document {'with' if has else 'without'} {what}, unlike other items"
         if document.tags is not None and len(document.tags) != len(document.words or ()):
             return f"a Document of {len(document.words or ())} words with {len(document.tags)} tags"
+        if document.ids is not None and document.text.split() != [*map(str, document.ids)]:
+            return "a Document whose text is not its ids, joined by spaces"
         if len(document.kept) != len(self._kept):
             kept = len(self._kept)
             return f"a Document with {len(document.kept)} kept values, where {parameter('keep')} names {kept}"
@@ -144,7 +151,7 @@ class MemoryCorpus:
 
 @checked
 def memory_corpus(items: Iterable[CorpusItem], settings: CorpusSettings = _DEFAULT_SETTINGS) -> MemoryCorpus:
-    """Make a corpus of texts, pairs ``(a, b)``, mappings (read like JSONL), Documents, or lists of words.
+    """Make a corpus of texts, pairs ``(a, b)``, mappings (read like JSONL), Documents, or lists of words or token ids.
 
     Items without an id get their 1-based number as one; rows are the items' places, from 0.
 
@@ -161,6 +168,10 @@ def memory_corpus(items: Iterable[CorpusItem], settings: CorpusSettings = _DEFAU
     if isinstance(items, str | bytes | Mapping | Document) or not isinstance(items, Iterable):
         raise WrongTypeError(f"a corpus is a list of {_ACCEPTED}, not one {type(items).__name__}")
     return MemoryCorpus(items if isinstance(items, list | tuple) else list(items), settings)
+
+
+def _are_token_ids(item: object) -> TypeGuard[Sequence[int]]:
+    return isinstance(item, list | tuple) and len(item) > 0 and all(map(is_token_id, item))
 
 
 def _kept_columns_of(

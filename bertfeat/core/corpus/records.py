@@ -179,10 +179,11 @@ class RecordShape:
         name = number
         try:
             name = self._id(fields, number)
-            words = None
+            words = ids = None
             if self.words:
-                words = tuple([word for column in self.texts for word in self._list(fields, column, "text_columns")])
-            text = self._text(fields) if words is None else " ".join(words)
+                ids = self._token_ids(fields)
+                words = None if ids is not None else self._words(fields)
+            text = self._text(fields) if not self.words else " ".join(words or map(str, ids or ()))
             pair = None if self.pair is None else _string_field(fields, self.pair, "pair_column")
             for part in (text, pair or ""):
                 if problem := size_problem(part):
@@ -194,7 +195,7 @@ class RecordShape:
                     problem = f"{len(words)} words but {len(tags)} tags in '{self.tags}'; make them as many"
                     raise _BadFieldError(problem)
             kept = convert_values(self.kept, fields) if self.kept else ()
-            return Document(row, name, text, pair, words, tags, kept)
+            return Document(row, name, text, pair, words, tags, kept, ids=ids)
         except _BadFieldError as bad:
             return Failure(row, name, bad.reason, shorten(bad.value))
         except ConversionError as error:
@@ -219,6 +220,25 @@ class RecordShape:
         parts = [_string_field(fields, name, "text_columns") for name in self.texts]
         return " ".join([part for part in parts if part])
 
+    def _words(self, fields: Fields) -> tuple[str, ...]:
+        return tuple([word for column in self.texts for word in self._list(fields, column, "text_columns")])
+
+    def _token_ids(self, fields: Fields) -> tuple[int, ...] | None:
+        """The token ids of a record whose columns hold lists that begin with a number; None for other records."""
+        lists = [fields.get(name) for name in self.texts]
+        ids = [item for each in lists if isinstance(each, list | tuple) for item in each]
+        if not ids or not is_token_id(ids[0]):
+            return None
+        if self.tags is not None:
+            raise _BadFieldError(f"'{self.texts[0]}' has token ids, and tags in '{self.tags}' are of words")
+        for place, item in enumerate(ids, 1):
+            if not is_token_id(item):
+                problem = (
+                    f"item {place} of '{', '.join(self.texts)}' is {json.dumps(item)}, and token ids are 0 or greater"
+                )
+                raise _BadFieldError(f"{problem}; correct the list", _display(ids))
+        return tuple(ids)
+
     def _list(self, fields: Fields, name: str, option: str) -> list[str]:
         value = fields.get(name)
         if self.cells and isinstance(value, str):
@@ -233,6 +253,11 @@ class RecordShape:
                 what = "empty" if item == "" else f"{type_name(item)}, not a string"
                 raise _BadFieldError(f"item {place} of '{name}' is {what}; correct the list", _display(value))
         return list(value)
+
+
+def is_token_id(value: object) -> bool:
+    """Whether a value may be the number of a token in a vocabulary."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
 
 
 def _is_null(value: object) -> bool:
@@ -255,7 +280,7 @@ def _string_field(fields: Fields, name: str, option: str) -> str:
         return value
     reason = _field_problem(fields, name, "a string", option)
     if isinstance(value, list):
-        reason += f"; {shell_spelling('pretokenized', True)} takes lists of words"
+        reason += f"; {shell_spelling('pretokenized', True)} takes lists of words or of token ids"
     raise _BadFieldError(reason, _display(value))
 
 

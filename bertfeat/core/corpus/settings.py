@@ -72,7 +72,9 @@ class CorpusSettings:
         str | None, Option("Column of the second text of a pair.", default="none; of SQuAD context", metavar="COL")
     ] = None
     pairs: Annotated[bool, Option("Lines of text are pairs, written: first ||| second.")] = False
-    pretokenized: Annotated[bool, Option("Texts are split into words already: by white space, or as lists.")] = False
+    pretokenized: Annotated[
+        bool, Option("Texts are split into words already, by white space or as lists; lists of numbers are token ids.")
+    ] = False
     word_column: Annotated[
         str | None,
         Option(

@@ -47,9 +47,10 @@ def find_unique(documents: Sequence[Document]) -> tuple[tuple[Document, ...], ND
 
 def _key_of_features(document: Document) -> object:
     """A key by which documents with equal features are equal; a text alone is its own key."""
-    if document.pair is None and document.words is None and not document.before and not document.after:
+    others = (document.pair, document.words, document.ids)  # the text says which ids
+    if others == (None, None, None) and not document.before and not document.after:
         return document.text
-    return document.text, document.pair, document.words, document.before, document.after
+    return document.text, *others, document.before, document.after
 
 
 def find_oversized(tokenized: TokenizedDocuments, columns: Sequence[FeatureColumn]) -> Mapping[int, str]:
@@ -71,7 +72,7 @@ def find_oversized(tokenized: TokenizedDocuments, columns: Sequence[FeatureColum
 def without_texts(documents: Sequence[Document], numbers: Collection[int]) -> list[Document]:
     """The documents, those of some numbers without their texts."""
     return [
-        replace(document, text="", pair=None, words=None, before="", after="") if at in numbers else document
+        replace(document, text="", pair=None, words=None, before="", after="", ids=None) if at in numbers else document
         for at, document in enumerate(documents)
     ]
 

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from bertfeat.core.corpus import Corpus, CorpusSettings, FileCorpus, check_readable
+from bertfeat.core.corpus import Corpus, CorpusSettings, Document, FileCorpus, check_readable
 from bertfeat.core.engine import Agenda, Engine
 from bertfeat.core.extraction.agenda import MadePart, PlannedAgenda, Result, ScanningAgenda, Task, tasks_of
 from bertfeat.core.extraction.bases import check_width, learn_bases, recorded_bases, take_bases
@@ -148,11 +148,16 @@ class ExtractionRun:
 
     def _check_corpus(self, corpus: Corpus) -> None:
         """Refuse wrong columns and contradictions before anything is touched."""
-        next(check_readable(corpus.rows(), corpus), None)
+        first = next(check_readable(corpus.rows(), corpus), None)
         check_kept(corpus.kept, self._extractor.columns)
         if any(column.recipe.projected for column in self._extractor.columns):
             self._extractor.tokenizer.check_markers()
         tokens, neighbors = self._extractor.token_settings, self._corpus_settings.document_context
+        if isinstance(first, Document) and first.ids is not None and tokens.needs_text:
+            raise UsageError(
+                f"{', '.join(corpus.sources) or 'the corpus'} has token ids, and {tokens.needs_text}",
+                remedy=f"leave out {parameter('prompt')}, or {parameter('pooling', 'word')}",
+            )
         if corpus.has_words and tokens.words is not WordRule.SPACES:
             raise UsageError(
                 f"{', '.join(corpus.sources)} brings its own words, and {parameter('words', str(tokens.words))} splits "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bertfeat.arguments import checked, require_at_least
-from bertfeat.core.corpus import Corpus, CorpusSettings, Document
+from bertfeat.core.corpus import Corpus, CorpusSettings, Document, text_digest
 from bertfeat.core.extraction.source import CorpusSource, open_files
 from bertfeat.core.features import (
     INT8_COSINE,
@@ -100,10 +100,11 @@ def verify_features(
         Extractor,  # here, because it imports torch, and checksums need none
     )
 
-    rows = _sampled_rows(features, sample, seed)
-    stored = {row: features[row] for row in rows}
+    digests = _sample_rows(features, sample, seed)
+    stored = {row: features[row] for row in digests}
     if corpus is None:
-        documents = [_document_of(each, features.header.settings) for each in stored.values()]
+        settings = features.header.settings
+        documents = [_document_of(each, settings, digests[row]) for row, each in stored.items()]
     else:
         reading = replace(corpus_settings or CorpusSettings(), split=features.header.settings.split)
         documents = _find_documents(open_files(corpus, reading, reader="verify"), stored)
@@ -131,24 +132,29 @@ def _least_cosine(settings: FeatureSettings) -> float:
     return combine_cosines(bound, INT8_COSINE) if settings.dtype == "int8" else bound
 
 
-def _sampled_rows(features: FeatureSet, sample: int, seed: int) -> list[int]:
-    """Rows of documents, drawn at random from all parts."""
+def _sample_rows(features: FeatureSet, sample: int, seed: int) -> dict[int, str]:
+    """Rows of documents, drawn at random from all parts, each with the digest of its text; "" where it has none."""
     draw = random.Random(seed)
     numbers = sorted(draw.sample(range(len(features)), min(sample, len(features))))
-    rows, before = list[int](), 0
+    rows, before = dict[int, str](), 0
+    names = [name for name in ("row", "text_digest") if name in features.names]
     drawn = iter(numbers)
     number = next(drawn, None)
-    for batch in features.stream(["row"], batch_rows=65_536):
-        column = batch.column("row")
-        while number is not None and number < before + len(column):
-            rows.append(column[number - before].as_py())
+    for batch in features.stream(names, batch_rows=65_536):
+        while number is not None and number < before + len(batch):
+            row, *digest = (batch.column(name)[number - before].as_py() for name in names)
+            rows[row] = "".join(digest)
             number = next(drawn, None)
-        before += len(column)
+        before += len(batch)
     return rows
 
 
-def _document_of(features: DocumentFeatures, settings: FeatureSettings) -> Document:
+def _document_of(features: DocumentFeatures, settings: FeatureSettings, digest: str) -> Document:
     text, words = features.text or "", None
+    if text[:1].isdecimal() and all(map(str.isdecimal, text.split(" "))):  # token ids have other digests than numbers
+        of_ids = Document(features.row, features.id, text, ids=tuple(map(int, text.split(" "))))
+        if text_digest(of_ids).hex() == digest:
+            return of_ids
     if features.words is not None and features.pair is None:
         # words that give the text when joined by spaces came with the corpus; others were split from the text
         given = text.split(" ") if settings.only else features.words.strings or ()

@@ -91,7 +91,7 @@ class TokenizedDocuments:
 
 
 def tokenize(documents: Sequence[Document], tokenizer: Tokenizer, settings: TokenSettings) -> TokenizedDocuments:
-    """Turn documents into windows of at most ``settings.max_length`` tokens.
+    """Turn documents into windows of at most ``settings.max_length`` tokens; token ids are taken as they are.
 
     With ``long="error"`` a longer document is rejected; with ``long="window"``, a pair whose first text leaves no room
     for the second. A prompt that says in which role a model reads a text (:meth:`Tokenizer.in_role`) is no part of it.
@@ -153,7 +153,10 @@ def _are_plain(documents: Sequence[Document], tokenizer: Tokenizer, settings: To
     """Whether all are single texts without a prompt, neighbors or filler, read in whole windows."""
     if settings.prompt or settings.left_words is not None or tokenizer.role.length:
         return False
-    return not any(document.pair is not None or document.before or document.after for document in documents)
+    return not any(
+        document.pair is not None or document.ids is not None or document.before or document.after
+        for document in documents
+    )
 
 
 # ── all documents' tokens, each once ────────────────────────────────────────────────────────────────────────
@@ -257,7 +260,7 @@ class _FlatTokens:
         return cls(
             ids=_concatenate([chunk.ids for chunk in chunks], np.int32),
             types=_concatenate([chunk.types for chunk in chunks], np.int8),
-            special=np.repeat(np.array([chunk.special for chunk in chunks], bool), sizes),
+            special=_concatenate([np.broadcast_to(chunk.special, len(chunk.ids)) for chunk in chunks], np.bool_),
             segment=np.repeat(np.array([chunk.segment for chunk in chunks], np.int8), sizes),
             own=_concatenate_masks([chunk.own for chunk in chunks], sizes),
             counted=_concatenate_masks([chunk.counted for chunk in chunks], sizes),

@@ -1,4 +1,7 @@
-"""One document as a sequence of tokens: special tokens, a pair's first text, and the body that windows run over."""
+"""One document as a sequence of tokens: special tokens, a pair's first text, and the body that windows run over.
+
+Of a document of token ids they are the body, as they are.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +18,7 @@ from bertfeat.core.tokens.tokenizer import Template, TextRole, Tokenizer
 from bertfeat.core.tokens.windows import LongTextPolicy, TextWindow, cut_left_windows, cut_windows, fit_context
 from bertfeat.core.words import CharSpans, WordList, WordRule, align_words, locate_words, split_words
 from bertfeat.errors import shell_spelling
+from bertfeat.ragged import offsets_of
 
 NO_TOKENS = "it has no tokens, and the model's tokenizer sets none around texts"
 
@@ -48,6 +52,13 @@ class TokenSettings:
         """Words before a word that its vector may know of; None: the whole window."""
         return None if self.context is None else int(self.context.removeprefix("left:"))
 
+    @property
+    def needs_text(self) -> str:
+        """What of the settings token ids alone do not have; "" where nothing is missing."""
+        if self.prompt:
+            return "a prompt stands before a text"
+        return "words are of a text" if self.with_words or self.left_words is not None else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -55,7 +66,7 @@ class Chunk:
 
     ids: NDArray[np.int32]  # [n]
     types: NDArray[np.int8]  # [n] segment ids
-    special: bool
+    special: bool | NDArray[np.bool_]  # all of them, or [n]
     segment: int  # 0 first text, 1 second
     spans: CharSpans | None  # [n] character offsets in the document's own text, where they are needed
     own: NDArray[np.bool_] | None = None  # [n] False for a prompt's or a neighbor's pieces; None: all own
@@ -140,11 +151,14 @@ def build_sequences(
     """Tokenize documents and lay out each one's tokens and windows."""
     context = bool(settings.prompt) or any(document.before or document.after for document in documents)
     offsets = settings.with_tokens or settings.with_words or context or settings.left_words is not None
-    embedded = [_lead(d, settings.prompt) + d.text + (f" {d.after}" if d.after else "") for d in documents]
+    embedded = [_embedded(document, settings.prompt) for document in documents]
     firsts = split_texts(tokenizer, embedded, offsets=offsets)
     seconds = iter(split_texts(tokenizer, [d.pair for d in documents if d.pair is not None], offsets=offsets))
     result = []
     for document, pieces in zip(documents, firsts, strict=True):
+        if document.ids is not None:
+            result.append(_given_sequence(document.ids, tokenizer, settings))
+            continue
         template = tokenizer.single if document.pair is None else tokenizer.pair
         lead = len(_lead(document, settings.prompt))
         stop = lead + len(document.text) if document.after else None
@@ -167,6 +181,13 @@ def _refuse_nothing(sequence: TokenSequence) -> TokenSequence:
     return TokenSequence(rejected=NO_TOKENS)
 
 
+def _embedded(document: Document, prompt: str) -> str:
+    """What is split into pieces for a document's first text: of one with token ids nothing."""
+    if document.ids is not None:
+        return ""
+    return _lead(document, prompt) + document.text + (f" {document.after}" if document.after else "")
+
+
 def _lead(document: Document, prompt: str) -> str:
     return prompt + (f"{document.before} " if document.before else "")
 
@@ -186,6 +207,30 @@ def _single_sequence(text: _Text, template: Template, settings: TokenSettings, *
         _special(template.after, template.after_types, text.length, 0),
     )
     return _sequence(chunks, (text,), (read,), capacity, (stop - start) - (read[1] - read[0]), causal=settings.causal)
+
+
+def _given_sequence(given: Sequence[int], tokenizer: Tokenizer, settings: TokenSettings) -> TokenSequence:
+    """Lay out token ids as they are: no special tokens are set around them, and offsets are those of their numbers."""
+    ids = np.array(given, np.int64)
+    unknown = ids[(ids < 0) | (ids >= tokenizer.size)]
+    if missing := "the model marks texts" if tokenizer.marks_texts else settings.needs_text:
+        return TokenSequence(rejected=f"it is token ids, and {missing}")
+    if len(unknown):
+        return TokenSequence(rejected=f"the model has the tokens 0 to {tokenizer.size - 1}, and not {unknown[0]}")
+    excess = max(0, len(ids) - settings.max_length)
+    if excess and settings.long is LongTextPolicy.ERROR:
+        return TokenSequence(rejected=too_long_reason(len(ids), settings.max_length))
+    start, stop = read = settings.long.read(0, len(ids), settings.max_length)
+    special = np.isin(ids, tokenizer.special_ids)
+    digits = np.searchsorted(10 ** np.arange(1, 11), ids, side="right") + 1
+    begins = offsets_of(digits + 1)[:-1].astype(np.int32)  # the text is the numbers, joined by spaces
+    spans = CharSpans(begins, np.where(special, begins, begins + digits).astype(np.int32))
+    types = np.full(stop - start, tokenizer.single.text_types[0], np.int8)
+    cut = slice(start, stop)
+    body = Chunk(ids[cut].astype(np.int32), types, special[cut], 0, spans.take(cut))
+    nothing = _special((), (), 0, 0)
+    windows = cut_windows(stop - start, settings.max_length, causal=settings.causal)
+    return TokenSequence((nothing, body, nothing), tuple(windows), (spans,), (read,), len(ids) - (stop - start))
 
 
 def _fill_up(sequence: TokenSequence, characters: int, role: TextRole, settings: TokenSettings) -> TokenSequence:

@@ -202,6 +202,23 @@ class Tokenizer:
         return text
 
     @property
+    def size(self) -> int:
+        """The number after the highest id of a token."""
+        return len(self._strings)
+
+    @property
+    def marks_texts(self) -> bool:
+        """Whether it reads texts in a role that a prompt gave them."""
+        return self.role is not _NO_ROLE
+
+    @cached_property
+    def special_ids(self) -> NDArray[np.int32]:
+        """The ids of the special tokens but the unknown one: what stands around texts, or in the place of one."""
+        added = self._fast.get_added_tokens_decoder()
+        special = {number for number, token in added.items() if token.special} | {*self.single.ids, *self.pair.ids}
+        return np.array(sorted(special - {self.unknown_id}), np.int32)
+
+    @property
     def vocabulary(self) -> list[str]:
         """All pieces, in the order of their ids."""
         return [piece for _, piece in sorted(self._vocabulary.items())]

@@ -1,0 +1,3 @@
+from .join import ContextJoin as ContextJoin, ContextRows as ContextRows, DocumentPiece as DocumentPiece
+from .settings import ContextSettings as ContextSettings
+from .write import ContextReport as ContextReport, write_contexts as write_contexts
