@@ -1,5 +1,6 @@
 """``bertfeat contexts``: join the texts of a corpus into rows of equally many token ids."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,7 @@ import click
 
 from bertfeat.contexts import ContextSettings
 from bertfeat.core import CorpusSettings
-from bertfeat.errors import ROWS_FAILED, pluralize, shell_value
+from bertfeat.errors import ROWS_FAILED, pluralize, shell_spelling, shell_value
 
 from .app import Command, option
 from .bundles import settings_options
@@ -69,19 +70,20 @@ def command(
             overwrite=overwrite,
             progress=progress,
         )
-    _print_contexts(report, model, console)
+    chosen = {"model": model, "revision": revision}
+    _print_contexts(report, {name: value for name, value in chosen.items() if value is not None}, console)
     if report.failed:
         raise click.exceptions.Exit(ROWS_FAILED)
 
 
-def _print_contexts(report: "ContextReport", model: str | None, console: Console) -> None:
+def _print_contexts(report: "ContextReport", chosen: Mapping[str, str], console: Console) -> None:
     """Print what was joined, what was left out, and how the file is read."""
     if report.failed:
         reasons = "".join(f"\n  {failure.reason}" for failure in report.failures)
-        console.warn(f"{pluralize(report.failed, 'row')} failed, and went into no context:{reasons}")
+        console.warn(f"{pluralize(report.failed, 'row')} failed, and went into no context; the first:{reasons}")
     if report.left_over:
         console.say(f"{pluralize(report.left_over, 'token')} at the end fill no row, and are left out")
-    file = shell_value(report.file) + ("" if model is None else f" --model {shell_value(model)}")
+    file = " ".join([shell_value(report.file), *(shell_spelling(*setting) for setting in chosen.items())])
     console.say(f"to read it: bertfeat extract {file} --pretokenized --text-column token_ids --keep documents")
     console.result(
         report,

@@ -63,9 +63,14 @@ class ContextJoin:
         """Tokens of a row."""
         self.left_over = 0
         """Tokens at the end of the documents that filled no row, once all rows have been given."""
+        where = parameter("size", self.size)
         if self.size > model.max_tokens:
-            problem = f"{model.name} reads {model.max_tokens:,} tokens at once"
-            raise UsageError(problem, where=parameter("size", self.size), remedy="choose fewer")
+            raise UsageError(
+                f"{model.name} reads {model.max_tokens:,} tokens at once", where=where, remedy="choose fewer"
+            )
+        if self.size <= len(self._before):
+            problem = f"{model.name} sets {len(self._before)} tokens before a text"
+            raise UsageError(problem, where=where, remedy=f"choose more, or {parameter('bos', False)}")
 
     def _take_named(self, model: Model, settings: ContextSettings) -> None:
         """Take the tokens that the tokenizer names, where it sets none around texts."""
@@ -81,7 +86,7 @@ class ContextJoin:
         """Give the rows, some at a time; what fills none at the end is counted in ``left_over``.
 
         Raises:
-            UsageError: a document that is a pair, or of token ids.
+            UsageError: a document of token ids.
         """
         body = self.size - len(self._before)
         held: _TokenTable = np.zeros((4, 0), np.int64)
@@ -108,10 +113,8 @@ class ContextJoin:
         of_text = place < pieces.counts[document]
         table: _TokenTable = np.empty((4, len(document)), np.int64)
         table[_DOCUMENT] = document + first
-        table[_ID, of_text], table[_START, of_text], table[_END, of_text] = (
-            *(pieces.ids, pieces.spans.start),
-            pieces.spans.end,
-        )
+        table[_ID, of_text] = pieces.ids
+        table[_START, of_text], table[_END, of_text] = pieces.spans.start, pieces.spans.end
         separators = ~of_text
         table[_ID, separators] = np.array(self._after)[(place - pieces.counts[document])[separators]]
         characters = np.array([len(each.text) for each in documents], np.int64)
@@ -143,9 +146,8 @@ def _text_blocks(documents: Iterable[Document]) -> Iterator[list[Document]]:
     """Documents in lists of about as many characters."""
     block, characters = list[Document](), 0
     for document in documents:
-        if document.pair is not None or document.ids is not None:
-            what = "a pair" if document.pair is not None else "token ids"
-            raise UsageError(f"contexts are joined from texts, and row {document.row} is {what}")
+        if document.ids is not None:
+            raise UsageError(f"contexts are joined from texts, and row {document.row} is token ids")
         block.append(document)
         characters += len(document.text)
         if characters >= _CHARACTERS:

@@ -13,7 +13,7 @@ class ContextSettings:
     """The length of contexts, and what they begin with.
 
     Raises:
-        UsageError: a size below 2.
+        UsageError: a size below 2 or above 1,048,576.
     """
 
     size: Annotated[

@@ -49,7 +49,7 @@ class ContextReport:
     model: str
     size: int  # tokens of a row
     rows: int
-    documents: int  # read, and joined
+    documents: int  # read; empty ones, and those that lie in what is left over, have no token in a row
     left_over: int  # tokens at the end of the corpus that filled no row
     failed: int  # rows of the corpus that could not be read
     failures: tuple[Failure, ...] = field(default=(), repr=False)  # the first of them
@@ -85,6 +85,11 @@ def write_contexts(
         remedy = f"choose another name or overwrite it ({parameter('overwrite', True)})"
         raise StorageError("this file is there already", where=file, remedy=remedy)
     opened = open_corpus(corpus, reading)
+    if opened.has_pairs:
+        remedy = f"name the column of one text with {parameter('text_columns')}"
+        raise UsageError(
+            "its documents are pairs, and texts are joined", where=", ".join(opened.sources), remedy=remedy
+        )
     found = find_model(model, revision=revision)
     join, documents = ContextJoin(found, settings), _Documents(opened)
     with telling(progress) as tell, output_file(file) as target:
@@ -95,10 +100,7 @@ def write_contexts(
                 rows += len(some.ids)
                 tell(StepProgress("", int(100 * opened.fraction), 100, "percent of the corpus"))
             if not rows:
-                problem = f"its texts have {join.left_over:,} tokens, and a row has {join.size:,}"
-                raise CorpusError(
-                    problem, where=", ".join(opened.sources), remedy=f"choose a smaller {parameter('size')}"
-                )
+                raise _too_few(join, opened)
             made_by = {"model": found.name, "revision": found.revision, "size": join.size, "bos": settings.bos}
             account = {
                 "rows": rows,
@@ -125,6 +127,14 @@ def _refuse_settings(reading: CorpusSettings) -> None:
     for name in ("pair_column", "pairs", "keep", "metadata", "tag_column", "document_context"):
         if getattr(reading, name):
             raise UsageError(f"{parameter(name)} means nothing where texts are joined", remedy="leave it out")
+
+
+def _too_few(join: ContextJoin, corpus: FileCorpus) -> CorpusError:
+    held = f"{join.left_over:,} tokens" if join.left_over else "no tokens"
+    remedy = f"choose a smaller {parameter('size')}" if join.left_over else ""
+    return CorpusError(
+        f"its texts have {held}, and a row has {join.size:,}", where=", ".join(corpus.sources), remedy=remedy
+    )
 
 
 class _Documents:

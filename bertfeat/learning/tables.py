@@ -89,6 +89,9 @@ class FeatureTable:
         for features in self._sets:
             if "text" not in features.names:
                 raise HeadError("it holds no texts", where=describe_source(features), remedy="give the corpus")
+            if isinstance(features, FeatureSet) and features.holds_ids:
+                problem = "its documents are token ids, and texts are needed"
+                raise HeadError(problem, where=describe_source(features), remedy="give the texts")
         first = self._sets[0]
         names = [name for name in ("id", "text", "pair") if name in first.names]
         seconds = (text for batch in self._sets[-1].stream(["text"]) for text in batch.column("text").to_pylist())
@@ -108,6 +111,10 @@ class CorpusTable:
         rows = list(corpus.rows())
         self.failures = tuple(row for row in rows if isinstance(row, Failure))
         self._documents = [row for row in rows if isinstance(row, Document)]
+        if any(document.ids is not None for document in self._documents):
+            raise HeadError(
+                "its documents are token ids, and texts are needed", where=self.where, remedy="give the texts"
+            )
         if not self._documents:
             reason = f": {self.failures[0].reason}" if self.failures else ""
             raise HeadError(f"there is no row in it that can be read{reason}", where=self.where)

@@ -94,6 +94,8 @@ class CorpusTexts:
             if isinstance(row, BlankLine):
                 begins = begins or not self._by_column
                 continue
+            if row.ids is not None:
+                raise CorpusError("its rows are token ids, and texts are needed", where=", ".join(self.sources))
             key = (row.kept if self._by_column else (), None if self._by_column else file)
             begins = begins or key != before
             digest.update(f"{begins:d}{len(row.text)} {row.text}".encode("utf-8", "surrogatepass"))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,14 @@ from bertfeat import CorpusSettings, FeatureSet, open_corpus
 from bertfeat.cli import main
 from bertfeat.contexts import ContextJoin, ContextSettings, join, write_contexts
 from bertfeat.core.models import Model
+from bertfeat.core.tokens import Tokenizer
 from bertfeat.errors import CorpusError, ModelError, StorageError, UsageError
 from tests.extraction.test_decoders import bare
 from tests.support.runs import extractor, jsonl_file, lines, text_file
 from tests.support.tiny_models import LONG_TEXT, TEXTS, Tiny, reference_states, reference_tokenizer
 
 PROGRAM = [sys.executable, "-c", "from bertfeat.cli import run; run()"]
+QUESTION = {"id": "q", "question": "b?", "answers": [{"text": "a", "answer_start": 0}]}
 CORPUS = [LONG_TEXT, "", *TEXTS, *lines(40), LONG_TEXT]
 
 
@@ -149,7 +151,8 @@ def test_features_of_contexts(bert: Tiny, tmp_path: Path) -> None:
             spelled = unicodedata.normalize("NFD", texts[token.row][token.start : token.end].lower())
             letters = "".join(letter for letter in spelled if unicodedata.category(letter) not in ("Mn", "Cf"))
             assert letters == string.removeprefix("##") or string == "[UNK]" or token.start == token.end
-    assert features.vectors("3", "token", drop_special=True).left_out > len(rows)
+    without = sum(token.start == token.end for row in rows for token in row)
+    assert features.vectors("3", "token", drop_special=True).left_out == without
 
 
 def test_what_cannot_be_joined(bert: Tiny, tmp_path: Path) -> None:
@@ -169,6 +172,14 @@ def test_what_cannot_be_joined(bert: Tiny, tmp_path: Path) -> None:
     ids = jsonl_file(tmp_path / "ids.jsonl", [{"text": [5, 6]}])
     reading = CorpusSettings(pretokenized=True)
     refused(UsageError, "contexts are joined from texts, and row 0 is token ids", source=ids, corpus_settings=reading)
+    pairs = jsonl_file(tmp_path / "pairs.jsonl", [{"text": "a", "other": "b"}])
+    reading = CorpusSettings(pair_column="other")
+    refused(UsageError, "pair_column means nothing where texts are joined", source=pairs, corpus_settings=reading)
+    squad = tmp_path / "squad.json"
+    squad.write_text(json.dumps({"version": "1", "data": [{"paragraphs": [{"context": "a", "qas": [QUESTION]}]}]}))
+    refused(UsageError, "squad.json: its documents are pairs, and texts are joined; name the column", source=squad)
+    blank = jsonl_file(tmp_path / "blank.jsonl", [{"text": ""}] * 3)
+    refused(CorpusError, "its texts have no tokens, and a row has 8", source=blank)
     bare("qwen3", tmp_path / "model")
     refused(ModelError, "its tokenizer has no token that ends a text", model=tmp_path / "model")
     out.write_text("mine")
@@ -179,18 +190,14 @@ def test_what_cannot_be_joined(bert: Tiny, tmp_path: Path) -> None:
     assert len(as_rows(out)) > 10
 
 
-def test_only_what_the_tokenizer_names_is_set(bert: Tiny) -> None:
+def test_no_room_beside_what_stands_before_a_text(bert: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model("bert", bert.folder)
-    joined = ContextJoin(model, ContextSettings(size=9, bos=False))
-    (rows,) = joined.rows(open_corpus_of(["The bank."] * 9))
-    assert rows.ids.shape[1] == 9
-    assert model.max_tokens == ContextJoin(model, ContextSettings()).size
-
-
-def open_corpus_of(texts: Sequence[str]) -> list[Any]:
-    from bertfeat import Document
-
-    return [Document(row, str(row), text) for row, text in enumerate(texts)]
+    assert ContextJoin(model, ContextSettings()).size == model.max_tokens
+    template = Tokenizer(model).single
+    monkeypatch.setattr(Tokenizer, "_template", lambda *_, **__: replace(template, before=(2, 2), before_types=(0, 0)))
+    with pytest.raises(UsageError, match="size=2: bert sets 2 tokens before a text; choose more, or bos=False"):
+        ContextJoin(model, ContextSettings(size=2))
+    assert ContextJoin(model, ContextSettings(size=2, bos=False)).size == 2
 
 
 # ── in the shell ────────────────────────────────────────────────────────────────────────────────────────────
@@ -221,7 +228,7 @@ def test_the_command_and_what_it_prints(bert: Tiny, tmp_path: Path, monkeypatch:
     jsonl_file(tmp_path / "bad.jsonl", [*({"text": text} for text in CORPUS), "{"])
     failed = run("contexts", "bad.jsonl", "--model", bert.folder, "--size", "16")
     assert failed.exit_code == 3
-    assert "1 row failed, and went into no context:\n  bad.jsonl, line" in failed.stderr
+    assert "1 row failed, and went into no context; the first:\n  bad.jsonl, line" in failed.stderr
 
 
 @pytest.mark.slow

@@ -10,8 +10,19 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from bertfeat import CorpusSettings, Document, Extractor, FeatureSet, memory_corpus, verify_features
-from bertfeat.errors import UsageError, WrongColumnsError
+from bertfeat import (
+    CorpusSettings,
+    Document,
+    Extractor,
+    FeatureSet,
+    StoredEncoder,
+    memory_corpus,
+    open_corpus,
+    verify_features,
+)
+from bertfeat.errors import CorpusError, FeatureSetError, HeadError, UsageError, WrongColumnsError
+from bertfeat.learning.tables import CorpusTable, FeatureTable
+from bertfeat.pretraining.corpus import CorpusTexts
 from bertfeat.scale import Processes
 from tests.extraction.test_decoders import bare
 from tests.support.runs import accounted, contents, extractor, jsonl_file, lines, text_file
@@ -185,14 +196,16 @@ def test_beside_texts(bert: Tiny) -> None:
 
 
 BAD_ROWS: list[tuple[object, str]] = [
-    ([5, -100], "item 2 of 'token_ids' is -100, and token ids are 0 or greater"),
+    ([5, -100], "item 2 of 'token_ids' is -100, and token ids are numbers from 0 to 2,147,483,647"),
     ([5, 2**31], "item 2 of 'token_ids' is 2147483648"),
     ([5, True], "item 2 of 'token_ids' is true"),
     ([5, 7.0], "item 2 of 'token_ids' is 7.0"),
     ([5, None], "item 2 of 'token_ids' is null"),
     ([5, "a"], "item 2 of 'token_ids' is \"a\", and"),
     ([5, 1_000_000], "the model has the tokens 0 to "),
-    ([1.5], "item 1 of 'token_ids' is a number, not a string"),
+    ([1.5], "item 1 of 'token_ids' is 1.5, and"),
+    ([-100, 5], "item 1 of 'token_ids' is -100"),
+    ([None, 5], "item 1 of 'token_ids' is null"),
     (None, "field 'token_ids' is null"),
 ]
 
@@ -210,9 +223,9 @@ def test_rows_that_cannot_be_ids_fail_one_by_one(bert: Tiny, tmp_path: Path) -> 
 def test_what_needs_a_text_is_refused(bert: Tiny, tmp_path: Path) -> None:
     corpus = parquet(tmp_path / "ids.parquet", [[5, 6]])
     for settings, says in (
-        ({"pooling": "word"}, "has token ids, and words are of a text"),
-        ({"prompt": "query: "}, "has token ids, and a prompt stands before a text"),
-        ({"pooling": "word", "context": "left:2"}, "has token ids, and words are of a text"),
+        ({"pooling": "word"}, "has token ids, and pooling='word' needs a text; leave that out"),
+        ({"prompt": "query: "}, "has token ids, and prompt='query: ' needs a text"),
+        ({"pooling": "word", "context": "left:2"}, "has token ids, and context='left:2' needs a text"),
     ):
         with pytest.raises(UsageError, match=says):
             extractor(bert, **settings).extract(corpus, tmp_path / "set", corpus_settings=READING)
@@ -227,8 +240,89 @@ def test_what_needs_a_text_is_refused(bert: Tiny, tmp_path: Path) -> None:
         extractor(bert).extract(tagged, tmp_path / "set", corpus_settings=reading)
     with pytest.raises(UsageError, match="a Document whose text is not its ids, joined by spaces"):
         memory_corpus([Document(0, "1", "5 7", ids=(5, 6))])
-    with pytest.raises(UsageError, match="not a list of words that are strings and not empty, nor one of token ids"):
+    with pytest.raises(UsageError, match="not a list of words that are strings and not empty, or of token ids"):
         memory_corpus([[5, -1]], READING)
+
+
+KINDS = {
+    "int64": pa.list_(pa.int64()),
+    "uint16": pa.list_(pa.uint16()),
+    "large": pa.large_list(pa.uint32()),
+    "fixed": pa.list_(pa.int32(), 2),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_list_in_parquet(kind: str, bert: Tiny, tmp_path: Path) -> None:
+    last = bert.tokenizer.size - 1
+    table = pa.table({"token_ids": pa.array([[0, last], [5, 6]], KINDS[kind])})
+    pq.write_table(table, tmp_path / "ids.parquet")
+    extractor(bert, pooling="token").extract(tmp_path / "ids.parquet", tmp_path / "set", corpus_settings=READING)
+    assert FeatureSet(tmp_path / "set").to_arrow(["token_ids"])["token_ids"].to_pylist() == [[0, last], [5, 6]]
+
+
+def test_numbers_of_numpy(bert: Tiny) -> None:
+    made = extractor(bert)
+    (wanted,) = made.features([[5, 6, 7]], corpus_settings=READING)
+    items: list[Any] = [[np.int64(5), 6, np.uint16(7)], {"token_ids": np.array([5, 6, 7])}, {"token_ids": (5, 6, 7)}]
+    for item in items:
+        (found,) = made.features([item], corpus_settings=READING)
+        assert found.text == "5 6 7"
+        np.testing.assert_array_equal(found.stored["last_mean"], wanted.stored["last_mean"])
+    (failed,) = memory_corpus([{"token_ids": [5, np.float32(2)]}], READING).rows()
+    assert "item 2 of 'token_ids' is" in getattr(failed, "reason", "")
+
+
+def test_every_column_has_a_list(bert: Tiny) -> None:
+    reading = CorpusSettings(pretokenized=True, text_columns=("a", "b"))
+    for other in ({"b": "the bank"}, {"b": None}, {}):
+        (failed,) = memory_corpus([{"a": [5, 6], **other}], reading).rows()
+        assert "field 'b'" in getattr(failed, "reason", "") or "no field 'b'" in getattr(failed, "reason", "")
+
+
+def test_documents_of_ids_are_checked() -> None:
+    for ids, text in (((10**30,), str(10**30)), ((-1,), "-1"), ((), ""), ((5, 6), " 5 6"), ((5, 6), "5  6")):
+        with pytest.raises(UsageError, match=r"a Document whose (ids are no tuple of token ids|text is not its ids)"):
+            memory_corpus([Document(0, "1", text, ids=ids)])
+    document = Document(0, "1", "7 8 9", ids=(7, 8, 9))
+    with pytest.raises(UsageError, match="these items bring their words or token ids"):
+        memory_corpus([document], CorpusSettings(split="words:2"))
+    assert len([*memory_corpus([[5, 6], document, ["a", "b"]], CorpusSettings(pretokenized=True)).rows()]) == 3
+
+
+def test_an_unknown_token_that_ends_texts_is_special(tmp_path: Path) -> None:
+    """As in GPT-2, whose one special token is both."""
+    folder = bare("gpt2", tmp_path / "gpt2", unk_token="</s>", eos_token="</s>")
+    made = extractor(folder, pooling="token")
+    end = made.tokenizer.unknown_id
+    assert end is not None
+    assert end in made.tokenizer.special_ids
+    (found,) = made.features([[end, 9, end]], corpus_settings=READING)
+    assert found.tokens is not None
+    assert (found.tokens.start == found.tokens.end).tolist() == [True, False, True]
+    assert found.n_unk == 0
+
+
+def test_texts_of_numbers_are_verified_as_texts(bert: Tiny, tmp_path: Path) -> None:
+    """Even of more digits than Python reads as a number."""
+    extractor(bert).extract(text_file(tmp_path / "pi.txt", ["31415926" * 700, "5 6"]), tmp_path / "set")
+    assert verify_features(tmp_path / "set").sampled == 2
+
+
+def test_what_reads_texts_refuses_sets_of_ids(bert: Tiny, tmp_path: Path) -> None:
+    corpus = parquet(tmp_path / "ids.parquet", [[5, 6], [7]], label=["a", "b"])
+    reading = CorpusSettings(pretokenized=True, text_columns=("token_ids",), keep=("label",))
+    extractor(bert).extract(corpus, tmp_path / "set", corpus_settings=reading)
+    assert FeatureSet(tmp_path / "set").holds_ids
+    with pytest.raises(FeatureSetError, match="its documents are token ids, which have no texts"):
+        StoredEncoder(tmp_path / "set")
+    with pytest.raises(HeadError, match="its documents are token ids, and texts are needed"):
+        list(FeatureTable([FeatureSet(tmp_path / "set")]).texts())
+    with pytest.raises(HeadError, match="its documents are token ids, and texts are needed"):
+        CorpusTable(open_corpus(corpus, reading))
+    texts = CorpusTexts(corpus, CorpusSettings(pretokenized=True, text_columns=("token_ids",)), None)
+    with pytest.raises(CorpusError, match="its rows are token ids, and texts are needed"):
+        list(texts)
 
 
 def test_a_model_that_marks_texts(bert: Tiny, tmp_path: Path) -> None:

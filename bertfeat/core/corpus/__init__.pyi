@@ -2,6 +2,7 @@ from .blocks import Meter as Meter
 from .columns import parse_cell as parse_cell
 from .digests import (
     encode_lossless as encode_lossless,
+    stands_for_ids as stands_for_ids,
     text_digest as text_digest,
     write_string as write_string,
     write_strings as write_strings,

@@ -20,6 +20,11 @@ def text_digest(document: Document) -> bytes:
     return document._digest
 
 
+def stands_for_ids(text: str, digest: str) -> bool:
+    """Whether a text is the numbers of a document of token ids, by that document's digest in hexadecimal."""
+    return text_digest(Document(0, "", text, ids=())).hex() == digest
+
+
 def _digest_content(document: Document) -> bytes:
     content = write_string(document.text)
     if document.pair is not None:

@@ -15,7 +15,7 @@ from bertfeat.core.corpus.columns import (
 )
 from bertfeat.core.corpus.document import Document, Failure, KeptColumn, Row, size_problem
 from bertfeat.core.corpus.input_file import Columns
-from bertfeat.core.corpus.records import RecordShape, is_storable, is_token_id
+from bertfeat.core.corpus.records import RecordShape, as_list, is_storable, is_token_id
 from bertfeat.core.corpus.settings import CorpusSettings
 from bertfeat.core.corpus.splitting import Splitting
 from bertfeat.errors import UsageError, WrongTypeError, parameter, shorten
@@ -48,8 +48,10 @@ class MemoryCorpus:
         self.has_pairs = settings.has_pairs or tuples or any(document.pair is not None for document in documents)
         self.has_words = settings.pretokenized or any(document.words is not None for document in documents)
         self.has_tags = settings.tag_column is not None or any(document.tags is not None for document in documents)
-        if self._splitting is not None and (self.has_pairs or self.has_words):
-            what = "pairs are two texts" if self.has_pairs else "these items bring their words"
+        if self._splitting is not None and (
+            self.has_pairs or self.has_words or any(d.ids is not None for d in documents)
+        ):
+            what = "pairs are two texts" if self.has_pairs else "these items bring their words or token ids"
             problem = f"it splits running text, and {what}"
             raise UsageError(problem, where=parameter("split", settings.split), remedy="leave it out")
         read = self._splitting.read if self._splitting else self._kept
@@ -103,7 +105,8 @@ class MemoryCorpus:
             result = self._shape.read(row, item, number)
             return replace(result, reason=f"item {number}: {result.reason}") if isinstance(result, Failure) else result
         if _are_token_ids(item):
-            return Document(row, number, " ".join(map(str, item)), ids=tuple(item))
+            ids = tuple(map(int, item))
+            return Document(row, number, " ".join(map(str, ids)), ids=ids)
         words = cast("Sequence[str]", item)
         if self._given_words:
             return Document(row, number, " ".join(words), words=tuple(words))
@@ -122,7 +125,7 @@ class MemoryCorpus:
             return self._document_problem(item)
         if self._given_words:
             has_words = isinstance(item, list | tuple) and all(isinstance(word, str) and word for word in item)
-            expected = "a list of words that are strings and not empty, nor one of token ids"
+            expected = "a list of words that are strings and not empty, or of token ids"
             return "" if has_words or _are_token_ids(item) else f"{type(item).__name__}, not {expected}"
         if isinstance(item, tuple) and len(item) == 2 and all(isinstance(text, str) for text in item):
             return "" if not self.has_words else "a pair, where a list of words is needed"
@@ -134,11 +137,13 @@ class MemoryCorpus:
             ("words", document.words is not None, self.has_words),
             ("tags", document.tags is not None, self.has_tags),
         ):
-            if has != others_have:
+            if has != others_have and not (what == "words" and document.ids is not None):
                 return f"a Document {'with' if has else 'without'} {what}, unlike other items"
         if document.tags is not None and len(document.tags) != len(document.words or ()):
             return f"a Document of {len(document.words or ())} words with {len(document.tags)} tags"
-        if document.ids is not None and document.text.split() != [*map(str, document.ids)]:
+        if document.ids is not None and not _are_token_ids(document.ids):
+            return "a Document whose ids are no tuple of token ids"
+        if document.ids is not None and document.text != " ".join(map(str, document.ids)):
             return "a Document whose text is not its ids, joined by spaces"
         if len(document.kept) != len(self._kept):
             kept = len(self._kept)
@@ -171,7 +176,8 @@ def memory_corpus(items: Iterable[CorpusItem], settings: CorpusSettings = _DEFAU
 
 
 def _are_token_ids(item: object) -> TypeGuard[Sequence[int]]:
-    return isinstance(item, list | tuple) and len(item) > 0 and all(map(is_token_id, item))
+    items = as_list(item) or ()
+    return len(items) > 0 and all(map(is_token_id, items))
 
 
 def _kept_columns_of(

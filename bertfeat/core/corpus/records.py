@@ -8,6 +8,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
 
 from bertfeat.core.corpus.blocks import Meter
 from bertfeat.core.corpus.columns import ConversionError, convert_values, id_column, sample_columns
@@ -27,6 +30,9 @@ class BadRecord:
     value: str
     id: str | None = None  # where it is known
 
+
+_MOST_ID = 2**31 - 1
+_ID_NUMBERS = f"token ids are numbers from 0 to {_MOST_ID:,}"
 
 Fields = Mapping[str, object]
 """The fields of a record by name."""
@@ -224,20 +230,20 @@ class RecordShape:
         return tuple([word for column in self.texts for word in self._list(fields, column, "text_columns")])
 
     def _token_ids(self, fields: Fields) -> tuple[int, ...] | None:
-        """The token ids of a record whose columns hold lists that begin with a number; None for other records."""
-        lists = [fields.get(name) for name in self.texts]
-        ids = [item for each in lists if isinstance(each, list | tuple) for item in each]
-        if not ids or not is_token_id(ids[0]):
+        """The token ids of a record whose columns hold lists of numbers; None for other records."""
+        lists = {name: as_list(fields.get(name)) for name in self.texts}
+        ids = [item for each in lists.values() for item in each or ()]
+        if not isinstance(next((item for item in ids if item is not None), ""), int | float):
             return None
+        for name in (name for name, each in lists.items() if each is None):
+            raise _BadFieldError(_field_problem(fields, name, "a list of token ids", "text_columns"))
         if self.tags is not None:
             raise _BadFieldError(f"'{self.texts[0]}' has token ids, and tags in '{self.tags}' are of words")
         for place, item in enumerate(ids, 1):
             if not is_token_id(item):
-                problem = (
-                    f"item {place} of '{', '.join(self.texts)}' is {json.dumps(item)}, and token ids are 0 or greater"
-                )
+                problem = f"item {place} of '{', '.join(self.texts)}' is {_shown(item)}, and {_ID_NUMBERS}"
                 raise _BadFieldError(f"{problem}; correct the list", _display(ids))
-        return tuple(ids)
+        return tuple(int(item) for item in cast("list[int]", ids))
 
     def _list(self, fields: Fields, name: str, option: str) -> list[str]:
         value = fields.get(name)
@@ -257,7 +263,18 @@ class RecordShape:
 
 def is_token_id(value: object) -> bool:
     """Whether a value may be the number of a token in a vocabulary."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= int(value) <= _MOST_ID
+
+
+def as_list(value: object) -> list[object] | None:
+    """The items of a list, tuple or array; None for anything else."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()  # whose numbers are Python's
+    return [*value] if isinstance(value, list | tuple) else None
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, default=str)
 
 
 def _is_null(value: object) -> bool:

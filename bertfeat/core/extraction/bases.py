@@ -127,7 +127,7 @@ def _sample_chunks(corpus: Corpus) -> Iterator[list[Document]]:
             sample.add(row)
     chunk, characters = list[Document](), 0
     for document in sample.items:
-        if document.words is None:
+        if document.words is None and document.ids is None:
             document = replace(document, text=document.text[:_LONGEST_TEXT])
         chunk.append(document)
         characters += len(document.text) + len(document.pair or "")

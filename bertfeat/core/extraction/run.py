@@ -148,16 +148,14 @@ class ExtractionRun:
 
     def _check_corpus(self, corpus: Corpus) -> None:
         """Refuse wrong columns and contradictions before anything is touched."""
-        first = next(check_readable(corpus.rows(), corpus), None)
+        first = next((row for row in check_readable(corpus.rows(), corpus) if isinstance(row, Document)), None)
         check_kept(corpus.kept, self._extractor.columns)
         if any(column.recipe.projected for column in self._extractor.columns):
             self._extractor.tokenizer.check_markers()
         tokens, neighbors = self._extractor.token_settings, self._corpus_settings.document_context
-        if isinstance(first, Document) and first.ids is not None and tokens.needs_text:
-            raise UsageError(
-                f"{', '.join(corpus.sources) or 'the corpus'} has token ids, and {tokens.needs_text}",
-                remedy=f"leave out {parameter('prompt')}, or {parameter('pooling', 'word')}",
-            )
+        if first is not None and first.ids is not None and (setting := tokens.needs_text):
+            problem = f"{', '.join(corpus.sources) or 'the list'} has token ids, and {parameter(*setting)} needs a text"
+            raise UsageError(problem, remedy="leave that out")
         if corpus.has_words and tokens.words is not WordRule.SPACES:
             raise UsageError(
                 f"{', '.join(corpus.sources)} brings its own words, and {parameter('words', str(tokens.words))} splits "

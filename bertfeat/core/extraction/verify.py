@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bertfeat.arguments import checked, require_at_least
-from bertfeat.core.corpus import Corpus, CorpusSettings, Document, text_digest
+from bertfeat.core.corpus import Corpus, CorpusSettings, Document, stands_for_ids
 from bertfeat.core.extraction.source import CorpusSource, open_files
 from bertfeat.core.features import (
     INT8_COSINE,
@@ -151,10 +151,8 @@ def _sample_rows(features: FeatureSet, sample: int, seed: int) -> dict[int, str]
 
 def _document_of(features: DocumentFeatures, settings: FeatureSettings, digest: str) -> Document:
     text, words = features.text or "", None
-    if text[:1].isdecimal() and all(map(str.isdecimal, text.split(" "))):  # token ids have other digests than numbers
-        of_ids = Document(features.row, features.id, text, ids=tuple(map(int, text.split(" "))))
-        if text_digest(of_ids).hex() == digest:
-            return of_ids
+    if stands_for_ids(text, digest):
+        return Document(features.row, features.id, text, ids=tuple(map(int, text.split(" "))))
     if features.words is not None and features.pair is None:
         # words that give the text when joined by spaces came with the corpus; others were split from the text
         given = text.split(" ") if settings.only else features.words.strings or ()

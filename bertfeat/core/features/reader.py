@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least, resolve_range
-from bertfeat.core.corpus import Failure, KeptColumn
+from bertfeat.core.corpus import Failure, KeptColumn, stands_for_ids
 from bertfeat.core.features.columns import ReadableColumn, column_names, find_column
 from bertfeat.core.features.document import DocumentFeatures, batch_documents
 from bertfeat.core.features.manifest import (
@@ -323,6 +323,14 @@ class FeatureSet:
                 file.write(batch.matrix)
 
     # ── documents ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def holds_ids(self) -> bool:
+        """Whether its texts are the numbers of token ids, by the first of them."""
+        if "text_digest" not in self.names:
+            return False
+        first = next((batch.to_pylist()[0] for batch in self.stream(["text", "text_digest"], batch_rows=1)), None)
+        return first is not None and stands_for_ids(first["text"], first["text_digest"])
 
     def stream(
         self, names: Sequence[str] | None = None, *, batch_rows: int = 1024, start: int = 0, stop: int | None = None

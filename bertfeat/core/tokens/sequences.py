@@ -53,11 +53,13 @@ class TokenSettings:
         return None if self.context is None else int(self.context.removeprefix("left:"))
 
     @property
-    def needs_text(self) -> str:
-        """What of the settings token ids alone do not have; "" where nothing is missing."""
+    def needs_text(self) -> tuple[str, str] | None:
+        """The setting that token ids have no text for, and its value; None where they are enough."""
         if self.prompt:
-            return "a prompt stands before a text"
-        return "words are of a text" if self.with_words or self.left_words is not None else ""
+            return "prompt", self.prompt
+        if self.context is not None:
+            return "context", self.context
+        return ("pooling", "word") if self.with_words else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +215,12 @@ def _given_sequence(given: Sequence[int], tokenizer: Tokenizer, settings: TokenS
     """Lay out token ids as they are: no special tokens are set around them, and offsets are those of their numbers."""
     ids = np.array(given, np.int64)
     unknown = ids[(ids < 0) | (ids >= tokenizer.size)]
-    if missing := "the model marks texts" if tokenizer.marks_texts else settings.needs_text:
-        return TokenSequence(rejected=f"it is token ids, and {missing}")
+    if tokenizer.marks_texts:
+        return TokenSequence(rejected="it is token ids, and the model marks texts as queries and documents")
+    if setting := settings.needs_text:
+        return TokenSequence(rejected=f"it is token ids, and {shell_spelling(*setting)} needs a text; leave that out")
+    if not len(ids):
+        return TokenSequence(rejected="it has no token ids")
     if len(unknown):
         return TokenSequence(rejected=f"the model has the tokens 0 to {tokenizer.size - 1}, and not {unknown[0]}")
     excess = max(0, len(ids) - settings.max_length)

@@ -91,7 +91,7 @@ class Tokenizer:
     """
 
     def __init__(self, model: Model) -> None:
-        self._model_name = model.name
+        self._model_name, self._named_special = model.name, model.config.special_ids
         loaded = _load(model)
         self._fast, self.unknown_id = loaded.tokenizer, loaded.unknown_id
         self._kernel = WordPiece.of(self._fast)
@@ -213,10 +213,11 @@ class Tokenizer:
 
     @cached_property
     def special_ids(self) -> NDArray[np.int32]:
-        """The ids of the special tokens but the unknown one: what stands around texts, or in the place of one."""
+        """The ids of tokens that stand for no characters; that of unknown pieces is one only where it ends texts too."""
         added = self._fast.get_added_tokens_decoder()
-        special = {number for number, token in added.items() if token.special} | {*self.single.ids, *self.pair.ids}
-        return np.array(sorted(special - {self.unknown_id}), np.int32)
+        special = {number for number, token in added.items() if token.special}
+        ends = special & self._named_special  # by the configuration: in some decoders it is the unknown token too
+        return np.array(sorted((special - {self.unknown_id}) | ends | {*self.single.ids, *self.pair.ids}), np.int32)
 
     @property
     def vocabulary(self) -> list[str]:

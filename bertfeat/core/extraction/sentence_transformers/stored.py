@@ -312,6 +312,9 @@ def _check_alone(features: FeatureSet) -> None:
         raise FeatureSetError(
             "the set holds no texts, by which vectors are found", where=features.folder, remedy=remedy
         )
+    if features.holds_ids:
+        problem = "its documents are token ids, which have no texts by which vectors are found"
+        raise FeatureSetError(problem, where=features.folder, remedy="extract the texts")
     if features.header.settings.document_context:
         problem = "its vectors depend on the sentences before and after each text, and not on the text alone"
         raise FeatureSetError(
