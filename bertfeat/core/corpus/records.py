@@ -241,7 +241,7 @@ class RecordShape:
             raise _BadFieldError(f"'{self.texts[0]}' has token ids, and tags in '{self.tags}' are of words")
         for place, item in enumerate(ids, 1):
             if not is_token_id(item):
-                problem = f"item {place} of '{', '.join(self.texts)}' is {_shown(item)}, and {_ID_NUMBERS}"
+                problem = f"item {place} of '{', '.join(self.texts)}' is {_as_json(item)}, and {_ID_NUMBERS}"
                 raise _BadFieldError(f"{problem}; correct the list", _display(ids))
         return tuple(int(item) for item in cast("list[int]", ids))
 
@@ -273,7 +273,7 @@ def as_list(value: object) -> list[object] | None:
     return [*value] if isinstance(value, list | tuple) else None
 
 
-def _shown(value: object) -> str:
+def _as_json(value: object) -> str:
     return json.dumps(value, default=str)
 
 

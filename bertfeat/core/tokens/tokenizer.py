@@ -213,7 +213,7 @@ class Tokenizer:
 
     @cached_property
     def special_ids(self) -> NDArray[np.int32]:
-        """The ids of tokens that stand for no characters; that of unknown pieces is one only where it ends texts too."""
+        """The ids of tokens that stand for no characters; that of unknown pieces is one where it ends texts too."""
         added = self._fast.get_added_tokens_decoder()
         special = {number for number, token in added.items() if token.special}
         ends = special & self._named_special  # by the configuration: in some decoders it is the unknown token too
