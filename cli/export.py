@@ -26,8 +26,9 @@ FILE_ENDINGS = {
     "bert-jsonl": ".bert.jsonl",
     "csv": ".csv",
     "hidden-states": ".hidden_states",
+    "saelens": ".saelens",
 }
-"""The formats, and how their outputs end; the last one is a folder."""
+"""The formats, and how their outputs end; the last two are folders."""
 DATABASES = {"lance": ("update", "evaluate"), "qdrant": ("url", "collection", "update", "evaluate")}
 """The databases, and for each the options that apply to it but not to every format."""
 
@@ -38,14 +39,14 @@ DATABASES = {"lance": ("update", "evaluate"), "qdrant": ("url", "collection", "u
     "--to",
     required=True,
     type=click.Choice([*FILE_ENDINGS, *DATABASES]),
-    help="Format or database; bert-jsonl is that of google's extract_features.py, hidden-states that of vLLM.",
+    help="Format or database; bert-jsonl as google writes it, hidden-states as vLLM, saelens as SAELens reads it.",
 )
 @option(
     "-o",
     "--output",
     type=LOCATION,
     metavar="FILE",
-    help="File to write; of hidden-states a folder, of Lance one or an address, of Qdrant one without a server.",
+    help="File to write; of hidden-states, saelens a folder, of Lance that or an address, of Qdrant without a server.",
     show_default="corpus.npy for corpus.features",
 )
 @option(
@@ -88,7 +89,8 @@ def command(
 
     npy: the vectors as float32, and beside them FILE.ids.jsonl with a line a vector; jsonl: an object a document;
     bert-jsonl: tokens and layers as google's extract_features.py writes them; csv: a line a vector;
-    hidden-states: a folder with a safetensors file a document, token_ids and hidden_states of the layers side by side.
+    hidden-states: a folder with a safetensors file a document, token_ids and hidden_states of the layers side by side;
+    saelens: a folder of datasets with token_ids and activations, of rows that bertfeat contexts made.
     lance, qdrant: vectors of length 1 with ids, texts and kept columns; what is there is counted, and recall measured.
     With --update a dataset or collection becomes what the column is now, and only rows that changed are written.
     The features themselves are Parquet, which most tools read as it is.

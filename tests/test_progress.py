@@ -116,5 +116,6 @@ def test_long_calls_say_progress_alike() -> None:
             "probe_layers",
             "train_head",
             "train_head_table7",
+            "write_contexts",
         ]
     )

@@ -99,6 +99,17 @@ def spec_of_name(name: str) -> str:
     return name if _HOOK_NAME.fullmatch(name) else name.replace("_", "-")
 
 
+def hook_name(recipe: Recipe) -> str | None:
+    """TransformerLens's name of a recipe: ``blocks.6.hook_mlp_out`` of ``mlp:7``; None for what several layers make."""
+    if recipe.operation is not Operation.LAYER:
+        return None
+    (place,) = recipe.places
+    if place == Place(0):
+        return "blocks.0.hook_resid_pre"
+    (hook,) = (name for name, first in _HOOKS.items() if first == Place(1, place.site))
+    return f"blocks.{place.layer - 1}.{hook}"
+
+
 def _site_before(named: str | None) -> str:
     return "" if named in (None, "layer") else named.replace("_", "-") + ":"
 

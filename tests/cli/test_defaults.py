@@ -15,7 +15,7 @@ from bertfeat.core.encoder import Precision
 from bertfeat.core.extraction import PART_ROWS, verify_features
 from bertfeat.core.extraction.speed import measure_speed
 from bertfeat.core.features import EXPORT_FORMATS, export_features
-from bertfeat.core.features.exports import HIDDEN_STATES
+from bertfeat.core.features.exports import FOLDERS
 from bertfeat.core.tokens import LongTextPolicy, Subword
 from bertfeat.core.words import Match, WordRule
 from bertfeat.learning import Head, HeadKind, HeadSettings
@@ -124,7 +124,7 @@ def test_part_rows() -> None:
         (("change",), "measure", ChangeMeasure),
         (("evaluate",), "own_ids", OwnIds),
         (("pretrain",), "objective", Objective),
-        (("export",), "to", (*EXPORT_FORMATS, HIDDEN_STATES, "lance", "qdrant")),
+        (("export",), "to", (*EXPORT_FORMATS, *FOLDERS, "lance", "qdrant")),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

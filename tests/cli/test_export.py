@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from bertfeat.cli import main
 from bertfeat.cli.export import FILE_ENDINGS
 from bertfeat.core.features import EXPORT_FORMATS, FeatureSet
-from bertfeat.core.features.exports import HIDDEN_STATES
+from bertfeat.core.features.exports import FOLDERS
 from bertfeat.display import format_size
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.index_toy import clustered, vector_set
@@ -29,7 +29,7 @@ def export(*arguments: str | Path) -> Result:
 
 
 def test_every_form_is_offered() -> None:
-    assert set(FILE_ENDINGS) == {*EXPORT_FORMATS, HIDDEN_STATES}
+    assert set(FILE_ENDINGS) == {*EXPORT_FORMATS, *FOLDERS}
 
 
 def test_npy_with_ids(folder: Path) -> None:

@@ -256,7 +256,7 @@ def test_a_folder_of_hidden_states_is_replaced_only_if_it_is_one(tmp_path: Path)
     (out / "mine.txt").write_text("notes")
     for foreign in (out, tmp_path / "f"):
         kept = sorted(path.name for path in foreign.iterdir())
-        with pytest.raises(FeatureSetError, match="this is no folder of hidden states alone, so that it is not over"):
+        with pytest.raises(FeatureSetError, match="this is no folder of hidden-states alone, so that it is not over"):
             export_features(folder, "hidden-states", foreign, overwrite=True)
         assert sorted(path.name for path in foreign.iterdir()) == kept
 

@@ -1,7 +1,7 @@
 """Exports of feature sets to portable formats: npy with ids, JSON lines, the JSON lines of Google's BERT, CSV."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from bertfeat.arguments import checked
 from bertfeat.core.features.columns import ReadableColumn, column_names, find_column
 from bertfeat.core.features.hidden_state_files import write_hidden_states
 from bertfeat.core.features.reader import FeatureSet
+from bertfeat.core.features.saelens_files import write_saelens
 from bertfeat.core.features.span_vectors import SpanBatch, SpanReader
 from bertfeat.core.features.tables import ExportBatch, NpyWriter, export_batches
 from bertfeat.core.recipe import Operation, Pooling
@@ -33,8 +34,8 @@ from bertfeat.io import (
     unfinished_outputs,
 )
 
-HIDDEN_STATES = "hidden-states"
-"""The format that is a folder."""
+FOLDERS: Mapping[str, Callable[..., int]] = {"hidden-states": write_hidden_states, "saelens": write_saelens}
+"""The formats that are folders."""
 
 
 @displayed
@@ -67,6 +68,8 @@ def export_features(
     - ``csv``: one line per vector: id, for tokens and words their number, string and character offsets, then the values
     - ``hidden-states``: a folder with a safetensors file per document, as vLLM writes it: ``token_ids`` ``[T]`` and
       ``hidden_states`` ``[T, L, H]`` of the column or range of columns of tokens, or of all
+    - ``saelens``: a folder that ``datasets.load_from_disk`` and SAELens read, a row per document of a set whose
+      documents have equally many tokens: ``token_ids`` ``[T]``, and columns ``[T, W]`` by TransformerLens's names
 
     ``column`` is a name or a recipe, derived where it is not stored. ``npy`` and ``csv`` need it where several columns
     are stored. With ``spans`` they hold the vectors of spans, pooled from a column of tokens or words as
@@ -79,8 +82,8 @@ def export_features(
         FeatureSetError: ``folder`` is no feature set; or a file to be written exists, without ``overwrite``.
         StorageError: a file to be written is a folder, or cannot be written.
     """
-    if to not in (*_WRITERS, HIDDEN_STATES):
-        raise UsageError(f"cannot export to {to!r}", remedy=f"there are: {', '.join(_WRITERS)}, {HIDDEN_STATES}")
+    if to not in (*_WRITERS, *FOLDERS):
+        raise UsageError(f"cannot export to {to!r}", remedy=f"there are: {', '.join([*_WRITERS, *FOLDERS])}")
     if spans is not None and to not in ("npy", "csv"):
         problem = f"{to} has an object a document, and spans have a vector each"
         raise UsageError(problem, where=parameter("spans", spans), remedy="npy and csv have them, and databases")
@@ -88,8 +91,8 @@ def export_features(
     if to == "npy" and (isinstance(output_target(out), int) or is_special(out)):
         raise UsageError("npy is written into two files", where=out, remedy="name a regular file")
     features = FeatureSet(folder)
-    if to == HIDDEN_STATES:
-        return ExportReport((out,), len(features), write_hidden_states(features, column, out, overwrite=overwrite))
+    if to in FOLDERS:
+        return ExportReport((out,), len(features), FOLDERS[to](features, column, out, overwrite=overwrite))
     files = (out, out.with_suffix(".ids.jsonl")) if to == "npy" else (out,)
     for path in files[:1] if _was_killed(out) else files:
         if not replaces_nothing(path) and not overwrite:

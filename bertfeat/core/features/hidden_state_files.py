@@ -4,26 +4,22 @@ Trainers of draft models, probes and dictionaries read such folders. Shapes: T t
 network, H width of one.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bertfeat.core.features.columns import ReadableColumn
+from bertfeat.core.features.export_folder import columns_beside_ids, export_folder
 from bertfeat.core.features.record_batches import Matrix, list_offsets, stored_matrices
 from bertfeat.core.features.vector_reader import own_dtype
-from bertfeat.core.recipe import FeatureColumn, Pooling
-from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, parameter, shell_value
-from bertfeat.io import storage_errors
+from bertfeat.core.recipe import FeatureColumn
+from bertfeat.errors import DamagedError, NotDerivableError, parameter, shell_value
 
 if TYPE_CHECKING:
     from bertfeat.core.features.reader import FeatureSet
-
-_INDEX = "index.json"  # of the folder: says what made it, and what is in it
 
 
 def write_hidden_states(features: "FeatureSet", column: str | None, folder: Path, *, overwrite: bool) -> int:
@@ -36,40 +32,14 @@ def write_hidden_states(features: "FeatureSet", column: str | None, folder: Path
         NotDerivableError: there are no such columns, their vectors differ in width, or the ids are not stored.
         FeatureSetError: the folder exists; or, with ``overwrite``, it is not one of these.
     """
-    columns = _token_columns(features, column)
-    _refuse_existing(folder, overwrite)
-    with storage_errors(folder.parent), TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as work:
-        new = Path(work) / "new"
-        new.mkdir()
-        tokens = _write_files(features, columns, new)
-        content = {
-            "model": features.header.model.name,
-            "columns": [each.name for each in columns],
-            "documents": len(features),
-            "tokens": tokens,
-            "files": "the row with eight digits, .safetensors",
-            "written by": "bertfeat export --to hidden-states",
-        }
-        (new / _INDEX).write_text(json.dumps(content, indent=1) + "\n")
-        if folder.exists():
-            folder.rename(Path(work) / "former")
-        new.rename(folder)
-    return tokens
+    columns = columns_beside_ids(features, column, "hidden-states")
+    _refuse_widths(features, columns)
+    with export_folder(features, columns, folder, "hidden-states", ("*.safetensors",), overwrite=overwrite) as new:
+        return _write_files(features, columns, new)
 
 
-def _token_columns(features: "FeatureSet", column: str | None) -> list[ReadableColumn]:
-    """The columns whose vectors are written, side by side."""
-    if "token_ids" not in features.names:
-        raise NotDerivableError(
-            f"hidden-states needs the ids of tokens; stored are {', '.join(features.names)}",
-            where=features.folder,
-            remedy=f"extract with {parameter('pooling', 'token')} and texts",
-        )
-    if column is not None:
-        columns = features.find_each(column, Pooling.TOKEN)
-    else:
-        stored = [known for known in features.columns if known.pooling is Pooling.TOKEN]
-        columns = [features.find(known.name) for known in stored]
+def _refuse_widths(features: "FeatureSet", columns: Sequence[ReadableColumn]) -> None:
+    """Refuse columns that cannot stand side by side."""
     widths = {each.width // each.recipe.width(1): each.name for each in columns}
     if len(widths) > 1:
         listed = " and ".join(f"{name} {width}" for width, name in widths.items())
@@ -78,32 +48,6 @@ def _token_columns(features: "FeatureSet", column: str | None) -> list[ReadableC
             where=features.folder,
             remedy=f"name those of one width with {parameter('column')}",
         )
-    return columns
-
-
-def _refuse_existing(folder: Path, overwrite: bool) -> None:
-    """Refuse to replace a folder, unless it is of this kind and may be."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        problem = "a file of this name is there, and hidden-states is a folder"
-        raise FeatureSetError(problem, where=folder, remedy="choose another name")
-    if not overwrite:
-        raise FeatureSetError(
-            "this folder is there already",
-            where=folder,
-            remedy=f"choose another name or overwrite it ({parameter('overwrite', True)})",
-        )
-    if not (folder / _INDEX).is_file() or any(path.suffix != ".safetensors" for path in _others(folder)):
-        raise FeatureSetError(
-            "this is no folder of hidden states alone, so that it is not overwritten",
-            where=folder,
-            remedy="choose another name",
-        )
-
-
-def _others(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.name != _INDEX]
 
 
 def _write_files(features: "FeatureSet", columns: Sequence[ReadableColumn], folder: Path) -> int:

@@ -1,0 +1,93 @@
+"""A folder of files for other tools, made of token features and the tokens' ids: there whole, or not at all."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from bertfeat.core.features.columns import ReadableColumn
+from bertfeat.core.recipe import Pooling
+from bertfeat.errors import FeatureSetError, NotDerivableError, parameter
+from bertfeat.io import storage_errors
+
+if TYPE_CHECKING:
+    from bertfeat.core.features.reader import FeatureSet
+
+_INDEX = "index.json"  # of the folder: says what made it, and what is in it
+
+
+def columns_beside_ids(features: "FeatureSet", column: str | None, form: str) -> list[ReadableColumn]:
+    """The named columns of tokens, or all that are stored, of a set that has the tokens' ids, for a format.
+
+    Raises:
+        NotDerivableError: there are no such columns, or the ids are not stored.
+    """
+    if "token_ids" not in features.names:
+        raise NotDerivableError(
+            f"{form} needs the ids of tokens; stored are {', '.join(features.names)}",
+            where=features.folder,
+            remedy=f"extract with {parameter('pooling', 'token')} and texts",
+        )
+    if column is not None:
+        return features.find_each(column, Pooling.TOKEN)
+    return [features.find(known.name) for known in features.columns if known.pooling is Pooling.TOKEN]
+
+
+@contextmanager
+def export_folder(
+    features: "FeatureSet",
+    columns: Sequence[ReadableColumn],
+    folder: Path,
+    form: str,
+    files: Sequence[str],
+    *,
+    overwrite: bool,
+) -> Iterator[Path]:
+    """Yield a folder to write into, which takes the place of ``folder`` once the block is done.
+
+    ``form`` is the format, and ``files`` are the patterns of its files: with ``overwrite`` nothing else is replaced.
+
+    Raises:
+        FeatureSetError: the folder exists; or, with ``overwrite``, it holds other files.
+        StorageError: it cannot be written.
+    """
+    _refuse_existing(folder, form, files, overwrite=overwrite)
+    with storage_errors(folder.parent), TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as work:
+        new = Path(work) / "new"
+        new.mkdir()
+        yield new
+        content = {
+            "model": features.header.model.name,
+            "columns": [each.name for each in columns],
+            "documents": len(features),
+            "tokens": features.counts.tokens,
+            "written by": f"bertfeat export --to {form}",
+        }
+        (new / _INDEX).write_text(json.dumps(content, indent=1) + "\n")
+        if folder.exists():
+            folder.rename(Path(work) / "former")
+        new.rename(folder)
+
+
+def _refuse_existing(folder: Path, form: str, files: Sequence[str], *, overwrite: bool) -> None:
+    """Refuse to replace a folder, unless it is of this kind and may be."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        problem = f"a file of this name is there, and {form} is a folder"
+        raise FeatureSetError(problem, where=folder, remedy="choose another name")
+    if not overwrite:
+        raise FeatureSetError(
+            "this folder is there already",
+            where=folder,
+            remedy=f"choose another name or overwrite it ({parameter('overwrite', True)})",
+        )
+    own = [_INDEX, *files]
+    if not (folder / _INDEX).is_file() or any(not any(map(path.match, own)) for path in folder.iterdir()):
+        raise FeatureSetError(
+            f"this is no folder of {form} alone, so that it is not overwritten",
+            where=folder,
+            remedy="choose another name",
+        )
