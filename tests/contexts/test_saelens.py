@@ -20,7 +20,7 @@ from bertfeat.core.grammar import hook_name, parse_recipes
 from bertfeat.core.recipe import BlockSite, Operation, Place
 from bertfeat.errors import FeatureSetError, NotDerivableError, StorageError
 from tests.support.features_toy import toy_part, toy_set
-from tests.support.runs import extractor, lines, text_file
+from tests.support.runs import extractor, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny
 
 SIZE = 16
@@ -44,9 +44,9 @@ def folder(bert: Tiny, tmp_path: Path) -> Path:
     return tmp_path / "f.features"
 
 
-@pytest.mark.parametrize("bytes_of_a_file", [1 << 28, 1])
-def test_what_datasets_reads(folder: Path, tmp_path: Path, bytes_of_a_file: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(saelens_files, "_SHARD", bytes_of_a_file)
+@pytest.mark.parametrize("rows_of_a_file", [1000, 5, 1])
+def test_what_datasets_reads(folder: Path, tmp_path: Path, rows_of_a_file: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(saelens_files, "_SHARD", rows_of_a_file * SIZE * 2 * 7 * 32)  # four columns of 32, one of 96
     features = FeatureSet(folder)
     exported = export_features(folder, "saelens", tmp_path / "out")
     assert (exported.documents, exported.vectors) == (len(features), len(features) * SIZE)
@@ -63,7 +63,7 @@ def test_what_datasets_reads(folder: Path, tmp_path: Path, bytes_of_a_file: int,
         given = np.stack([as_arrays[row][hook] for row in range(len(found))])
         np.testing.assert_array_equal(given.reshape(wanted.shape), wanted)
     files = [path.name for path in (tmp_path / "out").glob("*.arrow")]
-    assert len(files) == (1 if bytes_of_a_file > 1 else len(features))
+    assert len(files) == -(-len(features) // rows_of_a_file)
     assert json.loads((tmp_path / "out" / "index.json").read_text())["written by"] == "bertfeat export --to saelens"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
@@ -79,8 +79,52 @@ def test_chosen_and_derived_columns(folder: Path, tmp_path: Path) -> None:
     export_features(folder, "saelens", tmp_path / "out", column="mlp:3", overwrite=True)
     assert set(load_from_disk(tmp_path / "out").column_names) == {"blocks.2.hook_mlp_out", "token_ids"}
     (tmp_path / "out" / "mine.txt").write_text("notes")
-    with pytest.raises(FeatureSetError, match="this is no folder of saelens alone, so that it is not overwritten"):
-        export_features(folder, "saelens", tmp_path / "out", overwrite=True)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.json").write_text('{"pages": 3}')
+    for other in ("out", "site"):
+        before = sorted(path.name for path in (tmp_path / other).iterdir())
+        with pytest.raises(FeatureSetError, match="this is no folder of saelens alone, so that it is not overwritten"):
+            export_features(folder, "saelens", tmp_path / other, overwrite=True)
+        assert sorted(path.name for path in (tmp_path / other).iterdir()) == before
+
+
+def test_a_folder_that_comes_meanwhile_stays(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is slower is refused."""
+    write = saelens_files._write_dataset
+
+    def slowly(*arguments: Any) -> int:
+        monkeypatch.setattr(saelens_files, "_write_dataset", write)
+        export_features(folder, "saelens", tmp_path / "out", column="2")
+        return write(*arguments)
+
+    monkeypatch.setattr(saelens_files, "_write_dataset", slowly)
+    with pytest.raises(FeatureSetError, match="this folder is there already"):
+        export_features(folder, "saelens", tmp_path / "out", column="mlp:3")
+    assert "blocks.1.hook_normalized_resid_post" in load_from_disk(tmp_path / "out").column_names
+
+
+def test_through_a_link(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "out")
+    for overwrite in (False, True):
+        export_features(folder, "saelens", tmp_path / "link", overwrite=overwrite)
+    assert (tmp_path / "link").is_symlink()
+    assert len(load_from_disk(tmp_path / "disk" / "out")) == len(FeatureSet(folder))
+
+
+def test_int8_and_rows_that_failed(bert: Tiny, tmp_path: Path) -> None:
+    rows: list[object] = [[5, 6, 7], "no ids", [8, 9, 10], [11, 12, 10**6], [13, 14, 15]]
+    corpus = jsonl_file(tmp_path / "ids.jsonl", [{"token_ids": row} for row in rows])
+    reading = CorpusSettings(pretokenized=True, text_columns=("token_ids",))
+    made = extractor(bert, layers="2", pooling="token", dtype="int8")
+    made.extract(corpus, tmp_path / "f", corpus_settings=reading, part_rows=2)
+    export_features(tmp_path / "f", "saelens", tmp_path / "out")
+    found = load_from_disk(tmp_path / "out").with_format("numpy")
+    assert found["token_ids"][:].tolist() == [[5, 6, 7], [8, 9, 10], [13, 14, 15]]
+    (name,) = set(found.column_names) - {"token_ids"}
+    given = np.concatenate([found[row][name] for row in range(3)])
+    assert given.dtype == np.float32
+    np.testing.assert_array_equal(given, FeatureSet(tmp_path / "f").matrix("2", "token"))
 
 
 def test_rows_of_several_lengths_are_refused(tmp_path: Path) -> None:
@@ -122,5 +166,14 @@ def test_every_hook_has_one_name() -> None:
         assert name is not None
         (read,) = parse_recipes(name, 5)
         assert (read.operation, read.places) == (Operation.LAYER, (place,))
+    named = {
+        "heads:7": "blocks.6.attn.hook_z",
+        "attn:7": "blocks.6.hook_attn_out",
+        "mid:7": "blocks.6.hook_resid_mid",
+        "mlp-in:7": "blocks.6.mlp.hook_in",
+        "mlp:7": "blocks.6.hook_mlp_out",
+        "pre-norm:7": "blocks.6.hook_resid_post",
+    }
+    assert {spec: hook_name(parse_recipes(spec, 7)[0]) for spec in named} == named
     (several,) = parse_recipes("sum=mlp:1+2", 5)
     assert hook_name(several) is None

@@ -265,6 +265,7 @@ def test_numbers_of_numpy(bert: Tiny) -> None:
     made = extractor(bert)
     (wanted,) = made.features([[5, 6, 7]], corpus_settings=READING)
     items: list[Any] = [[np.int64(5), 6, np.uint16(7)], {"token_ids": np.array([5, 6, 7])}, {"token_ids": (5, 6, 7)}]
+    items.append({"token_ids": list(np.array([5, 6, 7]))})
     for item in items:
         (found,) = made.features([item], corpus_settings=READING)
         assert found.text == "5 6 7"
@@ -284,6 +285,8 @@ def test_documents_of_ids_are_checked() -> None:
     for ids, text in (((10**30,), str(10**30)), ((-1,), "-1"), ((), ""), ((5, 6), " 5 6"), ((5, 6), "5  6")):
         with pytest.raises(UsageError, match=r"a Document whose (ids are no tuple of token ids|text is not its ids)"):
             memory_corpus([Document(0, "1", text, ids=ids)])
+    with pytest.raises(UsageError, match="a Document of token ids with a pair, words or tags"):
+        memory_corpus([Document(0, "1", "5 6", pair="x", ids=(5, 6)), Document(1, "2", "a", pair="b")])
     document = Document(0, "1", "7 8 9", ids=(7, 8, 9))
     with pytest.raises(UsageError, match="these items bring their words or token ids"):
         memory_corpus([document], CorpusSettings(split="words:2"))
@@ -310,7 +313,7 @@ def test_texts_of_numbers_are_verified_as_texts(bert: Tiny, tmp_path: Path) -> N
 
 
 def test_what_reads_texts_refuses_sets_of_ids(bert: Tiny, tmp_path: Path) -> None:
-    corpus = parquet(tmp_path / "ids.parquet", [[5, 6], [7]], label=["a", "b"])
+    corpus = parquet(tmp_path / "ids.parquet", [[], [5, 6], [7]], label=["a", "b", "a"])
     reading = CorpusSettings(pretokenized=True, text_columns=("token_ids",), keep=("label",))
     extractor(bert).extract(corpus, tmp_path / "set", corpus_settings=reading)
     assert FeatureSet(tmp_path / "set").holds_ids

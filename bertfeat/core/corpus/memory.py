@@ -137,10 +137,12 @@ class MemoryCorpus:
             ("words", document.words is not None, self.has_words),
             ("tags", document.tags is not None, self.has_tags),
         ):
-            if has != others_have and not (what == "words" and document.ids is not None):
+            if has != others_have and document.ids is None:
                 return f"a Document {'with' if has else 'without'} {what}, unlike other items"
         if document.tags is not None and len(document.tags) != len(document.words or ()):
             return f"a Document of {len(document.words or ())} words with {len(document.tags)} tags"
+        if document.ids is not None and (document.pair or document.words or document.tags):
+            return "a Document of token ids with a pair, words or tags"
         if document.ids is not None and not _are_token_ids(document.ids):
             return "a Document whose ids are no tuple of token ids"
         if document.ids is not None and document.text != " ".join(map(str, document.ids)):

@@ -233,7 +233,7 @@ class RecordShape:
         """The token ids of a record whose columns hold lists of numbers; None for other records."""
         lists = {name: as_list(fields.get(name)) for name in self.texts}
         ids = [item for each in lists.values() for item in each or ()]
-        if not isinstance(next((item for item in ids if item is not None), ""), int | float):
+        if not isinstance(next((item for item in ids if item is not None), ""), int | float | np.number):
             return None
         for name in (name for name, each in lists.items() if each is None):
             raise _BadFieldError(_field_problem(fields, name, "a list of token ids", "text_columns"))

@@ -1,8 +1,7 @@
 """A folder of files for other tools, made of token features and the tokens' ids: there whole, or not at all."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -35,40 +34,52 @@ def columns_beside_ids(features: "FeatureSet", column: str | None, form: str) ->
     return [features.find(known.name) for known in features.columns if known.pooling is Pooling.TOKEN]
 
 
-@contextmanager
-def export_folder(
+def write_folder(
     features: "FeatureSet",
     columns: Sequence[ReadableColumn],
     folder: Path,
     form: str,
     files: Sequence[str],
+    write: Callable[[Path], int],
     *,
     overwrite: bool,
-) -> Iterator[Path]:
-    """Yield a folder to write into, which takes the place of ``folder`` once the block is done.
+) -> int:
+    """Have ``write`` fill a folder, which takes the place of ``folder`` then; returns the tokens that it wrote.
 
     ``form`` is the format, and ``files`` are the patterns of its files: with ``overwrite`` nothing else is replaced.
 
     Raises:
-        FeatureSetError: the folder exists; or, with ``overwrite``, it holds other files.
+        FeatureSetError: the folder exists; or, with ``overwrite``, it holds other files, or another tool's.
         StorageError: it cannot be written.
     """
+    folder = folder.resolve() if folder.is_symlink() else folder
     _refuse_existing(folder, form, files, overwrite=overwrite)
     with storage_errors(folder.parent), TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as work:
-        new = Path(work) / "new"
+        new, former = Path(work) / "new", Path(work) / "former"
         new.mkdir()
-        yield new
+        tokens = write(new)
         content = {
             "model": features.header.model.name,
             "columns": [each.name for each in columns],
             "documents": len(features),
-            "tokens": features.counts.tokens,
-            "written by": f"bertfeat export --to {form}",
+            "tokens": tokens,
+            "written by": _written_by(form),
         }
         (new / _INDEX).write_text(json.dumps(content, indent=1) + "\n")
+        _refuse_existing(folder, form, files, overwrite=overwrite)  # another export may have been faster
         if folder.exists():
-            folder.rename(Path(work) / "former")
-        new.rename(folder)
+            folder.rename(former)
+        try:
+            new.rename(folder)
+        except OSError:
+            if former.exists():
+                former.rename(folder)
+            raise
+    return tokens
+
+
+def _written_by(form: str) -> str:
+    return f"bertfeat export --to {form}"
 
 
 def _refuse_existing(folder: Path, form: str, files: Sequence[str], *, overwrite: bool) -> None:
@@ -85,9 +96,18 @@ def _refuse_existing(folder: Path, form: str, files: Sequence[str], *, overwrite
             remedy=f"choose another name or overwrite it ({parameter('overwrite', True)})",
         )
     own = [_INDEX, *files]
-    if not (folder / _INDEX).is_file() or any(not any(map(path.match, own)) for path in folder.iterdir()):
+    if not _is_ours(folder / _INDEX, form) or any(not any(map(path.match, own)) for path in folder.iterdir()):
         raise FeatureSetError(
             f"this is no folder of {form} alone, so that it is not overwritten",
             where=folder,
             remedy="choose another name",
         )
+
+
+def _is_ours(index: Path, form: str) -> bool:
+    """Whether a file is the index of such a folder."""
+    try:
+        content = json.loads(index.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("written by") == _written_by(form)

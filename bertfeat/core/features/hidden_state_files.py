@@ -5,6 +5,7 @@ network, H width of one.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bertfeat.core.features.columns import ReadableColumn
-from bertfeat.core.features.export_folder import columns_beside_ids, export_folder
+from bertfeat.core.features.export_folder import columns_beside_ids, write_folder
 from bertfeat.core.features.record_batches import Matrix, list_offsets, stored_matrices
 from bertfeat.core.features.vector_reader import own_dtype
 from bertfeat.core.recipe import FeatureColumn
@@ -34,8 +35,8 @@ def write_hidden_states(features: "FeatureSet", column: str | None, folder: Path
     """
     columns = columns_beside_ids(features, column, "hidden-states")
     _refuse_widths(features, columns)
-    with export_folder(features, columns, folder, "hidden-states", ("*.safetensors",), overwrite=overwrite) as new:
-        return _write_files(features, columns, new)
+    write = partial(_write_files, features, columns)
+    return write_folder(features, columns, folder, "hidden-states", ("*.safetensors",), write, overwrite=overwrite)
 
 
 def _refuse_widths(features: "FeatureSet", columns: Sequence[ReadableColumn]) -> None:

@@ -326,10 +326,11 @@ class FeatureSet:
 
     @property
     def holds_ids(self) -> bool:
-        """Whether its texts are the numbers of token ids, by the first of them."""
+        """Whether its texts are the numbers of token ids, by the first one that is not empty."""
         if "text_digest" not in self.names:
             return False
-        first = next((batch.to_pylist()[0] for batch in self.stream(["text", "text_digest"], batch_rows=1)), None)
+        rows = (row for batch in self.stream(["text", "text_digest"], batch_rows=64) for row in batch.to_pylist())
+        first = next((row for row in rows if row["text"]), None)
         return first is not None and stands_for_ids(first["text"], first["text_digest"])
 
     def stream(

@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.core.features.columns import ReadableColumn
-from bertfeat.core.features.export_folder import columns_beside_ids, export_folder
+from bertfeat.core.features.export_folder import columns_beside_ids, write_folder
 from bertfeat.core.features.record_batches import list_offsets
 from bertfeat.core.grammar import hook_name
-from bertfeat.errors import NotDerivableError, needed_library
+from bertfeat.errors import DamagedError, NotDerivableError, needed_library, shell_value
 
 if TYPE_CHECKING:
     from bertfeat.core.features.reader import FeatureSet
 
 _Arrays = Mapping[str, NDArray[np.generic]]  # token_ids [R, T], and columns [R, T, W]
-_SHARD = 1 << 28  # bytes of a file, about
+_SHARD = 1 << 27  # bytes of a file, about
 _FILES = ("data-*.arrow", "dataset_info.json", "state.json")
 
 
@@ -38,11 +39,16 @@ def write_saelens(features: "FeatureSet", column: str | None, folder: Path, *, o
         FeatureSetError: the folder exists; or, with ``overwrite``, it is not one of these.
         MissingLibraryError: datasets is not installed.
     """
+    with needed_library("what SAELens reads is written by datasets", "datasets>=4"):
+        from datasets import List  # noqa: F401  # which older ones lack
     columns = columns_beside_ids(features, column, "saelens")
+    write = partial(_write_dataset, features, columns)
+    return write_folder(features, columns, folder, "saelens", _FILES, write, overwrite=overwrite)
+
+
+def _write_dataset(features: "FeatureSet", columns: Sequence[ReadableColumn], folder: Path) -> int:
     size = _tokens_of_each(features)
-    with export_folder(features, columns, folder, "saelens", _FILES, overwrite=overwrite) as new:
-        shards = [_write_shard(shard, new) for shard in _shards(features, columns, size)]
-        _join_shards(shards, new)
+    _join_shards([_write_shard(shard, folder) for shard in _shards(features, columns, size)], folder)
     return size * len(features)
 
 
@@ -51,16 +57,16 @@ def _tokens_of_each(features: "FeatureSet") -> int:
     size: int | None = None
     for batch in features.stream(["row", "token_ids"]):
         lengths = np.diff(list_offsets(batch, "token_ids"))
-        size = int(lengths[0]) if size is None else size
+        size = int(lengths[0]) if size is None and len(lengths) else size
         if len(others := np.flatnonzero(lengths != size)):
             row, other = batch.column("row")[int(others[0])].as_py(), int(lengths[others[0]])
             raise NotDerivableError(
                 f"in saelens all rows have equally many tokens, and row {row} has {other:,}, not {size:,}",
                 where=features.folder,
-                remedy="make rows of one length with bertfeat contexts, and extract these",
+                remedy="make rows of one length with bertfeat contexts, and extract these with their special tokens",
             )
     if not size:
-        raise NotDerivableError("it has no tokens", where=features.folder)
+        raise NotDerivableError("it has no tokens", where=features.folder, remedy="export a set that has some")
     return size
 
 
@@ -68,8 +74,11 @@ def _shards(features: "FeatureSet", columns: Sequence[ReadableColumn], size: int
     """The arrays of some rows at a time, by the names that their columns get."""
     specs = [column.recipe.spelling for column in columns]
     stream = features.vectors(specs, "token", shuffle=False)
+    if stream.vectors != size * len(features):
+        remedy = f"bertfeat verify {shell_value(features.folder)} says more"
+        raise DamagedError("a part has not as many vectors as tokens", where=features.folder, remedy=remedy)
     rows = max(1, _SHARD // (size * stream.width * stream.dtype.itemsize))
-    batches = features.vectors(specs, "token", shuffle=False, batch=rows * size)
+    batches = features.vectors(specs, "token", shuffle=False, batch=rows * size, memory=2 * _SHARD)
     ids = _Ids(features)
     for batch in batches:
         arrays: dict[str, NDArray[np.generic]] = {"token_ids": ids.take(len(batch)).reshape(-1, size)}
@@ -98,8 +107,8 @@ class _Ids:
 
 def _write_shard(arrays: _Arrays, folder: Path) -> Path:
     """Write rows as a dataset of their own, in a folder."""
-    with needed_library("SAELens reads what it writes", "datasets"):
-        from datasets import Array2D, Dataset, Features, List, Value
+    from datasets import Array2D, Dataset, Features, List, Value
+
     matrices = {name: array for name, array in arrays.items() if array.ndim == 3}
     kinds = {name: Array2D(array.shape[1:], str(array.dtype)) for name, array in matrices.items()}
     described = Features({**kinds, "token_ids": List(Value("int32"), length=arrays["token_ids"].shape[1])})

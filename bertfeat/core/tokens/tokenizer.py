@@ -91,9 +91,9 @@ class Tokenizer:
     """
 
     def __init__(self, model: Model) -> None:
-        self._model_name, self._named_special = model.name, model.config.special_ids
+        self._model_name = model.name
         loaded = _load(model)
-        self._fast, self.unknown_id = loaded.tokenizer, loaded.unknown_id
+        self._fast, self.unknown_id, self._mask_or_end = loaded.tokenizer, loaded.unknown_id, loaded.mask_id
         self._kernel = WordPiece.of(self._fast)
         with wrap_library_errors(self._failure):
             self.single = self._template(model, pair=False)
@@ -215,9 +215,9 @@ class Tokenizer:
     def special_ids(self) -> NDArray[np.int32]:
         """The ids of tokens that stand for no characters; that of unknown pieces is one where it ends texts too."""
         added = self._fast.get_added_tokens_decoder()
-        special = {number for number, token in added.items() if token.special}
-        ends = special & self._named_special  # by the configuration: in some decoders it is the unknown token too
-        return np.array(sorted((special - {self.unknown_id}) | ends | {*self.single.ids, *self.pair.ids}), np.int32)
+        special = {number for number, token in added.items() if token.special} | {*self.single.ids, *self.pair.ids}
+        ends = self.unknown_id == self._mask_or_end  # as GPT-2's one special token does
+        return np.array(sorted(special if ends else special - {self.unknown_id}), np.int32)
 
     @property
     def vocabulary(self) -> list[str]:
