@@ -1,13 +1,12 @@
 """``bertfeat contexts``: join the texts of a corpus into rows of equally many token ids."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bertfeat.contexts import ContextSettings
-from bertfeat.core import CorpusSettings
+from bertfeat.core import CorpusSettings, ModelSettings
 from bertfeat.errors import ROWS_FAILED, pluralize, shell_spelling, shell_value
 
 from .app import Command, option
@@ -30,19 +29,17 @@ if TYPE_CHECKING:
     help="The Parquet file of the rows.",
     show_default="corpus.contexts.parquet for corpus.txt",
 )
-@option("--model", metavar="NAME|DIR", show_default="all-MiniLM-L6-v2", help="A hub id or a folder.")
+@settings_options("encoder", ModelSettings, fields=("model", "revision"))
 @settings_options("settings", ContextSettings)
 @settings_options("reading", CorpusSettings, fields=("text_columns", "id_column", "split", "format", "encoding"))
-@option("--revision", further=True, metavar="REV", help="The hub's branch, tag or commit of the model.")
 @option("--overwrite", is_flag=True, help="Replace a file that is there already.")
 @output_options
 def command(
     sources: tuple[str, ...],
     output: Path | None,
-    model: str | None,
+    encoder: ModelSettings,
     settings: ContextSettings,
     reading: CorpusSettings,
-    revision: str | None,
     overwrite: bool,
     console: Console,
 ) -> None:
@@ -64,26 +61,27 @@ def command(
             sources,
             output or default_output(sources, ".contexts.parquet"),
             settings,
-            model=model,
-            revision=revision,
+            model=encoder.model,
+            revision=encoder.revision,
             corpus_settings=reading,
             overwrite=overwrite,
             progress=progress,
         )
-    chosen = {"model": model, "revision": revision}
-    _print_contexts(report, {name: value for name, value in chosen.items() if value is not None}, console)
+    _print_contexts(report, encoder, console)
     if report.failed:
         raise click.exceptions.Exit(ROWS_FAILED)
 
 
-def _print_contexts(report: "ContextReport", chosen: Mapping[str, str], console: Console) -> None:
+def _print_contexts(report: "ContextReport", encoder: ModelSettings, console: Console) -> None:
     """Print what was joined, what was left out, and how the file is read."""
     if report.failed:
         reasons = "".join(f"\n  {failure.reason}" for failure in report.failures)
         console.warn(f"{pluralize(report.failed, 'row')} failed, and went into no context; the first:{reasons}")
     if report.left_over:
         console.say(f"{pluralize(report.left_over, 'token')} at the end fill no row, and are left out")
-    file = " ".join([shell_value(report.file), *(shell_spelling(*setting) for setting in chosen.items())])
+    chosen = {"model": encoder.model, "revision": encoder.revision}
+    named = [shell_spelling(name, str(value)) for name, value in chosen.items() if value is not None]
+    file = " ".join([shell_value(report.file), *named])
     console.say(f"to read it: bertfeat extract {file} --pretokenized --text-column token_ids --keep documents")
     console.result(
         report,

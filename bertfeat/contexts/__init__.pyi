@@ -1,3 +1,3 @@
-from .join import ContextJoin as ContextJoin, ContextRows as ContextRows, DocumentPiece as DocumentPiece
+from .join import ContextJoin as ContextJoin
 from .settings import ContextSettings as ContextSettings
 from .write import ContextReport as ContextReport, write_contexts as write_contexts

@@ -5,6 +5,7 @@ Shapes: ``R`` rows, ``S`` tokens of each; ``M`` tokens of documents, one documen
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,7 @@ _ID, _START, _END, _DOCUMENT = range(4)  # rows of a table of tokens: its id, it
 _TokenTable = NDArray[np.int64]  # [4, M]
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentPiece:
+class DocumentPiece(NamedTuple):
     """The tokens of a row that are of one document: those from ``first`` to before ``stop``, and their characters."""
 
     id: str

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,6 @@ from bertfeat.progress import ProgressOption, StepProgress, telling
 
 _GROUP = 1 << 20  # tokens of a row group, about
 _FAILURES = 5  # that are reported
-
 
 _NUMBERS = pa.list_(pa.field("element", pa.int32(), nullable=False))
 _PIECE = pa.struct(
@@ -161,5 +160,5 @@ def _table_of_rows(rows: ContextRows) -> pa.Table:
         pa.ListArray.from_arrays(offsets, each.ravel(), type=_NUMBERS) for each in (rows.ids, rows.starts, rows.ends)
     )
     ids, starts, ends = numbers
-    documents = [[asdict(piece) for piece in pieces] for pieces in rows.documents]
+    documents = [[piece._asdict() for piece in pieces] for pieces in rows.documents]
     return pa.table([ids, pa.array(documents, _SCHEMA.field("documents").type), starts, ends], schema=_SCHEMA)

@@ -184,7 +184,7 @@ def _refuse_nothing(sequence: TokenSequence) -> TokenSequence:
 
 
 def _embedded(document: Document, prompt: str) -> str:
-    """What is split into pieces for a document's first text: of one with token ids nothing."""
+    """The string that is split into pieces for a document's first text; empty for token ids, which need none."""
     if document.ids is not None:
         return ""
     return _lead(document, prompt) + document.text + (f" {document.after}" if document.after else "")
