@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @settings_options("encoder", ModelSettings, fields=("model", "revision"))
 @settings_options("settings", ContextSettings)
-@settings_options("reading", CorpusSettings, fields=("text_columns", "id_column", "split", "format", "encoding"))
+@settings_options("reading", CorpusSettings, fields=("text_columns", "id_column", "pretokenized", "format", "encoding"))
 @option("--overwrite", is_flag=True, help="Replace a file that is there already.")
 @output_options
 def command(
@@ -82,7 +82,9 @@ def _print_contexts(report: "ContextReport", encoder: ModelSettings, console: Co
     chosen = {"model": encoder.model, "revision": encoder.revision}
     named = [shell_spelling(name, str(value)) for name, value in chosen.items() if value is not None]
     file = " ".join([shell_value(report.file), *named])
-    console.say(f"to read it: bertfeat extract {file} --pretokenized --text-column token_ids --keep documents")
+    console.say(
+        f"to read it: bertfeat extract {file} --pretokenized --text-column token_ids --pooling token --keep documents"
+    )
     console.result(
         report,
         [f"{report.file}: {pluralize(report.rows, 'row')} of {report.size:,} tokens, {report.documents:,} documents"],

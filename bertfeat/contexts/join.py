@@ -147,7 +147,10 @@ def _text_blocks(documents: Iterable[Document]) -> Iterator[list[Document]]:
     block, characters = list[Document](), 0
     for document in documents:
         if document.ids is not None:
-            raise UsageError(f"contexts are joined from texts, and row {document.row} is token ids")
+            raise UsageError(
+                f"contexts are joined from texts, and row {document.row} is token ids",
+                remedy="extract reads these as they are",
+            )
         block.append(document)
         characters += len(document.text)
         if characters >= _CHARACTERS:

@@ -14,8 +14,8 @@ from bertfeat.contexts.join import ContextJoin, ContextRows
 from bertfeat.contexts.settings import ContextSettings
 from bertfeat.core import CorpusSettings, Document, Failure, FileCorpus, check_readable, find_model, open_corpus
 from bertfeat.display import displayed
-from bertfeat.errors import CorpusError, StorageError, UsageError, parameter
-from bertfeat.io import Location, check_output, output_file, replaces_nothing
+from bertfeat.errors import CorpusError, UsageError, parameter
+from bertfeat.io import Location, check_output, output_file
 from bertfeat.progress import ProgressOption, StepProgress, telling
 
 _GROUP = 1 << 20  # tokens of a row group, about
@@ -79,10 +79,7 @@ def write_contexts(
     """
     settings, reading = settings or ContextSettings(), corpus_settings or CorpusSettings()
     _refuse_settings(reading)
-    check_output(file)
-    if not overwrite and not replaces_nothing(file):
-        remedy = f"choose another name or overwrite it ({parameter('overwrite', True)})"
-        raise StorageError("this file is there already", where=file, remedy=remedy)
+    check_output(file, overwrite=overwrite)
     opened = open_corpus(corpus, reading)
     if opened.has_pairs:
         remedy = f"name the column of one text with {parameter('text_columns')}"
@@ -93,7 +90,10 @@ def write_contexts(
     join, documents = ContextJoin(found, settings), _Documents(opened)
     with telling(progress) as tell, output_file(file) as target:
         rows = 0
-        with pq.ParquetWriter(target, _SCHEMA, compression="zstd", write_page_checksum=True) as writer:
+        with (  # opened here, because pyarrow takes no names that are no UTF-8
+            target.open("wb") as stream,
+            pq.ParquetWriter(stream, _SCHEMA, compression="zstd", write_page_checksum=True) as writer,
+        ):
             for some in join.rows(documents):
                 writer.write_table(_table_of_rows(some), row_group_size=max(1, _GROUP // join.size))
                 rows += len(some.ids)

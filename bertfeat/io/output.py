@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: temporary name, fsync, rename, fsync of the folder.
+"""Files and folders that are written whole or not at all: temporary name, fsync, rename, fsync of the folder.
 
 An output that a user names is replaced in this way if it is a regular file; the content is copied into anything else,
 such as a device or a pipe.
@@ -13,7 +13,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -39,6 +39,7 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)  # errors of hard links
 _STANDARD = {"stdin": 0, "stdout": 1, "stderr": 2}
+_FORMER = "former"  # in the temporary folder beside a folder: what the new one takes the place of
 _MOST_LINKS = 40  # symbolic links that are followed, as on Linux
 
 
@@ -116,36 +117,67 @@ def output_file(path: str | Path) -> Iterator[Path]:
         StorageError: the output is a folder, or cannot be written.
     """
     target = output_target(path)
-    if isinstance(target, int) or is_special(target):
+    if isinstance(target, int) or _is_special(target):
         with tempfile.TemporaryDirectory(prefix="bertfeat-") as folder:
             temporary = Path(folder) / (Path(path).name or "output")
             yield temporary
             _write_through(temporary, target, Path(path))
         return
     with storage_errors(target.parent):
-        for left in unfinished_outputs(target):
-            left.unlink(missing_ok=True)
-        temporary, handle = _locked_sibling(target)
+        _remove_unfinished(target)
+        temporary, handle = _locked_sibling(target, _new_file)
         try:
             if target.exists():
                 os.fchmod(handle, stat.S_IMODE(target.stat().st_mode))
             yield temporary
             put_in_place(temporary, target)
         finally:
-            temporary.unlink(missing_ok=True)
+            _remove_temporary(temporary, target)
             os.close(handle)
 
 
-def check_output(path: str | Path) -> None:
+@contextmanager
+def output_folder(path: Path, check: Callable[[], None]) -> Iterator[Path]:
+    """Yield a new folder to fill; at the end of the block it stands at ``path``, a link to which stays.
+
+    ``check`` raises if what is there is not to be replaced; it is called before the block and, because another may
+    have been faster, after it. When the block fails, what was there stays.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    target = path.resolve() if path.is_symlink() else path
+    with storage_errors(target.parent):
+        _remove_unfinished(target)
+        check()
+        temporary, handle = _locked_sibling(target, _new_folder)
+        new, former = temporary / "new", temporary / _FORMER
+        try:
+            new.mkdir()
+            yield new
+            check()
+            if target.exists():
+                target.rename(former)
+            new.rename(target)
+            sync(target.parent)
+        finally:
+            _remove_temporary(temporary, target)
+            os.close(handle)
+
+
+def check_output(path: str | Path, *, overwrite: bool = True) -> None:
     """Check that an output can be written there, before anything is computed for it.
 
     Raises:
-        StorageError: it is a folder, or in a folder that is not there or cannot be written.
+        StorageError: it is a folder, or in a folder that is not there or cannot be written; or, without ``overwrite``,
+            a file that is there already.
     """
     refuse_folder_path(Path(path))
     target = output_target(path)
-    if isinstance(target, int) or is_special(target):
+    if isinstance(target, int) or _is_special(target):
         return
+    if target.exists() and not overwrite:
+        raise output_exists(path, "file")
     with storage_errors(target.parent):
         os.close(os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY))
         if not os.access(target.parent, os.W_OK | os.X_OK):
@@ -179,7 +211,13 @@ def _own_handle(place: Path) -> int | None:
     return int(place.name) if folder in (f"/proc/{os.getpid()}/fd", "/dev/fd") and place.name.isdecimal() else None
 
 
-def is_special(path: Path) -> bool:
+def is_special_output(path: str | Path) -> bool:
+    """Whether an output is a device, a pipe or an open file of this process, which is never replaced."""
+    target = output_target(path)
+    return isinstance(target, int) or _is_special(target)
+
+
+def _is_special(path: Path) -> bool:
     """Whether a path exists and is not a regular file, such as a device, a pipe or a socket."""
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)
@@ -187,14 +225,14 @@ def is_special(path: Path) -> bool:
         return False
 
 
-def replaces_nothing(path: str | Path) -> bool:
-    """Whether writing an output loses nothing: it does not exist yet, or is never replaced."""
-    target = output_target(path)
-    return isinstance(target, int) or is_special(target) or not target.exists()
+def output_exists(path: str | Path, kind: str) -> StorageError:
+    """The error of an output that is there already, and that nobody said to replace."""
+    remedy = f"choose another name or overwrite it ({parameter('overwrite', True)})"
+    return StorageError(f"this {kind} is there already", where=path, remedy=remedy)
 
 
 def unfinished_outputs(target: Path) -> Iterator[Path]:
-    """The temporary files that killed writers left beside a file, each locked while it is yielded; no file in use."""
+    """What killed writers left beside an output, each locked while it is yielded; nothing that is in use."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.tmp")
     names = [name for name in os.listdir(target.parent) if pattern.fullmatch(name)]
     for path in map(target.parent.joinpath, names):
@@ -207,11 +245,36 @@ def unfinished_outputs(target: Path) -> Iterator[Path]:
                 os.close(handle)
 
 
-def _locked_sibling(target: Path) -> tuple[Path, int]:
-    """A new temporary file beside a file, locked as long as its handle is open."""
+def _remove_unfinished(target: Path) -> None:
+    """Remove what killed writers left beside an output."""
+    for left in unfinished_outputs(target):
+        _remove_temporary(left, target)
+
+
+def _remove_temporary(temporary: Path, target: Path) -> None:
+    """Remove a temporary file or folder; what was moved out of the way of one that did not come goes back first."""
+    if not temporary.is_dir():
+        temporary.unlink(missing_ok=True)
+        return
+    if (temporary / _FORMER).exists() and not target.exists():
+        (temporary / _FORMER).rename(target)
+    shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _new_file(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+
+def _new_folder(path: Path) -> int:
+    path.mkdir()
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _locked_sibling(target: Path, create: Callable[[Path], int]) -> tuple[Path, int]:
+    """A new temporary file or folder beside an output, locked as long as its handle is open."""
     while True:
         temporary = unique_sibling(target)
-        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        handle = create(temporary)
         lock_file(handle)
         if temporary.exists():  # else another writer took it for an abandoned one, before it was locked
             return temporary, handle

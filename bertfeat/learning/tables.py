@@ -90,14 +90,17 @@ class FeatureTable:
             if "text" not in features.names:
                 raise HeadError("it holds no texts", where=describe_source(features), remedy="give the corpus")
             if isinstance(features, FeatureSet) and features.holds_ids:
-                problem = "its documents are token ids, and texts are needed"
-                raise HeadError(problem, where=describe_source(features), remedy="give the texts")
+                raise _no_texts(describe_source(features))
         first = self._sets[0]
         names = [name for name in ("id", "text", "pair") if name in first.names]
         seconds = (text for batch in self._sets[-1].stream(["text"]) for text in batch.column("text").to_pylist())
         for batch in first.stream(names):
             for row in batch.to_pylist():
                 yield row["id"], row["text"], next(seconds) if len(self._sets) == 2 else row.get("pair")
+
+
+def _no_texts(where: str) -> HeadError:
+    return HeadError("its documents are token ids, and texts are needed", where=where, remedy="give the texts")
 
 
 class CorpusTable:
@@ -112,9 +115,7 @@ class CorpusTable:
         self.failures = tuple(row for row in rows if isinstance(row, Failure))
         self._documents = [row for row in rows if isinstance(row, Document)]
         if any(document.ids is not None for document in self._documents):
-            raise HeadError(
-                "its documents are token ids, and texts are needed", where=self.where, remedy="give the texts"
-            )
+            raise _no_texts(self.where)
         if not self._documents:
             reason = f": {self.failures[0].reason}" if self.failures else ""
             raise HeadError(f"there is no row in it that can be read{reason}", where=self.where)

@@ -132,6 +132,15 @@ def test_several_files_and_columns(bert: Tiny, tmp_path: Path) -> None:
     assert (made_by["size"], made_by["rows"], made_by["sources"]) == (10, len(rows), [str(one), str(two)])
 
 
+def test_lists_of_words_are_texts(bert: Tiny, tmp_path: Path) -> None:
+    texts = text_file(tmp_path / "t.txt", lines(9))
+    words = jsonl_file(tmp_path / "w.jsonl", [{"text": text.split()} for text in lines(9)])
+    reading = CorpusSettings(pretokenized=True)
+    write_contexts(texts, tmp_path / "t.parquet", ContextSettings(size=8), model=bert.folder)
+    write_contexts(words, tmp_path / "w.parquet", ContextSettings(size=8), model=bert.folder, corpus_settings=reading)
+    assert as_rows(tmp_path / "w.parquet") == as_rows(tmp_path / "t.parquet")
+
+
 def test_features_of_contexts(bert: Tiny, tmp_path: Path) -> None:
     """The vectors are those that the model gives each row, and each leads to its characters."""
     corpus, contexts = text_file(tmp_path / "c.txt", CORPUS), tmp_path / "c.parquet"
@@ -178,6 +187,16 @@ def test_what_cannot_be_joined(bert: Tiny, tmp_path: Path) -> None:
     squad = tmp_path / "squad.json"
     squad.write_text(json.dumps({"version": "1", "data": [{"paragraphs": [{"context": "a", "qas": [QUESTION]}]}]}))
     refused(UsageError, "squad.json: its documents are pairs, and texts are joined; name the column", source=squad)
+    named = CorpusSettings(text_columns=("context",))
+    refused(CorpusError, "its texts have 2 tokens, and a row has 8", source=squad, corpus_settings=named)  # the remedy
+    ids = jsonl_file(tmp_path / "ids.jsonl", [{"text": [5, 6]}] * 2)
+    split = CorpusSettings(pretokenized=True)
+    refused(
+        UsageError,
+        "contexts are joined from texts, and row 0 is token ids; extract reads",
+        source=ids,
+        corpus_settings=split,
+    )
     blank = jsonl_file(tmp_path / "blank.jsonl", [{"text": ""}] * 3)
     refused(CorpusError, "its texts have no tokens, and a row has 8", source=blank)
     bare("qwen3", tmp_path / "model")
@@ -219,7 +238,7 @@ def test_the_command_and_what_it_prints(bert: Tiny, tmp_path: Path, monkeypatch:
     program, *arguments = shlex.split(printed.removeprefix("to read it: "))
     assert program == "bertfeat"
     assert arguments[-1] == "documents"
-    again = run(*arguments, "--pooling", "token", "--layers", "mlp:3")
+    again = run(*arguments, "--layers", "mlp:3")
     assert again.exit_code == 0, again.output
     as_json = json.loads(
         run("contexts", "my corpus.txt", "--model", bert.folder, "--size", "16", "--overwrite", "--json").stdout

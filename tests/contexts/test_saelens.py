@@ -18,7 +18,7 @@ from bertfeat.contexts import ContextSettings, write_contexts
 from bertfeat.core.features import saelens_files
 from bertfeat.core.grammar import hook_name, parse_recipes
 from bertfeat.core.recipe import BlockSite, Operation, Place
-from bertfeat.errors import FeatureSetError, NotDerivableError, StorageError
+from bertfeat.errors import NotDerivableError, StorageError
 from tests.support.features_toy import toy_part, toy_set
 from tests.support.runs import extractor, jsonl_file, lines, text_file
 from tests.support.tiny_models import Tiny
@@ -74,7 +74,7 @@ def test_chosen_and_derived_columns(folder: Path, tmp_path: Path) -> None:
     assert set(found.column_names) == {"token_ids", "blocks.1.hook_attn_out"}
     wanted = FeatureSet(folder).matrix("attn:2", "token")
     np.testing.assert_array_equal(found[0]["blocks.1.hook_attn_out"], wanted[:SIZE])
-    with pytest.raises(FeatureSetError, match="this folder is there already; choose another name or overwrite it"):
+    with pytest.raises(StorageError, match="this folder is there already; choose another name or overwrite it"):
         export_features(folder, "saelens", tmp_path / "out")
     export_features(folder, "saelens", tmp_path / "out", column="mlp:3", overwrite=True)
     assert set(load_from_disk(tmp_path / "out").column_names) == {"blocks.2.hook_mlp_out", "token_ids"}
@@ -83,7 +83,7 @@ def test_chosen_and_derived_columns(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "site" / "index.json").write_text('{"pages": 3}')
     for other in ("out", "site"):
         before = sorted(path.name for path in (tmp_path / other).iterdir())
-        with pytest.raises(FeatureSetError, match="this is no folder of saelens alone, so that it is not overwritten"):
+        with pytest.raises(StorageError, match="this is no folder of saelens alone, so that it is not overwritten"):
             export_features(folder, "saelens", tmp_path / other, overwrite=True)
         assert sorted(path.name for path in (tmp_path / other).iterdir()) == before
 
@@ -98,7 +98,7 @@ def test_a_folder_that_comes_meanwhile_stays(folder: Path, tmp_path: Path, monke
         return write(*arguments)
 
     monkeypatch.setattr(saelens_files, "_write_dataset", slowly)
-    with pytest.raises(FeatureSetError, match="this folder is there already"):
+    with pytest.raises(StorageError, match="this folder is there already"):
         export_features(folder, "saelens", tmp_path / "out", column="mlp:3")
     assert "blocks.1.hook_normalized_resid_post" in load_from_disk(tmp_path / "out").column_names
 

@@ -185,7 +185,7 @@ def test_an_empty_set_gives_an_empty_file(tmp_path: Path, form: str) -> None:
 def test_files_are_overwritten_only_when_told(folder: Path, tmp_path: Path, form: str) -> None:
     column = None if form == "bert-jsonl" else "last_mean"
     (tmp_path / "out.x").write_text("precious")
-    with pytest.raises(FeatureSetError, match=r"out\.x: this file is there already"):
+    with pytest.raises(StorageError, match=r"out\.x: this file is there already"):
         export_features(folder, form, tmp_path / "out.x", column=column)
     assert (tmp_path / "out.x").read_text() == "precious"
     exported = export_features(folder, form, tmp_path / "out.x", column=column, overwrite=True)
@@ -249,14 +249,14 @@ def test_a_folder_of_hidden_states_is_replaced_only_if_it_is_one(tmp_path: Path)
     folder, out = toy_set(tmp_path / "f", toy_part(poolings=("token",))), tmp_path / "out"
     export_features(folder, "hidden-states", out)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    with pytest.raises(FeatureSetError, match="this folder is there already; choose another name or overwrite it"):
+    with pytest.raises(StorageError, match="this folder is there already; choose another name or overwrite it"):
         export_features(folder, "hidden-states", out)
     export_features(folder, "hidden-states", out, overwrite=True)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     (out / "mine.txt").write_text("notes")
     for foreign in (out, tmp_path / "f"):
         kept = sorted(path.name for path in foreign.iterdir())
-        with pytest.raises(FeatureSetError, match="this is no folder of hidden-states alone, so that it is not over"):
+        with pytest.raises(StorageError, match="this is no folder of hidden-states alone, so that it is not over"):
             export_features(folder, "hidden-states", foreign, overwrite=True)
         assert sorted(path.name for path in foreign.iterdir()) == kept
 
@@ -285,7 +285,7 @@ def test_hidden_states_that_cannot_be(tmp_path: Path) -> None:
         export_features(tokens, "hidden-states", tmp_path / "out", column="attn:1")
     (tmp_path / "file").write_text("notes")
     for overwrite in (False, True):
-        with pytest.raises(FeatureSetError, match="a file of this name is there, and hidden-states is a folder"):
+        with pytest.raises(StorageError, match="a file of this name is there, and hidden-states is a folder"):
             export_features(tokens, "hidden-states", tmp_path / "file", overwrite=overwrite)
     with pytest.raises(UsageError, match="spans"):
         export_features(tokens, "hidden-states", tmp_path / "out", spans="sentences")

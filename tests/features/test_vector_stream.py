@@ -188,7 +188,7 @@ def test_zero_vectors_do_not_count_in_the_median(tmp_path: Path) -> None:
     assert stream.vectors == (norms <= np.float32(1.05 * np.median(norms[norms > 0]))).sum() > len(vectors) - 4
     vectors[:] = 0
     stream = FeatureSet(toy_set(tmp_path / "g", toy)).vectors("concat4_mean", drop_norms=1.05)
-    assert (stream.vectors, stream.left_out, stream.bounds) == (len(vectors), 0, {})
+    assert (stream.vectors, stream.left_out, stream.bounds) == (len(vectors), 0, {"concat4_mean": np.inf})
 
 
 def test_a_sink_that_the_type_does_not_hold_is_dropped(tmp_path: Path) -> None:
@@ -255,6 +255,22 @@ def test_statistics_are_those_of_all_vectors_that_are_given(folder: Path, settin
         assert statistics.count == len(vectors) == stream.vectors
         np.testing.assert_allclose(statistics.mean, vectors.mean(0), rtol=0, atol=1e-6)
         assert statistics.norm == pytest.approx(np.linalg.norm(vectors, axis=1).mean(), rel=1e-6)
+        assert statistics.sinks == 0
+
+
+def test_sinks_are_told(tmp_path: Path) -> None:
+    """They are what drop_norms=10 leaves out."""
+    toy = toy_part(poolings=("mean",), rows=20)
+    vectors = toy.content.vectors["concat4_mean"]
+    vectors *= (np.median(lengths := np.linalg.norm(vectors, axis=1)) / lengths)[:, None]
+    vectors[1:4] *= np.array([[2], [20], [1e4]])
+    features = FeatureSet(toy_set(tmp_path / "f", toy))
+    for name in ("concat4_mean", "layer4"):
+        lengths = np.linalg.norm(features.matrix(name, "mean").astype("f8"), axis=1)
+        wanted = int((lengths > 10 * np.median(lengths)).sum())
+        (found,) = features.vectors(name, "mean").statistics().values()
+        assert found.sinks == wanted == 2
+        assert features.vectors(name, "mean", drop_norms=10).left_out == wanted
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 40])

@@ -44,6 +44,7 @@ def crafted() -> Iterator[Corpus]:
     yield from _sentences()
     yield from _proteins()
     yield from _parquets()
+    yield from _token_ids()
     yield from _archives()
 
 
@@ -354,6 +355,33 @@ def _parquets() -> Iterator[Corpus]:
     yield plain("another format under its name", "c.parquet", "text\na\n", codes=(1, 2))
     yield plain("its magic alone", "c.parquet", b"PAR1PAR1", codes=(1, 2))
     yield plain("a footer of 4 GB", "c.parquet", b"PAR1" + b"\xff\xff\xff\xff" + b"PAR1", codes=(1, 2))
+
+
+def _token_ids() -> Iterator[Corpus]:
+    """Lists of numbers, which are read as token ids."""
+    lists: dict[str, tuple[pa.Array, tuple[int, ...]]] = {
+        "small numbers": (pa.array([[5, 6], [7]], pa.list_(pa.uint8())), (0,)),
+        "numbers beyond the vocabulary": (pa.array([[5, 6], [7, 2**31 - 1]]), (3,)),
+        "numbers beyond 32 bits": (pa.array([[5, 6], [2**63 - 1]]), (3,)),
+        "numbers below zero": (pa.array([[5, 6], [-1]]), (3,)),
+        "numbers with a null": (pa.array([[5, None], [7]]), (3,)),
+        "nulls alone": (pa.array([[None], [None]], pa.list_(pa.int32())), (1, 2, 3)),
+        "a null list": (pa.array([None, [7]], pa.list_(pa.int32())), (3,)),
+        "empty lists": (pa.array([[], []], pa.list_(pa.int32())), (0, 1, 2, 3)),
+        "fractions": (pa.array([[5.0, 6.5], [7.0]]), (1, 2, 3)),
+        "not a number": (pa.array([[float("nan")], [7.0]]), (1, 2, 3)),
+        "booleans": (pa.array([[True, False], [True]]), (1, 2, 3)),
+        "lists of lists": (pa.array([[[5]], [[6, 7]]]), (1, 2, 3)),
+        "100,000 numbers": (pa.array([[5] * 100_000, [7]]), (0, 3)),
+    }
+    for name, (column, codes) in lists.items():
+        table = pa.table({"text": column})
+        yield Corpus(f"token ids: {name}", "c.parquet", _written(table), ("--pretokenized",), codes=codes)
+    yield plain("ids after words", "c.jsonl", '{"text": ["a"]}\n{"text": [5, 6]}\n', "--pretokenized")
+    yield plain("ids that begin as words", "c.jsonl", '{"text": ["5", 6]}\n{"text": [5, "6"]}\n', "--pretokenized")
+    yield plain(
+        "an id of 5,000 digits", "c.jsonl", f'{{"text": [{"9" * 5000}]}}\n' * 2, "--pretokenized", codes=(1, 2, 3)
+    )
 
 
 def _written(table: pa.Table) -> Callable[[], bytes]:

@@ -55,6 +55,14 @@ WRITERS = (
         "docs.features plain.txt",
         "plain.txt",
     ),
+    BASES["contexts"],
+    _writer("export saelens", "export ids.features --to saelens -o out.saelens", "ids.features", "out.saelens"),
+    _writer(
+        "export saelens again",
+        "export ids.features --to saelens --column mlp:2 -o rows.saelens --overwrite",
+        "ids.features rows.saelens",
+        "rows.saelens",
+    ),
     _writer(
         "train",
         f"tag train {_SETS} -o out.tagger --layers last --hidden 4 --epochs 3",
@@ -95,6 +103,8 @@ WRITERS = (
     _writer("page", "plot map docs.features --column last_mean -o out.html", "docs.features", "out.*"),
 )
 """Commands with their outputs; where these are there already, something else was in them."""
+REFUSING = ("export npy", "export saelens", "contexts")
+"""Those that refuse what is there, also if they had just put it there when they were killed."""
 
 
 @pytest.mark.hostile
@@ -120,7 +130,7 @@ def _killed(yard: Yard, use: Use, kills: int) -> Iterator[Result]:
         first = yard.run(_at_step(use, number), case, "kill", rule=Rule(codes=(-9,), writes=beside))
         killed = [problem for problem in first.problems if not problem.startswith(("dies of SIGKILL", "fails, and"))]
         lost = _lost(yard, use)
-        done = use.name == "export npy" and _written(yard, use) == whole  # it refuses what is there
+        done = use.name in REFUSING and _written(yard, use) == whole
         again = yard.again(use, case, "kill", Rule(codes=(1,) if done else (0,), writes=beside))
         left = sorted(
             name for name, kind in _written(yard, use).items() if whole.get(name) != kind and name not in pictures

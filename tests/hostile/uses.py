@@ -84,6 +84,40 @@ TAGGED = (
 """Of ``train.features``."""
 
 
+_IDS_READ = "--pretokenized --text-column token_ids --keep documents --layers last --pooling token"
+CONTEXTS = (
+    _use("info contexts", "info rows.parquet --pretokenized --text-column token_ids --json", "rows.parquet"),
+    _use(
+        "extract contexts",
+        f"extract rows.parquet -o out.features {FP32} {_IDS_READ} --json",
+        "rows.parquet model",
+        "out.features",
+    ),
+)
+"""Of rows of token ids, a Parquet file."""
+
+OF_IDS = (
+    _use("verify features of ids", "verify ids.features --sample 0 --json", "ids.features"),
+    _use("verify ids by a sample", "verify ids.features --model model --device cpu --json", "ids.features model"),
+    _use("export saelens", "export ids.features --to saelens -o out.saelens", "ids.features", "out.saelens"),
+    _use(
+        "export hidden-states of ids",
+        "export ids.features --to hidden-states --column last_token -o out.states",
+        "ids.features",
+        "out.states",
+    ),
+    _use(
+        "extract ids again",
+        f"extract rows.parquet -o ids.features {FP32} --pretokenized --text-column token_ids --keep documents "
+        "--layers last,mlp:2 --pooling token,mean --json",
+        "ids.features rows.parquet model",
+        "ids.features/*",
+        redoes=True,
+    ),
+)
+"""Of ``ids.features``, whose documents are token ids."""
+
+
 def _of_index(name: str) -> tuple[Use, ...]:
     """Verbs over an index of documents."""
     index = f"{name}.index"
@@ -225,7 +259,23 @@ JUDGED = (_use("judgments", "evaluate flat.index --beir beir --model model --jso
 PREDICTIONS = (_use("predictions", "tag evaluate --predictions predictions.tsv --json", "predictions.tsv"),)
 
 USES = (
-    *(*FEATURES, *TAGGED, *FLAT, *IVF, *HNSW, *WORD, *KEPT, *PLAIN, *CRF, *BEGUN, *TRAINED, *TABLE, *PROBE),
+    *(
+        *FEATURES,
+        *CONTEXTS,
+        *OF_IDS,
+        *TAGGED,
+        *FLAT,
+        *IVF,
+        *HNSW,
+        *WORD,
+        *KEPT,
+        *PLAIN,
+        *CRF,
+        *BEGUN,
+        *TRAINED,
+        *TABLE,
+        *PROBE,
+    ),
     *(*CLASSIFY, *ANSWER, *CHOOSE),
     *(*QUERIES, *VECTORS, *IDS, *JUDGED, *PREDICTIONS),
 )

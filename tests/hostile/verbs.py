@@ -39,6 +39,9 @@ BASES = {
         ),
         _base("info", "info docs.jsonl", "docs.jsonl model docs.features"),
         _base("verify", "verify docs.features --sample 2 --model model --device cpu", "docs.features docs.jsonl model"),
+        _base(
+            "contexts", "contexts many.jsonl -o out.parquet --model model --size 8", "many.jsonl model", "out.parquet"
+        ),
         _base("export", "export docs.features --to csv --column last_mean -o out.csv", "docs.features", "out.*"),
         _base("bench", f"bench plain.txt {_TINY} --documents 3 --repeats 1", "plain.txt model docs.jsonl"),
         _base("index", "index many.features -o out.index --type flat --no-evaluate", "many.features", "out.index"),

@@ -84,6 +84,10 @@ def _commands(folder: Path) -> Iterator[Command]:
             f"--train train.{ending} --dev dev.{ending} {columns} -o {kind}.head --epochs 2 --hidden 4 --layers last"
         )
         yield Command(words(f"{kind} train {given} {FP32}"))
+    yield Command(words("contexts many.jsonl -o rows.parquet --model model --size 8"))
+    read = "--pretokenized --text-column token_ids --keep documents"
+    yield Command(words(f"extract rows.parquet -o ids.features {FP32} {read} --layers last,mlp:2 --pooling token,mean"))
+    yield Command(words("export ids.features --to saelens --column last_token -o rows.saelens"))
     yield Command(words("pretrain plain.txt -o trained.model --model model --device cpu", TRAINING))
     yield Command(words("probe docs.features --label author --pooling mean --folds 2 --json"), stdout="probe.json")
     yield Command(words("tag predict plain.tagger test.features -o predicted.conll"))

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from bertfeat.core.features import FeatureSet, export_features
-from bertfeat.errors import BertfeatError, FeatureSetError, StorageError, UsageError
-from bertfeat.io import output_file
+from bertfeat.errors import BertfeatError, StorageError, UsageError
+from bertfeat.io import output_file, output_folder
 from tests.support.features_toy import toy_part, toy_set
 
 
@@ -141,6 +141,96 @@ def test_two_writers_at_once_and_one_who_was_killed(tmp_path: Path) -> None:
     assert names(tmp_path) == {"out", ".out.mine.tmp"}
 
 
+# ── folders ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def anything() -> None:
+    """Refuse nothing."""
+
+
+def fill(path: Path, name: str, check: Callable[[], None] = anything) -> None:
+    with output_folder(path, check) as new:
+        (new / name).write_text("new")
+
+
+def divide_by_zero() -> None:
+    raise ZeroDivisionError
+
+
+def in_turn(*checks: Callable[[], Any]) -> Callable[[], None]:
+    """A check that does one thing after the other."""
+    turns = iter(checks)
+    return lambda: next(turns)()
+
+
+def test_a_folder_takes_a_place_whole(tmp_path: Path) -> None:
+    fill(tmp_path / "out", "one")
+    fill(tmp_path / "out", "two")
+    assert names(tmp_path / "out") == {"two"}
+    with pytest.raises(ZeroDivisionError):
+        fill(tmp_path / "out", "half", in_turn(anything, divide_by_zero))
+    assert names(tmp_path / "out") == {"two"}
+    (tmp_path / "link").symlink_to("out")
+    fill(tmp_path / "link", "three")
+    assert (tmp_path / "link").is_symlink()
+    assert names(tmp_path / "out") == {"three"}
+    assert names(tmp_path) == {"out", "link"}
+    with pytest.raises(StorageError, match="No such file or directory"):
+        fill(tmp_path / "no" / "out", "one")
+
+
+def test_a_folder_is_checked_before_and_after(tmp_path: Path) -> None:
+    """What came meanwhile stays."""
+
+    def refuse() -> None:
+        if (tmp_path / "out").exists():
+            raise StorageError("it is there")
+
+    def after_another() -> None:
+        fill(tmp_path / "out", "fast", refuse)
+        refuse()
+
+    with pytest.raises(StorageError, match="it is there"):
+        fill(tmp_path / "out", "slow", in_turn(refuse, after_another))
+    assert names(tmp_path / "out") == {"fast"}
+    with pytest.raises(StorageError, match="it is there"):
+        fill(tmp_path / "out", "again", refuse)
+    assert names(tmp_path) == {"out"}
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_writer_of_a_folder_that_was_killed(tmp_path: Path, *, finished: bool) -> None:
+    """What it had moved away goes back, where nothing has come in its place."""
+    left = tmp_path / ".out.0123abcd.tmp"
+    (left / "former").mkdir(parents=True)
+    (left / "former" / "mine").write_text("old")
+    if finished:
+        fill_by_hand = tmp_path / "out"
+        fill_by_hand.mkdir()
+        (fill_by_hand / "newer").write_text("new")
+    seen: list[set[str]] = []
+    fill(tmp_path / "out", "again", lambda: seen.append(names(tmp_path / "out")))
+    assert seen == [{"newer"} if finished else {"mine"}] * 2
+    assert names(tmp_path / "out") == {"again"}
+    assert names(tmp_path) == {"out"}
+
+
+def test_an_interrupt_between_the_two_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path / "out", "old")
+    rename = Path.rename
+
+    def interrupted(path: Path, target: Path) -> Path:
+        if path.name == "new":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fill(tmp_path / "out", "new")
+    assert names(tmp_path / "out") == {"old"}
+    assert names(tmp_path) == {"out"}
+
+
 # ── exports ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -153,7 +243,7 @@ def test_exports_go_where_they_are_sent(tmp_path: Path, device: Path) -> None:
         assert read_pipe(name, lambda: export_features(features, "csv", name, overwrite=overwrite)) == plain  # noqa: B023
         export_features(features, "jsonl", device, overwrite=overwrite)
     (tmp_path / "link.csv").symlink_to("plain.csv")
-    with pytest.raises(FeatureSetError, match="there already"):
+    with pytest.raises(StorageError, match="there already"):
         export_features(features, "csv", tmp_path / "link.csv")
     (tmp_path / "plain.csv").write_text("old")
     export_features(features, "csv", tmp_path / "link.csv", overwrite=True)

@@ -231,10 +231,12 @@ class RecordShape:
 
     def _token_ids(self, fields: Fields) -> tuple[int, ...] | None:
         """The token ids of a record whose columns hold lists of numbers; None for other records."""
+        given = [value for name in self.texts if isinstance(value := fields.get(name), list | tuple | np.ndarray)]
+        first = next((item for each in given for item in each if item is not None), "")
+        if not isinstance(first, int | float | np.number):
+            return None
         lists = {name: as_list(fields.get(name)) for name in self.texts}
         ids = [item for each in lists.values() for item in each or ()]
-        if not isinstance(next((item for item in ids if item is not None), ""), int | float | np.number):
-            return None
         for name in (name for name, each in lists.items() if each is None):
             raise _BadFieldError(_field_problem(fields, name, "a list of token ids", "text_columns"))
         if self.tags is not None:

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from bertfeat.core.features.columns import ReadableColumn
 from bertfeat.core.recipe import Pooling
-from bertfeat.errors import FeatureSetError, NotDerivableError, parameter
-from bertfeat.io import storage_errors
+from bertfeat.errors import NotDerivableError, StorageError, parameter
+from bertfeat.io import output_exists, output_folder
 
 if TYPE_CHECKING:
     from bertfeat.core.features.reader import FeatureSet
@@ -49,14 +49,10 @@ def write_folder(
     ``form`` is the format, and ``files`` are the patterns of its files: with ``overwrite`` nothing else is replaced.
 
     Raises:
-        FeatureSetError: the folder exists; or, with ``overwrite``, it holds other files, or another tool's.
-        StorageError: it cannot be written.
+        StorageError: the folder exists; or, with ``overwrite``, it holds other files, or another tool's; or it cannot
+            be written.
     """
-    folder = folder.resolve() if folder.is_symlink() else folder
-    _refuse_existing(folder, form, files, overwrite=overwrite)
-    with storage_errors(folder.parent), TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as work:
-        new, former = Path(work) / "new", Path(work) / "former"
-        new.mkdir()
+    with output_folder(folder, partial(_refuse_existing, folder, form, files, overwrite=overwrite)) as new:
         tokens = write(new)
         content = {
             "model": features.header.model.name,
@@ -66,15 +62,6 @@ def write_folder(
             "written by": _written_by(form),
         }
         (new / _INDEX).write_text(json.dumps(content, indent=1) + "\n")
-        _refuse_existing(folder, form, files, overwrite=overwrite)  # another export may have been faster
-        if folder.exists():
-            folder.rename(former)
-        try:
-            new.rename(folder)
-        except OSError:
-            if former.exists():
-                former.rename(folder)
-            raise
     return tokens
 
 
@@ -88,16 +75,12 @@ def _refuse_existing(folder: Path, form: str, files: Sequence[str], *, overwrite
         return
     if not folder.is_dir():
         problem = f"a file of this name is there, and {form} is a folder"
-        raise FeatureSetError(problem, where=folder, remedy="choose another name")
+        raise StorageError(problem, where=folder, remedy="choose another name")
     if not overwrite:
-        raise FeatureSetError(
-            "this folder is there already",
-            where=folder,
-            remedy=f"choose another name or overwrite it ({parameter('overwrite', True)})",
-        )
+        raise output_exists(folder, "folder")
     own = [_INDEX, *files]
     if not _is_ours(folder / _INDEX, form) or any(not any(map(path.match, own)) for path in folder.iterdir()):
-        raise FeatureSetError(
+        raise StorageError(
             f"this is no folder of {form} alone, so that it is not overwritten",
             where=folder,
             remedy="choose another name",

@@ -23,14 +23,13 @@ from bertfeat.core.features.tables import ExportBatch, NpyWriter, export_batches
 from bertfeat.core.recipe import Operation, Pooling
 from bertfeat.core.spans import SpanRule
 from bertfeat.display import displayed
-from bertfeat.errors import DamagedError, FeatureSetError, NotDerivableError, UsageError, parameter, shell_value
+from bertfeat.errors import DamagedError, NotDerivableError, UsageError, parameter, shell_value
 from bertfeat.io import (
     Address,
     as_location,
-    is_special,
+    check_output,
+    is_special_output,
     output_file,
-    output_target,
-    replaces_nothing,
     unfinished_outputs,
 )
 
@@ -79,8 +78,9 @@ def export_features(
         UsageError: there is no such format, it does not go with spans, or these are unknown; or ``out`` is no local
             file.
         NotDerivableError: the stored columns do not contain the column, or it does not fit the format.
-        FeatureSetError: ``folder`` is no feature set; or a file to be written exists, without ``overwrite``.
-        StorageError: a file to be written is a folder, or cannot be written.
+        FeatureSetError: ``folder`` is no feature set.
+        StorageError: what is to be written is there already, without ``overwrite``; or it cannot be written, or is a
+            folder of another kind.
     """
     if to not in (*_WRITERS, *FOLDERS):
         raise UsageError(f"cannot export to {to!r}", remedy=f"there are: {', '.join([*_WRITERS, *FOLDERS])}")
@@ -88,19 +88,14 @@ def export_features(
         problem = f"{to} has an object a document, and spans have a vector each"
         raise UsageError(problem, where=parameter("spans", spans), remedy="npy and csv have them, and databases")
     out = _local_file(out)
-    if to == "npy" and (isinstance(output_target(out), int) or is_special(out)):
+    if to == "npy" and is_special_output(out):
         raise UsageError("npy is written into two files", where=out, remedy="name a regular file")
     features = FeatureSet(folder)
     if to in FOLDERS:
         return ExportReport((out,), len(features), FOLDERS[to](features, column, out, overwrite=overwrite))
     files = (out, out.with_suffix(".ids.jsonl")) if to == "npy" else (out,)
     for path in files[:1] if _was_killed(out) else files:
-        if not replaces_nothing(path) and not overwrite:
-            raise FeatureSetError(
-                "this file is there already",
-                where=path,
-                remedy=f"choose another name or overwrite it ({parameter('overwrite', True)})",
-            )
+        check_output(path, overwrite=overwrite)
     with ExitStack() as stack:
         temporaries = [stack.enter_context(output_file(path)) for path in files]
         given = () if spans is None else (spans,)

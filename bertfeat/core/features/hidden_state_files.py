@@ -31,7 +31,7 @@ def write_hidden_states(features: "FeatureSet", column: str | None, folder: Path
 
     Raises:
         NotDerivableError: there are no such columns, their vectors differ in width, or the ids are not stored.
-        FeatureSetError: the folder exists; or, with ``overwrite``, it is not one of these.
+        StorageError: the folder exists; or, with ``overwrite``, it is not one of these.
     """
     columns = columns_beside_ids(features, column, "hidden-states")
     _refuse_widths(features, columns)

@@ -36,7 +36,7 @@ def write_saelens(features: "FeatureSet", column: str | None, folder: Path, *, o
 
     Raises:
         NotDerivableError: there are no such columns, the ids are not stored, or documents differ in length.
-        FeatureSetError: the folder exists; or, with ``overwrite``, it is not one of these.
+        StorageError: the folder exists; or, with ``overwrite``, it is not one of these.
         MissingLibraryError: datasets is not installed.
     """
     with needed_library("what SAELens reads is written by datasets", "datasets>=4"):

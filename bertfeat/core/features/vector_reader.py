@@ -234,8 +234,7 @@ def own_dtype(columns: Sequence[ReadableColumn], stored: Sequence[FeatureColumn]
 def bound_norms(reader: BlockReader, blocks: VectorBlocks, times: float) -> tuple[VectorBlocks, dict[str, float]]:
     """Leave out vectors longer than so many times the median norm of their column; the bounds, by column.
 
-    Zero vectors, which words have that were cut off, do not count in the median. All vectors are read once; their norms
-    are held, four bytes each.
+    All vectors are read once; their norms are held, four bytes each.
     """
     groups = zip(blocks.parts.tolist(), blocks.groups.tolist(), blocks.placed.tolist(), strict=True)
     with ContextPool(reading_threads(reader.parts), "bertfeat-norms") as pool:
@@ -243,14 +242,17 @@ def bound_norms(reader: BlockReader, blocks: VectorBlocks, times: float) -> tupl
     bounds: dict[str, float] = {}
     for number, name in enumerate(reader.places):
         norms = np.concatenate([np.empty(0, np.float32), *(each[:, number] for each in found)])
-        if len(norms := norms[norms > 0]):
-            bounds[name] = float(np.float32(times * np.median(norms, overwrite_input=True)))
-    if not bounds:
-        return blocks, {}
-    limits = np.array([bounds.get(name, np.inf) for name in reader.places], np.float32)
+        bounds[name] = norm_bound(norms, times)
+    limits = np.array(list(bounds.values()), np.float32)
     vectors = np.array([np.count_nonzero((each <= limits).all(axis=1)) for each in found], np.int64)
     left_out = blocks.left_out + int(blocks.vectors.sum() - vectors.sum())
     return VectorBlocks(blocks.parts, blocks.groups, blocks.placed, vectors, left_out), bounds
+
+
+def norm_bound(norms: NDArray[np.float32], times: float) -> float:
+    """So many times the median norm; zero vectors, which words have that were cut off, do not count in the median."""
+    norms = norms[norms > 0]
+    return float(np.float32(times * np.median(norms, overwrite_input=True))) if len(norms) else np.inf
 
 
 def row_norms(matrix: Matrix) -> NDArray[np.float32]:

@@ -19,7 +19,7 @@ from bertfeat.arguments import checked
 from bertfeat.core.features.columns import ReadableColumn
 from bertfeat.core.features.open_parts import OpenParts
 from bertfeat.core.features.vector_blocks import BlockOrder, VectorBlocks, VectorChoice, reading_threads
-from bertfeat.core.features.vector_reader import BlockReader, StreamBatch, bound_norms, own_dtype, row_norms
+from bertfeat.core.features.vector_reader import BlockReader, StreamBatch, bound_norms, norm_bound, own_dtype, row_norms
 from bertfeat.core.recipe import FeatureColumn, Unit
 from bertfeat.display import Cells, displayed
 from bertfeat.errors import UsageError, parameter
@@ -98,17 +98,19 @@ class StreamOptions(TypedDict, total=False):
 
 
 _GATHERERS = 2  # threads that gather batches ahead of the one in use; each holds one batch in memory
+_SINK = 10.0  # times the median norm, from which on a vector counts as a sink
 _BLOCKS, _VECTORS = 0, 1  # first numbers of the seeds: row groups and vectors are shuffled by different random numbers
 
 
 @displayed
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorStatistics:
-    """The mean and the mean norm of a column's vectors, which training subtracts and divides by."""
+    """The mean and the mean norm of a column's vectors, which training subtracts and divides by, and its sinks."""
 
     count: int
     mean: NDArray[np.float32]  # [W]; zero where there are none
     norm: float  # the mean of their Euclidean norms
+    sinks: int  # vectors that drop_norms=10 leaves out, as of the tokens of a decoder at which all others look
 
 
 @checked
@@ -186,18 +188,20 @@ class VectorStream:
         return replace(self, settings=replace(self.settings, shard=shard, start=start))
 
     def statistics(self) -> dict[str, VectorStatistics]:
-        """Count, mean and mean norm of the vectors of each column, in all shards, by reading them once."""
+        """Count, mean, mean norm and sinks of the vectors of each column, in all shards, by reading them once."""
         every = replace(self.settings, shuffle=False, start=0, shard=(0, 1), drop_last=False, origins=False)
-        total, norms = np.zeros(self.width), dict.fromkeys(self.reader.places, 0.0)
+        total, read = np.zeros(self.width), {name: list[NDArray[np.float32]]() for name in self.reader.places}
         for batch in replace(self, settings=every):
             total += batch.matrix.sum(axis=0, dtype=np.float64)
-            for name in norms:
-                norms[name] += float(row_norms(batch[name]).sum(dtype=np.float64))
-        count = max(1, self.vectors)
-        return {
-            name: VectorStatistics(self.vectors, (total[place] / count).astype(np.float32), norms[name] / count)
-            for name, place in self.reader.places.items()
-        }
+            for name, some in read.items():
+                some.append(row_norms(batch[name]))
+        found = {}
+        for name, place in self.reader.places.items():
+            norms, mean = np.concatenate([np.zeros(0, np.float32), *read[name]]), total[place] / max(1, self.vectors)
+            sinks = int((norms > norm_bound(norms, _SINK)).sum())
+            norm = float(norms.mean(dtype=np.float64)) if len(norms) else 0.0
+            found[name] = VectorStatistics(self.vectors, mean.astype(np.float32), norm, sinks)
+        return found
 
     def __iter__(self) -> Iterator[StreamBatch]:
         return self.turns(0, 1)
