@@ -11,7 +11,7 @@ from bertfeat.errors import ROWS_FAILED, pluralize, shell_spelling, shell_value
 
 from .app import Command, option
 from .bundles import settings_options
-from .console import Console, progress_display
+from .console import Console, escape_controls, progress_display
 from .option_types import LOCAL_PATH
 from .options import default_output, output_options
 
@@ -85,7 +85,5 @@ def _print_contexts(report: "ContextReport", encoder: ModelSettings, console: Co
     console.say(
         f"to read it: bertfeat extract {file} --pretokenized --text-column token_ids --pooling token --keep documents"
     )
-    console.result(
-        report,
-        [f"{report.file}: {pluralize(report.rows, 'row')} of {report.size:,} tokens, {report.documents:,} documents"],
-    )
+    made = f"{pluralize(report.rows, 'row')} of {report.size:,} tokens, {report.documents:,} documents"
+    console.result(report, [f"{escape_controls(str(report.file))}: {made}"])

@@ -123,7 +123,7 @@ def write_contexts(
 
 def _refuse_settings(reading: CorpusSettings) -> None:
     """Refuse settings of a corpus that mean nothing for joined texts."""
-    for name in ("pair_column", "pairs", "keep", "metadata", "tag_column", "document_context"):
+    for name in ("split", "pair_column", "pairs", "keep", "metadata", "tag_column", "document_context"):
         if getattr(reading, name):
             raise UsageError(f"{parameter(name)} means nothing where texts are joined", remedy="leave it out")
 

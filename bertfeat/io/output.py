@@ -125,6 +125,7 @@ def output_file(path: str | Path) -> Iterator[Path]:
         return
     with storage_errors(target.parent):
         _remove_unfinished(target)
+        refuse_folder_path(target)  # one may have gone back
         temporary, handle = _locked_sibling(target, _new_file)
         try:
             if target.exists():
@@ -132,8 +133,10 @@ def output_file(path: str | Path) -> Iterator[Path]:
             yield temporary
             put_in_place(temporary, target)
         finally:
-            _remove_temporary(temporary, target)
-            os.close(handle)
+            try:
+                _remove_temporary(temporary, target)
+            finally:
+                os.close(handle)
 
 
 @contextmanager
@@ -146,7 +149,7 @@ def output_folder(path: Path, check: Callable[[], None]) -> Iterator[Path]:
     Raises:
         StorageError: the folder cannot be written.
     """
-    target = path.resolve() if path.is_symlink() else path
+    target = Path(os.path.realpath(path))
     with storage_errors(target.parent):
         _remove_unfinished(target)
         check()
@@ -155,14 +158,18 @@ def output_folder(path: Path, check: Callable[[], None]) -> Iterator[Path]:
         try:
             new.mkdir()
             yield new
+            for written in (*new.rglob("*"), new):
+                sync(written)
             check()
             if target.exists():
                 target.rename(former)
             new.rename(target)
             sync(target.parent)
         finally:
-            _remove_temporary(temporary, target)
-            os.close(handle)
+            try:
+                _remove_temporary(temporary, target)
+            finally:
+                os.close(handle)
 
 
 def check_output(path: str | Path, *, overwrite: bool = True) -> None:
@@ -256,8 +263,8 @@ def _remove_temporary(temporary: Path, target: Path) -> None:
     if not temporary.is_dir():
         temporary.unlink(missing_ok=True)
         return
-    if (temporary / _FORMER).exists() and not target.exists():
-        (temporary / _FORMER).rename(target)
+    if (former := temporary / _FORMER).exists():
+        former.rename(temporary / "old" if target.exists() else target)  # what is half removed never goes back
     shutil.rmtree(temporary, ignore_errors=True)
 
 
@@ -266,8 +273,10 @@ def _new_file(path: Path) -> int:
 
 
 def _new_folder(path: Path) -> int:
-    path.mkdir()
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    while True:
+        path.mkdir()
+        with suppress(FileNotFoundError):  # another writer took it for an abandoned one
+            return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def _locked_sibling(target: Path, create: Callable[[Path], int]) -> tuple[Path, int]:

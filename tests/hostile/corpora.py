@@ -367,7 +367,7 @@ def _token_ids() -> Iterator[Corpus]:
         "numbers with a null": (pa.array([[5, None], [7]]), (3,)),
         "nulls alone": (pa.array([[None], [None]], pa.list_(pa.int32())), (1, 2, 3)),
         "a null list": (pa.array([None, [7]], pa.list_(pa.int32())), (3,)),
-        "empty lists": (pa.array([[], []], pa.list_(pa.int32())), (0, 1, 2, 3)),
+        "empty lists": (pa.array([[], []], pa.list_(pa.int32())), (0,)),
         "fractions": (pa.array([[5.0, 6.5], [7.0]]), (1, 2, 3)),
         "not a number": (pa.array([[float("nan")], [7.0]]), (1, 2, 3)),
         "booleans": (pa.array([[True, False], [True]]), (1, 2, 3)),

@@ -73,6 +73,32 @@ def _files(yard: Yard, kind: str, name: str) -> Iterator[Result]:
             _place(place, f"{name}.npy"),
         ),
         (
+            "contexts",
+            _place(place, corpus),
+            "--model",
+            "model",
+            "--size",
+            "4",
+            "-o",
+            _place(place, f"{name}.parquet"),
+        ),
+        (
+            "extract",
+            _place(place, f"{name}.parquet"),
+            "--pretokenized",
+            "--text-column",
+            "token_ids",
+            "-o",
+            _place(place, f"{name}.ids"),
+            *_TINY,
+            "--pooling",
+            "token",
+        ),
+        *(
+            ("export", _place(place, f"{name}.ids"), "--to", "saelens", "-o", _place(place, f"{name}.saelens"), *more)
+            for more in ((), ("--overwrite",))
+        ),
+        (
             "tag",
             "predict",
             "plain.tagger",

@@ -178,8 +178,6 @@ def memory_corpus(items: Iterable[CorpusItem], settings: CorpusSettings = _DEFAU
 
 
 def _are_token_ids(item: object) -> TypeGuard[Sequence[int]]:
-    if isinstance(item, list | tuple) and not (item and is_token_id(item[0])):
-        return False  # of most lists, which are of words, the first item tells
     items = as_list(item) or ()
     return len(items) > 0 and all(map(is_token_id, items))
 

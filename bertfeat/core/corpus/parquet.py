@@ -1,5 +1,6 @@
 """A reader of Parquet files, one batch at a time and only the columns that are needed."""
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -88,7 +89,8 @@ def _open_parquet(source: Source) -> Iterator[pq.ParquetFile]:
     """Open a file to read it piece by piece: with ``pre_buffer`` all of its row groups would be read at once."""
     options = {"page_checksum_verification": True, "pre_buffer": False}
     if not isinstance(source.path, Address):
-        with pq.ParquetFile(source.path, buffer_size=_BUFFER, **options) as parquet:
+        name = os.fsencode(source.path)  # pyarrow takes no names that are no UTF-8, but their bytes
+        with pa.OSFile(name) as local, pq.ParquetFile(local, buffer_size=_BUFFER, **options) as parquet:
             yield parquet
         return
     with open_file(source.path) as file, pq.ParquetFile(file, buffer_size=_REQUESTED, **options) as parquet:

@@ -231,11 +231,10 @@ class RecordShape:
 
     def _token_ids(self, fields: Fields) -> tuple[int, ...] | None:
         """The token ids of a record whose columns hold lists of numbers; None for other records."""
-        given = [value for name in self.texts if isinstance(value := fields.get(name), list | tuple | np.ndarray)]
-        first = next((item for each in given for item in each if item is not None), "")
+        lists = {name: as_list(fields.get(name)) for name in self.texts}
+        first = next((item for each in lists.values() for item in each or () if item is not None), "")
         if not isinstance(first, int | float | np.number):
             return None
-        lists = {name: as_list(fields.get(name)) for name in self.texts}
         ids = [item for each in lists.values() for item in each or ()]
         for name in (name for name, each in lists.items() if each is None):
             raise _BadFieldError(_field_problem(fields, name, "a list of token ids", "text_columns"))
@@ -268,11 +267,11 @@ def is_token_id(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= int(value) <= _MOST_ID
 
 
-def as_list(value: object) -> list[object] | None:
+def as_list(value: object) -> Sequence[object] | None:
     """The items of a list, tuple or array; None for anything else."""
     if isinstance(value, np.ndarray):
         value = value.tolist()  # whose numbers are Python's
-    return [*value] if isinstance(value, list | tuple) else None
+    return value if isinstance(value, list | tuple) else None
 
 
 def _as_json(value: object) -> str:

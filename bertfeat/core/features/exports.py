@@ -112,7 +112,7 @@ def _local_file(out: str | Path) -> Path:
 
 def _was_killed(out: Path) -> bool:
     """Whether an export was killed before the file of the vectors, which is finished last, got its name."""
-    return not out.exists() and out.parent.is_dir() and any(unfinished_outputs(out))
+    return not out.exists() and out.parent.is_dir() and any(path.is_file() for path in unfinished_outputs(out))
 
 
 @dataclass(frozen=True, slots=True)

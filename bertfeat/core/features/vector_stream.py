@@ -188,7 +188,10 @@ class VectorStream:
         return replace(self, settings=replace(self.settings, shard=shard, start=start))
 
     def statistics(self) -> dict[str, VectorStatistics]:
-        """Count, mean, mean norm and sinks of the vectors of each column, in all shards, by reading them once."""
+        """Count, mean, mean norm and sinks of the vectors of each column, in all shards, by reading them once.
+
+        Meanwhile the norms are held, four bytes for each vector and column.
+        """
         every = replace(self.settings, shuffle=False, start=0, shard=(0, 1), drop_last=False, origins=False)
         total, read = np.zeros(self.width), {name: list[NDArray[np.float32]]() for name in self.reader.places}
         for batch in replace(self, settings=every):
@@ -197,7 +200,10 @@ class VectorStream:
                 some.append(row_norms(batch[name]))
         found = {}
         for name, place in self.reader.places.items():
-            norms, mean = np.concatenate([np.zeros(0, np.float32), *read[name]]), total[place] / max(1, self.vectors)
+            norms, mean = (
+                np.concatenate([np.zeros(0, np.float32), *read.pop(name)]),
+                total[place] / max(1, self.vectors),
+            )
             sinks = int((norms > norm_bound(norms, _SINK)).sum())
             norm = float(norms.mean(dtype=np.float64)) if len(norms) else 0.0
             found[name] = VectorStatistics(self.vectors, mean.astype(np.float32), norm, sinks)
