@@ -5,8 +5,9 @@
 DATA holds novels/dated.csv.gz. Each word is looked up in a set of word vectors of its paragraphs: the first ten usages,
 a thousand, ten sorted by the words on the right, ten of each half of the years, and ten in their sentences. The rival
 is SQLite's full-text index (FTS5, with the positions of every word) over the same texts: the number of texts with the
-word, and snippets of the first ten. Both are open; times are medians of processor milliseconds. `command` is the
-processor time of `bertfeat usages`, beside `--help`, which reads nothing.
+word, and snippets of the first ten. Patterns, which FTS5 does not have, are looked up in the same ways; their rival is
+a regular expression of Python over all texts in memory. All are open; times are medians of processor milliseconds.
+`command` is the processor time of `bertfeat usages`, beside `--help`, which reads nothing.
 """
 
 import argparse
@@ -14,12 +15,14 @@ import csv
 import gzip
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,6 +34,16 @@ from bertfeat.usages import open_word_index
 
 RESULT = Path(__file__).parent / "results" / "lookups.json"
 WORDS = ("zeal", "bank", "time", "said", "of course", "train*")
+PATTERNS = {
+    "*ing": r"(?i)(?<!\w)\w*ing(?!\w)",
+    "s?irit": r"(?i)(?<!\w)s\wirit(?!\w)",
+    "good|bad": r"(?i)(?<!\w)(?:good|bad)(?!\w)",
+    "spirit of the *": r"(?i)(?<!\w)spirit\s+of\s+the\s+\w+",
+    "go []{1,3} river": r"(?i)(?<!\w)go(?!\w)(?:\s*(?:\w++|[^\w\s])){1,3}?\s*river(?!\w)",
+    '"[bcd]ank"': r"(?i)(?<!\w)[bcd]ank(?!\w)",
+    "the []{0,5} of": r"(?i)(?<!\w)the(?!\w)(?:\s*(?:\w++|[^\w\s])){0,5}?\s*of(?!\w)",
+}
+"""Patterns, and regular expressions of Python that find about the same."""
 SLICES = 2
 
 
@@ -58,30 +71,45 @@ def main() -> None:
             "different_words": len(index.vocabulary),
             "index": {"bytes": words_file.stat().st_size, "seconds": round(index_seconds, 2)},
             "fts5": {"bytes": database.stat().st_size, "seconds": round(rival_seconds, 2)},
-            "look_ups": {},
         }
-        for word in WORDS:
-            ways: dict[str, Callable[[], Any]] = {
-                "ten": lambda word=word: find_usages(features, word),
-                "thousand": lambda word=word: find_usages(features, word, k=1000),
-                "sorted": lambda word=word: find_usages(features, word, sort="right"),
-                "slices": lambda word=word: find_usages_by(features, word, "year", SLICES),
-                "sentences": lambda word=word: find_usages(features, word, spans="sentences"),
-                "fts5": lambda word=word: look_up(connection, word),
-            }
-            times: dict[str, list[float]] = {name: [] for name in ways}
-            for _ in range(options.repeats):
-                for name, way in ways.items():
-                    times[name].append(timed(way)[0])
-            milliseconds = {name: round(1000 * median(each), 2) for name, each in times.items()}
-            found["look_ups"][word] = {"usages": ways["ten"]().found, **milliseconds}
-            print(word, json.dumps(found["look_ups"][word]), flush=True)
+        of_words = {word: ("fts5", partial(look_up, connection, word)) for word in WORDS}
+        of_patterns = {pattern: ("regex", partial(go_through, rows, regex)) for pattern, regex in PATTERNS.items()}
+        found["look_ups"] = {word: measure(features, word, *rival, options.repeats) for word, rival in of_words.items()}
+        found["patterns"] = {
+            word: measure(features, word, *rival, options.repeats) for word, rival in of_patterns.items()
+        }
     found["command"] = {
         name: round(median(command_seconds(arguments) for _ in range(options.repeats)), 3)
         for name, arguments in {"help": ["--help"], "bank": [str(features.folder), "bank"]}.items()
     }
     RESULT.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps({name: value for name, value in found.items() if name not in ("machine", "look_ups")}))
+
+
+def measure(features: FeatureSet, word: str, rival: str, asked: Callable[[], int], repeats: int) -> dict[str, Any]:
+    """The usages of a word, and the median processor milliseconds of each kind of look-up, and of a rival."""
+    ways: dict[str, Callable[[], Any]] = {
+        "ten": lambda: find_usages(features, word),
+        "thousand": lambda: find_usages(features, word, k=1000),
+        "sorted": lambda: find_usages(features, word, sort="right"),
+        "slices": lambda: find_usages_by(features, word, "year", SLICES),
+        "sentences": lambda: find_usages(features, word, spans="sentences"),
+        rival: asked,
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(repeats):
+        for name, way in ways.items():
+            times[name].append(timed(way)[0])
+    milliseconds = {name: round(1000 * median(each), 2) for name, each in times.items()}
+    found = {"usages": find_usages(features, word, k=0).found, f"{rival}_found": asked(), **milliseconds}
+    print(word, json.dumps(found), flush=True)
+    return found
+
+
+def go_through(rows: list[dict[str, str]], expression: str) -> int:
+    """The number of matches of a regular expression in all texts."""
+    find = re.compile(expression).finditer
+    return sum(1 for row in rows for _ in find(row["text"]))
 
 
 def read_rows(path: Path, most: int) -> list[dict[str, str]]:

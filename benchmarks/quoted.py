@@ -158,6 +158,14 @@ def look_ups(word: str) -> list[float]:
     return [found[name] for name in ("usages", "ten", "thousand", "sorted", "slices", "sentences", "fts5")]
 
 
+def look_up_patterns() -> dict[str, list[float]]:
+    """Usages of each pattern, and processor milliseconds of look-ups and of a regular expression over all texts."""
+    found = result("lookups")["patterns"]
+    names = ("usages", "ten", "thousand", "sorted", "regex")
+    quotable = {pattern: told for pattern, told in found.items() if "|" not in pattern}  # which ends a cell of a table
+    return {f"pattern `{pattern}`": [told[name] for name in names] for pattern, told in quotable.items()}
+
+
 def page_lines(word: str) -> list[float]:
     """Usages of a word, and milliseconds of the server and of the browser, for 50 lines and for 1,000."""
     found = result("page_lines")["words"][word]
@@ -544,7 +552,13 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
     ),
     (
         "lookups",
-        {f"look-up of `{word}`": look_ups(word) for word in ("zeal", "bank", "time", "said", "of course", "train*")},
+        {
+            **{
+                f"look-up of `{word}`": look_ups(word)
+                for word in ("zeal", "bank", "time", "said", "of course", "train*")
+            },
+            **look_up_patterns(),
+        },
     ),
     (
         "rerank_route",

@@ -53,7 +53,7 @@ def command(
 ) -> None:
     """Measure how the meaning of words changes over a kept column, from features with --pooling word or token.
 
-    Without a WORD every word is ranked that has --least usages in every slice.
+    A WORD may be a pattern, as of usages. Without one every word is ranked that has --least usages in every slice.
 
     Usages in the first slice are compared with those in the last one, and each slice with the next one, equally many
     of each; with intervals of 95 %. Below the table stand the usages that moved most: of the first slice those least

@@ -61,9 +61,9 @@ class CollocateQuery:
 def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, console: Console) -> None:
     """Show the words that stand near a word more often than by chance, from features with texts, of any pooling.
 
-    Punctuation marks do not count as words, and nothing is near beyond the end of a text, or with --spans of a span.
-    Beside each word stands how often it is near, how often it would be by chance, on which side of the nearest usage it
-    is, and how often it stands in the corpus.
+    WORD may be a pattern, as of usages. Punctuation marks do not count as words, and nothing is near beyond the end of
+    a text, or with --spans of a span. Beside each word stands how often it is near, how often it would be by chance, on
+    which side of the nearest usage it is, and how often it stands in the corpus.
 
     \b
     bertfeat collocates corpus.features bank

@@ -195,14 +195,10 @@ def unmet_line(condition: "Condition | None", read: "ReadColumn") -> str:
 
 
 def missing_word_hint(word: str) -> str:
-    """Tell what may be wrong with a word that was not found, as the end of a message."""
-    signs = [sign for sign in "*?|[]" if sign in word.removesuffix("*")]
-    if signs:
-        return (
-            f"; {' and '.join(signs)} in it was looked for as it stands: only an asterisk at the end, as in train*, "
-            "stands for other letters"
-        )
-    return "" if word.endswith("*") else f"; {word}* also finds words that begin so"
+    """Tell what else can be looked for, where a word was not found, as the end of a message."""
+    from bertfeat.usages import PATTERN_HELP
+
+    return f"; {word}* also finds words that begin so" if word.isalnum() else f"\n{PATTERN_HELP}"
 
 
 def choice_table(chosen: "ChosenLayers") -> list[str]:

@@ -116,7 +116,7 @@ def command(
     device: str | None,
     console: Console,
 ) -> None:
-    """Show a word in its contexts, from features with --pooling word or token; train* is all words that begin so.
+    """Show a word in its contexts, from features with --pooling word or token; WORD may be a pattern.
 
     With --like the usages nearest in meaning come first; with --senses they are grouped; otherwise they are in the
     order of the corpus, or of --sort. Stars mark which word of SENTENCE is meant, where that is not clear. Scores are
@@ -124,14 +124,18 @@ def command(
     usages in every slice. With --match any, FEATURES may be an index of words, which is faster. --json and --csv have
     all kept columns, unless --show names some. The first look-up in FEATURES makes an index of their words.
 
+    Patterns are *ing, s?irit, good|bad, "spirit of the *", gaps of one to three words, and tests of CQL:
+
     \b
+    bertfeat usages corpus.features 'go []{1,3} river'
+    bertfeat usages corpus.features '[tag="VERB" & word!="was"]'
     bertfeat usages corpus.features bank --like "He sat on the bank of the river."
     bertfeat usages corpus.features bank --like "I *banked* the money." -k 20 --show author,year
     bertfeat usages corpus.features bank --sample 100 --sort right -k 50 --page 2
     bertfeat usages corpus.features bank --near river --left 2 --right 0
     bertfeat usages corpus.features bank --near river --spans sentences
     bertfeat usages corpus.features bank --by year --slices every:10 -k 0 --plot bank.pdf
-    bertfeat usages corpus.features "은행*" --senses 2 --where "year > 1900"
+    bertfeat usages corpus.features "은행*|강*" --senses 2 --where "year > 1900"
     bertfeat usages corpus.features cell --senses 3 --by year --slices 1839-1895,1896-1937 --plot cell.png
     """
     _check_usage_options(query, as_csv, plot, console)

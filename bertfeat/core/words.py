@@ -1,6 +1,6 @@
 """Words, the same for every model: where they are in a text, which subwords they consist of, and which ones match.
 
-Words match without regard to case. ``train*`` stands for every word that begins with ``train``.
+Words match without regard to case. In a list of words, ``train*`` stands for every word that begins with ``train``.
 """
 
 import sys
@@ -244,19 +244,25 @@ class WordQuery:
         Raises:
             UsageError: there is no word, or no such way to match; ``what`` names the word in the message.
         """
-        word = require_text(word, what)
+        query = cls.of(require_text(word, what), match)
+        key = query.key
+        if query.match is Match.ANY or len(key) == 1 or key[-1] != WILDCARD or key[-2] in "* ":  # f*** is a word
+            return query
+        return cls(query.word, key[:-1], max(key[:-1].split(), key=len), Match.PREFIX)
+
+    @classmethod
+    def of(cls, word: str, match: Match | str) -> Self:
+        """The query for a word as it stands.
+
+        Raises:
+            UsageError: there is no such way to match.
+        """
         try:
             match = Match(match)
         except ValueError as error:
             raise UsageError(f"match {match!r} is unknown", remedy=f"there are: {', '.join(Match)}") from error
         key = fold_case(word)
-        if match is not Match.ANY and len(key) > 1 and key[-1] == WILDCARD and key[-2] not in "* ":  # f*** is a word
-            key, match = key[:-1], Match.PREFIX
         return cls(word, key, max(key.split(), key=len), match)
-
-    def may_occur_in(self, text: str) -> bool:
-        """Whether the words of a text must be compared at all."""
-        return self.match is Match.ANY or self.needle in fold_case(text)
 
     def find(self, text: str, start: list[int], end: list[int]) -> list[tuple[int, int]]:
         """The ranges of words that match, mostly one word each; ``start`` and ``end`` are the offsets of all words."""

@@ -104,14 +104,19 @@ class SearchBody(Body):
         return MaxSim(**given)
 
 
+_WORD = 'A word, or a pattern of words: *ing, good|bad, spirit of the *, go []{1,3} river, "s.*t", [tag="V.*"].'
+
+
 class UsagesBody(Body):
     """The body of ``/usages``."""
 
-    word: Name
+    word: Name = Field(description=_WORD, examples=["bank", "go []{1,3} river"])
     like: str | None = Field(None, examples=["He sat on the *bank* of the river."])
     senses: Annotated[StrictInt, Field(ge=2, le=50)] | None = None
     match: Literal["exact", "prefix", "any"] = "exact"
-    near: Name | None = Field(None, description="Only usages that have this word near them.", examples=["river"])
+    near: Name | None = Field(
+        None, description="Only usages that have this word or pattern near them.", examples=["river"]
+    )
     left: Annotated[StrictInt, Field(ge=0, le=100)] | None = Field(
         None, description="Words before a usage that are near: 5, or all of its span."
     )
@@ -147,7 +152,7 @@ class UsagesBody(Body):
 class CollocatesBody(Body):
     """The body of ``/collocates``."""
 
-    word: Name
+    word: Name = Field(description=_WORD, examples=["bank", "good|bad"])
     match: Literal["exact", "prefix"] = "exact"
     left: Annotated[StrictInt, Field(ge=0, le=100)] = Field(5, description="Words before the word that are near.")
     right: Annotated[StrictInt, Field(ge=0, le=100)] = Field(5, description="Words after the word that are near.")

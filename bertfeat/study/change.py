@@ -24,7 +24,7 @@ from bertfeat.progress import ProgressOption, StepProgress, telling
 from bertfeat.search import Interval as Interval  # exported from here
 from bertfeat.study.change_sample import EqualSample, WordReader, WordSample
 from bertfeat.study.settings import ChangeMeasure, ChangeSettings
-from bertfeat.usages import Usage, cluster_labels, find_usage_column, open_word_index, word_query
+from bertfeat.usages import Usage, cluster_labels, find_usage_column, open_word_index, word_pattern
 from bertfeat.where import Slice, cut_slices
 
 
@@ -109,12 +109,12 @@ def measure_change(
     column = find_usage_column(features, settings.column, "change")
     cut = cut_slices(features, by, settings.slices)
     slices, reader = cut.slices, WordReader(features, column, cut, by, settings)
-    queries = [] if words is None else [word_query(features, word) for word in dict.fromkeys(words)]
+    patterns = [] if words is None else [word_pattern(features, word) for word in dict.fromkeys(words)]
     results = []
     with telling(progress) as tell:
         open_word_index(features, progress=tell)  # made with progress where there is none
-        names = reader.frequent_words() if words is None else [query.word for query in queries]
-        samples = reader.sample_vocabulary(names) if words is None else map(reader.sample_word, queries)
+        names = reader.frequent_words() if words is None else [pattern.word for pattern in patterns]
+        samples = reader.sample_vocabulary(names) if words is None else map(reader.sample_word, patterns)
         for number, sample in enumerate(samples, 1):
             results.append(_measure_word(sample, slices, settings))
             tell(StepProgress("", number, len(names), "words"))

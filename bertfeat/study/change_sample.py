@@ -10,15 +10,15 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core import FeatureSet, Match, ReadableColumn, WordQuery
+from bertfeat.core import FeatureSet, Match, ReadableColumn
 from bertfeat.study.settings import ChangeSettings
-from bertfeat.usages import Site, Usage, look_up
+from bertfeat.usages import Pattern, Site, Usage, look_up
 from bertfeat.where import Cut, Slice, slice_number
 
 MEMORY = 2**30
 """Bytes that samples of the vocabulary take at once; for more words the feature set is read again."""
 
-_EVERY_WORD = WordQuery.parse("every", Match.ANY)
+_EVERY_WORD = Pattern.parse("every", Match.ANY)
 _CHARACTER = 4  # bytes of a character at most
 _USAGE = 1000  # bytes of a usage without its context and vector, about
 
@@ -87,9 +87,9 @@ class WordReader:
     by: str  # the kept column
     settings: ChangeSettings
 
-    def sample_word(self, query: WordQuery) -> WordSample:
+    def sample_word(self, pattern: Pattern) -> WordSample:
         """Draw the usages of one word; the vectors are read only where it occurs."""
-        sample, search = self._begin(query.word), look_up(self.features, query, self.column)
+        sample, search = self._begin(pattern.word), look_up(self.features, pattern, self.column)
         for read in search.read_vectors(np.arange(len(search.hits))):
             for site, unit in zip(read.sites, read.matrix, strict=True):
                 sample.add(site, unit)

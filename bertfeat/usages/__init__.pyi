@@ -5,11 +5,12 @@ from .collocates import (
     find_collocates as find_collocates,
     log_likelihood as log_likelihood,
 )
+from .pattern import PATTERN_HELP as PATTERN_HELP, Pattern as Pattern
 from .query import (
     find_usage_column as find_usage_column,
     look_up as look_up,
     parse_condition_on as parse_condition_on,
-    word_query as word_query,
+    word_pattern as word_pattern,
 )
 from .results import (
     Sense as Sense,

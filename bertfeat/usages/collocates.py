@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least
-from bertfeat.core import FeatureSet, Match, SpanCutter, WordQuery
+from bertfeat.core import FeatureSet, Match, SpanCutter
 from bertfeat.display import displayed
 from bertfeat.errors import FeatureSetError, UsageError, parameter
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.hits import documents_that_meet
 from bertfeat.usages.near import REACH, check_reach, stretch_over, word_borders
+from bertfeat.usages.pattern import Pattern
+from bertfeat.usages.pattern_search import find_pattern
 from bertfeat.usages.query import parse_condition_on
 from bertfeat.usages.spans import TextSpans, open_cutter
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
@@ -82,21 +84,23 @@ def find_collocates(
 ) -> Collocates:
     """Find the ``k`` words that stand near a word more often than chance would have it, by a ``measure``.
 
+    The word may be a pattern (docs/patterns.md).
+
     Near are ``left`` words before a usage and ``right`` words after it; with ``spans``, such as ``"sentences"``
     (docs/spans.md), those of them that a span has together with the usage, and usages in no span do not count. Words
     that stand near less than ``least`` times are left out. Only documents that meet the condition ``where`` count, and
     of a column's spans only words in one. The set needs texts, and no vectors of words.
 
     Raises:
-        UsageError: no word, ``match="any"``, a number that is too small, an unknown measure, spans that are unknown or
-            of a column that was not kept, or a condition that cannot be read.
+        UsageError: no word, a pattern that is not known, ``match="any"``, a number that is too small, an unknown
+            measure, spans that are unknown or of a column that was not kept, or a condition that cannot be read.
         FeatureSetError: no texts in the set; or the column of spans lists such as are empty or outside the text.
         DamagedError, StorageError: see :func:`bertfeat.find_usages`.
     """
     check_reach(left, right)
     require_at_least(1, least=least, k=k)
-    query, measure = WordQuery.parse(word, match), Association(measure)
-    if query.match is Match.ANY:
+    pattern, measure = Pattern.parse(word, match), Association(measure)
+    if pattern.match is Match.ANY:
         raise UsageError(
             f"collocates are those of one word, and {parameter('match', 'any')} takes every word",
             remedy="choose exact or prefix",
@@ -109,7 +113,7 @@ def find_collocates(
     condition, cutter = parse_condition_on(features, where), open_cutter(features, spans)
     index = open_word_index(features, progress=progress)
     inside = np.ones(len(index.rows), bool) if condition is None else documents_that_meet(features, condition)
-    hits = index.find(query)
+    hits = find_pattern(index, pattern)
     hits = hits[inside[index.document_of(hits.first)]]
     words = index.without_marks(np.arange(len(index.words)))
     scope = _Scope(words, inside[index.document_of(words)], None)

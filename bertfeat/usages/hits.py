@@ -17,13 +17,14 @@ from bertfeat.core import (
     ReadableColumn,
     RecordBatch,
     WordList,
-    WordQuery,
     fold_word,
     stored_matrices,
     unit_vectors,
 )
 from bertfeat.errors import FeatureSetError, errors_within, shell_value
 from bertfeat.usages.match import TextWords, VectorPicks, combine_vectors
+from bertfeat.usages.pattern import Pattern
+from bertfeat.usages.pattern_search import find_pattern
 from bertfeat.usages.results import Site
 from bertfeat.usages.word_index import Hits, WordIndex
 from bertfeat.where import Condition
@@ -40,10 +41,10 @@ class ReadHits:
     matrix: NDArray[np.float32]  # [n, W] of length 1; [0, 0] where vectors were not asked for
 
 
-def find_hits(features: FeatureSet, index: WordIndex, query: WordQuery) -> Hits:
-    """Find a word in a feature set; any word of a set that keeps some words only is one of those."""
+def find_hits(features: FeatureSet, index: WordIndex, pattern: Pattern) -> Hits:
+    """Find a pattern in a feature set; any word of a set that keeps some words only is one of those."""
     only = features.header.settings.only
-    return index.find_listed(WordList(only)) if only and query.match is Match.ANY else index.find(query)
+    return index.find_listed(WordList(only)) if only and pattern.match is Match.ANY else find_pattern(index, pattern)
 
 
 def documents_that_meet(features: FeatureSet, condition: Condition) -> NDArray[np.bool_]:

@@ -10,8 +10,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core import CharSpans, DocumentPieces, FeatureSettings, Unit, WordQuery, align_words, split_words
+from bertfeat.core import CharSpans, DocumentPieces, FeatureSettings, Unit, align_words, split_words
 from bertfeat.ragged import offsets_of
+from bertfeat.usages.pattern import Pattern
+from bertfeat.usages.pattern_search import find_pattern
+from bertfeat.usages.word_index import WordIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +85,16 @@ class TextWords:
 
 
 def find_occurrences(
-    query: WordQuery, text: str, pieces: DocumentPieces, unit: Unit, settings: FeatureSettings
+    pattern: Pattern, text: str, pieces: DocumentPieces, unit: Unit, settings: FeatureSettings
 ) -> Iterator[Occurrence]:
-    """Find the word in the only text of a document, whose tokens or words (``unit``) are ``pieces``."""
-    if query.may_occur_in(text):
-        words = TextWords.of_text(text, pieces, unit, settings)
-        for first, stop in query.find(text, words.spans.start.tolist(), words.spans.end.tolist()):
-            start, end = int(words.spans.start[first]), int(words.spans.end[stop - 1])
-            yield Occurrence(start, end, words.picks(range(first, stop)))
+    """Find a pattern in the only text of a document, whose tokens or words (``unit``) are ``pieces``."""
+    words = TextWords.of_text(text, pieces, unit, settings)
+    places = zip(words.spans.start.tolist(), words.spans.end.tolist(), strict=True)
+    index = WordIndex.of_text([text[start:end] for start, end in places], words.spans)
+    hits = find_pattern(index, pattern)
+    for first, length in zip(hits.first.tolist(), hits.length.tolist(), strict=True):
+        start, end = int(words.spans.start[first]), int(words.spans.end[first + length - 1])
+        yield Occurrence(start, end, words.picks(range(first, first + length)))
 
 
 def combine_vectors(matrix: NDArray[np.float32], picks: Sequence[VectorPicks]) -> NDArray[np.float32]:

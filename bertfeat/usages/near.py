@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import require_at_least
-from bertfeat.core import WordQuery
 from bertfeat.errors import UsageError, parameter
+from bertfeat.usages.pattern import Pattern
+from bertfeat.usages.pattern_search import find_pattern
 from bertfeat.usages.settings import UsageSettings
 from bertfeat.usages.word_index import Hits, WordIndex
 
@@ -34,7 +35,7 @@ def check_reach(left: int, right: int) -> None:
 class NearWord:
     """A word that must stand near a usage: up to ``left`` words before it, or ``right`` words after it."""
 
-    query: WordQuery
+    pattern: Pattern
     left: int
     right: int
 
@@ -49,7 +50,7 @@ class NearWord:
                     raise UsageError(problem, remedy=f"name it with {parameter('near')}")
             return None
         reach = REACH if asked.spans is None else _ANY_REACH
-        near = cls(WordQuery.parse(asked.near), reach if left is None else left, reach if right is None else right)
+        near = cls(Pattern.parse(asked.near), reach if left is None else left, reach if right is None else right)
         check_reach(near.left, near.right)
         return near
 
@@ -57,7 +58,7 @@ class NearWord:
         """The stretches to the nearest such word after each hit, then from the nearest one before it, within reach."""
         words = index.without_marks(np.arange(len(index.words)))  # places, so that distances are counted in words
         begin, end = word_borders(words, hits)
-        others = index.find(self.query)
+        others = find_pattern(index, self.pattern)
         other_begin, other_end = word_borders(words, others)
         texts, other_texts = index.text_of(hits.first), index.text_of(others.first)
         # In each direction the nearest one decides: where it is in another text, so are all that are farther away. It

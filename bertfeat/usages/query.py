@@ -24,7 +24,7 @@ from bertfeat.core import (
     SpanCutter,
     Unit,
     WordList,
-    WordQuery,
+    WordRule,
     unit_vectors,
 )
 from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, parameter, shell_value, shorten
@@ -34,6 +34,7 @@ from bertfeat.search import Index, QueryEncoder, RecordedVectors, query_warnings
 from bertfeat.usages.hits import ReadHits, documents_that_meet, find_hits, read_hits
 from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
 from bertfeat.usages.near import NearWord
+from bertfeat.usages.pattern import Pattern
 from bertfeat.usages.results import CONTEXT, Usage
 from bertfeat.usages.settings import ListSettings, UsageSettings
 from bertfeat.usages.spans import Bounds, bound_hits, open_cutter
@@ -88,7 +89,7 @@ class UsageSearch:
 
     features: FeatureSet
     index: WordIndex
-    query: WordQuery
+    pattern: Pattern
     column: ReadableColumn
     hits: Hits  # [n] in documents that meet the condition, near the word that is to be near, and in a span
     bounds: Bounds  # of the spans of some hits, or of their whole texts
@@ -102,7 +103,7 @@ class UsageSearch:
 
         Where every word is compared there is no frequency. Punctuation marks do not count.
         """
-        if self.query.match is Match.ANY:
+        if self.pattern.match is Match.ANY:
             return None, found, None
         words = int(self.index.counts[documents].sum())
         return words, found, round(1e6 * found / words, 2) if words else 0.0
@@ -154,9 +155,9 @@ class UsageRequest(ListSettings):
 
 def open_usage_search(features: FeatureSet, asked: UsageRequest) -> UsageSearch:
     """Check a request, find the word, and embed it in the sentence ``like``."""
-    near, query = NearWord.of(asked), word_query(features, asked.word, asked.match)
+    near, pattern = NearWord.of(asked), word_pattern(features, asked.word, asked.match)
     like = None if asked.like is None else require_text(asked.like, parameter("like"))
-    if query.match is Match.ANY and like is None:
+    if pattern.match is Match.ANY and like is None:
         raise UsageError(
             f"{parameter('match', 'any')} compares every word",
             remedy=f"say with {parameter('like')} what they are compared with",
@@ -171,15 +172,15 @@ def open_usage_search(features: FeatureSet, asked: UsageRequest) -> UsageSearch:
         else:
             stored = readable.derivation.inputs(features.columns)
             RecordedVectors.of_features(features, stored, features.header.settings.prompt).check(encoder)
-        vector = embed_word(query, like, encoder, readable, features.header.settings)
+        vector = embed_word(pattern, like, encoder, readable, features.header.settings)
         warnings = query_warnings(encoder, like)
-    search = look_up(features, query, readable, condition, near, cutter, progress=asked.progress)
+    search = look_up(features, pattern, readable, condition, near, cutter, progress=asked.progress)
     return replace(search, like=like, vector=vector, warnings=warnings)
 
 
 def look_up(
     features: FeatureSet,
-    query: WordQuery,
+    pattern: Pattern,
     column: ReadableColumn,
     condition: Condition | None = None,
     near: NearWord | None = None,
@@ -187,30 +188,40 @@ def look_up(
     *,
     progress: ProgressOption[StepProgress] = None,
 ) -> UsageSearch:
-    """Find a word by the set's word index: in documents that meet a condition, near another word, and in spans."""
+    """Find a pattern by the set's word index: in documents that meet a condition, near another word, and in spans."""
     index = open_word_index(features, progress=progress)
-    hits, documents = find_hits(features, index, query), np.ones(len(index.rows), bool)
+    hits, documents = find_hits(features, index, pattern), np.ones(len(index.rows), bool)
     if condition is not None:
         documents = documents_that_meet(features, condition)
         hits = hits[documents[index.document_of(hits.first)]]
     hits, bounds = bound_hits(features, index, hits, near, spans)
-    return UsageSearch(features, index, query, column, hits, bounds, documents)
+    return UsageSearch(features, index, pattern, column, hits, bounds, documents)
 
 
-def word_query(features: FeatureSet, word: str, match: Match | str = Match.EXACT) -> WordQuery:
-    """Prepare a word for a search in a feature set.
+def word_pattern(features: FeatureSet, word: str, match: Match | str = Match.EXACT) -> Pattern:
+    """Prepare a word or a pattern of words for a search in a feature set.
 
     Raises:
-        UsageError: there is no word, or no such way to match; or the set keeps the vectors of other words only.
+        UsageError: there is no word, no such pattern, or no such way to match; or the set keeps the vectors of other
+            words only.
     """
-    query, kept = WordQuery.parse(word, match), features.header.settings.only
-    if kept and not WordList(kept).covers(query, features.header.settings.word_rule):
+    pattern, kept = Pattern.parse(word, match), features.header.settings.only
+    if kept and not _covers(WordList(kept), pattern, features.header.settings.word_rule):
+        named = pattern.words and ",".join(f"{each.word}{'*' * (each.match is Match.PREFIX)}" for each in pattern.words)
+        with_it = f"with {parameter('only', named)} or " if named else ""
         raise UsageError(
             f"{shorten(word)!r} is not among the words that the set keeps: {shorten(', '.join(kept))}",
             where=features.folder,
-            remedy=f"extract the corpus again with {parameter('only', word)} or without {parameter('only')}",
+            remedy=f"extract the corpus again {with_it}without {parameter('only')}",
         )
-    return query
+    return pattern
+
+
+def _covers(kept: WordList, pattern: Pattern, rule: WordRule) -> bool:
+    """Whether a list chooses every word that a pattern can find."""
+    if pattern.match is Match.ANY:
+        return True
+    return pattern.words is not None and all(kept.covers(query, rule) for query in pattern.words)
 
 
 def shown_context(asked: UsageSettings) -> int:
@@ -271,13 +282,13 @@ def open_word_encoder(
 
 
 def embed_word(
-    query: WordQuery,
+    pattern: Pattern,
     like: str,
     encoder: QueryEncoder,
     column: ReadableColumn | FeatureColumn,
     settings: FeatureSettings,
 ) -> NDArray[np.float32]:
-    """Embed a sentence and take the vector of a word in it: the word between ``*stars*``, else the query's first match.
+    """Embed a sentence and take the vector of a word in it: the one between ``*stars*``, else the first that matches.
 
     Shape: ``[W]``, of length 1.
     """
@@ -288,7 +299,7 @@ def embed_word(
         )
     (document,) = encoder.features([text])
     unit = column.pooling.unit
-    occurrence = _find_in_sentence(query, like, text, marks[0] if marks else None, document, unit, settings)
+    occurrence = _find_in_sentence(pattern, like, text, marks[0] if marks else None, document, unit, settings)
     if not occurrence.picks.numbers:
         word = text[occurrence.start : occurrence.end]
         raise UsageError(f"{shorten(word)!r} has no vector in {parameter('like')}", remedy="choose another word")
@@ -298,7 +309,7 @@ def embed_word(
 
 
 def _find_in_sentence(
-    query: WordQuery,
+    pattern: Pattern,
     like: str,
     text: str,
     mark: tuple[int, int] | None,
@@ -307,17 +318,30 @@ def _find_in_sentence(
     settings: FeatureSettings,
 ) -> Occurrence:
     pieces = document.words if unit is Unit.WORD else document.tokens
-    ways = (query.match,) if query.match is not Match.ANY else (Match.EXACT, Match.PREFIX)
-    queries = [WordQuery.parse(text[slice(*mark)])] if mark else [WordQuery.parse(query.word, way) for way in ways]
-    for one in queries:
+    for one in _meant_in_sentence(pattern, text, mark):
         for occurrence in find_occurrences(one, text, pieces, unit, settings) if pieces else ():
             if mark is None or mark == (occurrence.start, occurrence.end):
                 return occurrence
     if mark:
         raise UsageError("mark a whole word, or several: the *river* bank", where=parameter("like", like))
-    may_be_prefix = query.match is Match.EXACT and query.may_occur_in(text)
-    hint = f"; {parameter('match', 'prefix')} finds words that begin so" if may_be_prefix else ""
+    may_begin = pattern.match is Match.EXACT and pattern.word.lower() in text.lower()
+    hint = f"; {parameter('match', 'prefix')} finds words that begin so" if may_begin else ""
     raise UsageError(
-        f"the word {shorten(query.word)!r} is not in {parameter('like', like)}",
+        f"the word {shorten(pattern.word)!r} is not in {parameter('like', like)}",
         remedy=f"use it in the sentence, or mark the one that is meant: He sat on the *banks* of the river{hint}",
     )
+
+
+def _meant_in_sentence(pattern: Pattern, text: str, mark: tuple[int, int] | None) -> Sequence[Pattern]:
+    """What is looked for in a sentence: the words that are marked, or the pattern; of tags nothing is known there.
+
+    A word that stands for every word is looked for as it is, and then as a beginning.
+    """
+    if mark:
+        return [Pattern.of_words(text[slice(*mark)])]
+    if pattern.match is Match.ANY:
+        return [Pattern.of_words(pattern.word, way) for way in (Match.EXACT, Match.PREFIX)]
+    if pattern.tests_tags:
+        problem = f"{pattern.word!r} asks for tags, which a sentence does not have"
+        raise UsageError(problem, remedy="mark the word that is meant: He sat on the *banks* of the river")
+    return [pattern]

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least, require_text
-from bertfeat.core import FeatureSet, Match, WordQuery, is_word
+from bertfeat.core import FeatureSet, Match, is_word
 from bertfeat.errors import IndexFolderError, UsageError, did_you_mean, parameter
 from bertfeat.io import Address, ResultKind, as_location, result_kind
 from bertfeat.options import takes
 from bertfeat.search import Hit, Index, query_warnings
+from bertfeat.usages.pattern import Pattern
 from bertfeat.usages.query import UsageRequest, UsageSearch, embed_word, open_usage_search, shown_context
 from bertfeat.usages.results import Site, SlicedUsages, SliceUsages, Usage, Usages
 from bertfeat.usages.settings import ListSettings
@@ -34,6 +35,8 @@ _SIDES = {"left": -1, "right": 1}
 def find_usages(asked: UsageRequest) -> Usages:
     """Find the ``k`` usages of a word that are nearest in meaning to the word in the sentence ``like``.
 
+    The word may be a pattern (docs/patterns.md): ``*ing``, ``good|bad``, ``go []{1,3} river``, ``[tag="V.*"]``.
+
     Without ``like`` they are the first ones: in the corpus, or sorted by the words on their ``left`` or ``right``, or
     by a kept column (``sort``). ``page=2`` gives the ``k`` that follow. With ``sample`` there are no more usages than
     that, chosen at random, always the same ones.
@@ -46,7 +49,7 @@ def find_usages(asked: UsageRequest) -> Usages:
     replaces it.
 
     Only documents that meet the condition ``where``, such as ``"year > 1900"``, are searched. With ``near`` only usages
-    count that have this word (or with ``"riv*"`` one that begins so) at most ``left`` words before them or ``right``
+    count that have this word (or pattern) at most ``left`` words before them or ``right``
     words after them, 5 by default; punctuation marks are not counted.
 
     With ``spans`` (``"sentences"``, ``"paragraphs"``, ``"words:50"``, or ``"column:NAME"``, the places that a kept
@@ -62,9 +65,9 @@ def find_usages(asked: UsageRequest) -> Usages:
     are those of the index, and there is no ``column``, ``sort``, ``sample``, ``near`` or ``spans``.
 
     Raises:
-        UsageError: the word is not in the sentence, ``k`` below 0, ``page`` below 1, ``match="any"`` without a
-            sentence, ``sort`` with one or by something that is not there, spans that are unknown or of a column that
-            was not kept, or a condition that cannot be read.
+        UsageError: a pattern that is not known; the word is not in the sentence, ``k`` below 0, ``page`` below 1,
+            ``match="any"`` without a sentence, ``sort`` with one or by something that is not there, spans that are
+            unknown or of a column that was not kept, or a condition that cannot be read.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set; the model is another one; or the column
             of spans lists such as are empty or outside the text.
         NotDerivableError: the column cannot be derived from the stored ones.
@@ -317,7 +320,7 @@ def _find_in_index(asked: UsageRequest) -> Usages:
     like = require_text(asked.like, parameter("like"))
     listing = _Listing.of(asked, k=10)
     require_at_least(1, k=listing.k, page=listing.page)
-    query, index = WordQuery.parse(asked.word, Match.ANY), asked.features
+    pattern, index = Pattern.parse(asked.word, Match.ANY), asked.features
     if not isinstance(index, Index):
         assert not isinstance(index, FeatureSet)
         index = Index(index, model=asked.model, device=asked.device, encoder=asked.encoder)
@@ -333,7 +336,7 @@ def _find_in_index(asked: UsageRequest) -> Usages:
         )
     index.check_sources()
     scope = index.count(asked.where)
-    vector = embed_word(query, like, index.encoder, settings.column, settings.extraction)
+    vector = embed_word(pattern, like, index.encoder, settings.column, settings.extraction)
     depth = listing.stop
     while True:
         depth = min(depth * _FETCH, max(scope.vectors, 1))

@@ -18,7 +18,14 @@ from bertfeat.io import Address
 from bertfeat.options import takes
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.near import NearWord
-from bertfeat.usages.query import UsageSearch, find_usage_column, look_up, parse_condition_on, shown_context, word_query
+from bertfeat.usages.query import (
+    UsageSearch,
+    find_usage_column,
+    look_up,
+    parse_condition_on,
+    shown_context,
+    word_pattern,
+)
 from bertfeat.usages.results import Sense, Senses, Usage
 from bertfeat.usages.settings import UsageSettings
 from bertfeat.usages.spans import open_cutter
@@ -63,8 +70,8 @@ def find_senses(asked: SenseRequest) -> Senses:
     """
     features = asked.features if isinstance(asked.features, FeatureSet) else FeatureSet(asked.features)
     word, by, slices = asked.word, asked.by, asked.slices
-    query, nearby = word_query(features, word, asked.match), NearWord.of(asked)
-    if query.match is Match.ANY:
+    pattern, nearby = word_pattern(features, word, asked.match), NearWord.of(asked)
+    if pattern.match is Match.ANY:
         raise UsageError(
             f"senses are those of one word, and {parameter('match', 'any')} takes every word",
             remedy="choose exact or prefix",
@@ -79,7 +86,7 @@ def find_senses(asked: SenseRequest) -> Senses:
             f"{parameter('slices', slices)} are slices of a kept column", remedy=f"name it: {parameter('by', 'year')}"
         )
     cut = None if by is None else cut_slices(features, by, slices)
-    search = look_up(features, query, readable, condition, nearby, cutter, progress=asked.progress)
+    search = look_up(features, pattern, readable, condition, nearby, cutter, progress=asked.progress)
     every = Cut((), np.zeros(len(search.documents), np.int64))
     cut = every if cut is None else cut.among(search.documents)
     of_hits = cut.of_documents[search.index.document_of(search.hits.first)]

@@ -18,7 +18,7 @@ class UsageSettings:
         Literal["exact", "prefix", "any"] | str,
         Option("prefix: words that begin with WORD (은행 finds 은행에서); any: every word, compared with --like."),
     ] = "exact"
-    near: Annotated[str | None, Option("Only usages that have WORD2, or riv*, near them.", metavar="WORD2")] = None
+    near: Annotated[str | None, Option("Only usages that have WORD2, or a pattern, near them.", metavar="WORD2")] = None
     left: Annotated[
         int | None, Option("Of --near: words before the usage.", default="5, or all of the span of --spans", least=0)
     ] = None

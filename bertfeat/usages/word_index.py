@@ -24,10 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.core import WORDS_NAME, FeatureSet, Match, WordList, WordQuery, is_word
+from bertfeat.core import WORDS_NAME, CharSpans, FeatureSet, Match, WordList, WordQuery, fold_word, is_word
 from bertfeat.errors import DamagedError, StorageError
 from bertfeat.io import STATE_FOLDER, user_cache_folder
 from bertfeat.progress import ProgressOption, StepProgress, telling
+from bertfeat.ragged import offsets_of
 from bertfeat.usages.word_index_file import read_arrays, stores_all_words, write_word_index
 
 
@@ -64,6 +65,30 @@ class WordIndex:
     places: NDArray[np.unsignedinteger]  # [N] the places of each different word, ascending
     starts: NDArray[np.unsignedinteger]  # [N] where each word begins in its text, in characters
     lengths: NDArray[np.unsignedinteger]  # [N] its number of characters
+    tag_names: pa.LargeStringArray  # the different tags; none where the set has no tags
+    tags: NDArray[np.unsignedinteger]  # [N] the number of each word's tag; [0] where there are none
+
+    @classmethod
+    def of_text(cls, words: Sequence[str], spans: CharSpans) -> Self:
+        """The index of one text, in memory, of words that lie at ``spans``."""
+        folded = list(map(fold_word, words))
+        vocabulary = sorted(set(folded))
+        known = {word: number for number, word in enumerate(vocabulary)}
+        numbers = np.array([known[word] for word in folded], np.uint32)
+        return cls(
+            path=Path(),
+            rows=np.zeros(1, np.int64),
+            counts=np.array([sum(map(is_word, folded))]),
+            texts=np.array([0, len(numbers)]),
+            vocabulary=pa.array(vocabulary, pa.large_string()),
+            ends=offsets_of(np.bincount(numbers, minlength=len(vocabulary))),
+            words=numbers,
+            places=np.argsort(numbers, kind="stable").astype(np.uint32),
+            starts=spans.start.astype(np.uint32),
+            lengths=(spans.end - spans.start).astype(np.uint32),
+            tag_names=pa.array([], pa.large_string()),
+            tags=np.zeros(0, np.uint8),
+        )
 
     # ── look-up ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -82,9 +107,16 @@ class WordIndex:
 
     def without_marks(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The places among some at which more than a punctuation mark stands."""
-        letters = np.fromiter(map(is_word, self.vocabulary.to_pylist()), bool, len(self.vocabulary))
-        chosen: NDArray[np.int64] = places[letters[self.words[places]]]
+        chosen: NDArray[np.int64] = places[self.letters[self.words[places]]]
         return chosen
+
+    @cached_property
+    def letters(self) -> NDArray[np.bool_]:
+        """Mask of the different words that are more than a punctuation mark, ``[V]``."""
+        letters: NDArray[np.bool_] = np.array(pc.match_substring_regex(self.vocabulary, "[0-9A-Za-z]"))
+        others = np.flatnonzero(~letters)
+        letters[others] = [is_word(word) for word in self.spell(others)]
+        return letters
 
     def _find_key(self, key: str, match: Match) -> Hits:
         """Find the words that give a key, one after the other: those that begin it, then those that go on."""
@@ -107,10 +139,16 @@ class WordIndex:
 
     def _continues(self, places: NDArray[np.int64], *, adjoins: bool) -> NDArray[np.bool_]:
         """Whether words go on in the text of the word before them, with nothing between the two or with a space."""
-        before_ends = self.starts[places - 1].astype(np.int64) + self.lengths[places - 1]
         same_text = self.text_of(places) == self.text_of(places - 1)
-        continues: NDArray[np.bool_] = same_text & ((self.starts[places] == before_ends) == adjoins)
+        continues: NDArray[np.bool_] = same_text & (self.adjoin(places) == adjoins)
         return continues
+
+    def adjoin(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether words stand where the one before them ends, if it is in their text; ``[n]``."""
+        adjoin: NDArray[np.bool_] = (
+            self.starts[places] == self.starts[places - 1].astype(np.int64) + self.lengths[places - 1]
+        )
+        return adjoin
 
     def _words_that_begin(self, key: str, match: Match) -> Iterator[tuple[range, int]]:
         """The numbers of the words that a key begins with, and of how many of its characters."""

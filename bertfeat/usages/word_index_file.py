@@ -27,7 +27,7 @@ from bertfeat.progress import StepProgress
 from bertfeat.ragged import offsets_of
 
 _KEY = b"bertfeat.words"
-_VERSION = "1"
+_VERSION = "2"
 _WHOLE_GROUP = 1 << 40  # a batch size that no row group reaches, so that each batch is a whole row group
 _AT_ONCE = 1 << 22  # words that are sorted at a time
 _DIGEST = 16  # bytes at the end of the file
@@ -50,7 +50,10 @@ def read_arrays(path: Path, key: str) -> Mapping[str, Any] | None:
             return None
         batch = stream.read_next_batch()
     cells = {name: batch.column(name).values for name in batch.schema.names}
-    return {name: cell if name == "vocabulary" else cell.to_numpy(zero_copy_only=True) for name, cell in cells.items()}
+    return {
+        name: cell if pa.types.is_large_string(cell.type) else cell.to_numpy(zero_copy_only=True)
+        for name, cell in cells.items()
+    }
 
 
 @lru_cache(maxsize=64)
@@ -86,6 +89,7 @@ class _BatchWords:
     end: NDArray[np.int32]  # [N]
     text: NDArray[np.int64]  # [N] the number of the text that a word stands in
     texts: int  # of a document: one, or two of a pair
+    tags: pa.Array | None = None  # [N]
 
 
 def write_word_index(features: FeatureSet, path: Path, key: str, tell: Callable[[StepProgress], None]) -> None:
@@ -98,9 +102,9 @@ def write_word_index(features: FeatureSet, path: Path, key: str, tell: Callable[
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
     with storage_errors(path.parent), ExitStack() as stack:
-        files = [stack.enter_context(tempfile.TemporaryFile(dir=path.parent)) for _ in range(3)]
-        words, starts, lengths = map(_Spool, files)
-        vocabulary: dict[str, int] = {}  # in the order in which they come
+        files = [stack.enter_context(tempfile.TemporaryFile(dir=path.parent)) for _ in range(4)]
+        words, starts, lengths, tags = map(_Spool, files)
+        vocabulary, tag_names = dict[str, int](), dict[str, int]()  # in the order in which they come
         rows, counts, per_text = ([np.empty(0, np.int64)] for _ in range(3))
         done = 0
         for batch in _read_words(features):
@@ -108,6 +112,8 @@ def write_word_index(features: FeatureSet, path: Path, key: str, tell: Callable[
             words.append(numbers)
             starts.append(batch.start)
             lengths.append(batch.end - batch.start)
+            if batch.tags is not None:
+                tags.append(_number_words(batch.tags, tag_names, str)[0])
             rows.append(batch.rows)
             per_text.append(np.bincount(batch.text, minlength=len(batch.rows) * batch.texts))
             counts.append(np.bincount(batch.text[letters] // batch.texts, minlength=len(batch.rows)))
@@ -127,6 +133,8 @@ def write_word_index(features: FeatureSet, path: Path, key: str, tell: Callable[
             "places": pa.array(places),
             "starts": pa.array(starts.array(path.parent)),
             "lengths": pa.array(lengths.array(path.parent)),
+            "tag_names": pa.array(list(tag_names), pa.large_string()),
+            "tags": pa.array(tags.array(path.parent)),
         }
         with output_file(path) as temporary:
             _write_arrays(arrays, temporary, key)
@@ -169,7 +177,7 @@ def stores_all_words(features: FeatureSet) -> bool:
 def _read_words(features: FeatureSet) -> Iterator[_BatchWords]:
     """The words of each row group: those that the set stores, or those of its texts."""
     stored = stores_all_words(features)
-    wanted = ["row", "words", "word_start", "word_end", "word_segment"] if stored else ["row", "text", "pair"]
+    wanted = ["row", "words", "word_start", "word_end", "word_segment", "tags"] if stored else ["row", "text", "pair"]
     texts = 2 if "pair" in features.names else 1  # of a document
     rule = features.header.settings.word_rule
     for batch in features.stream([name for name in wanted if name in features.names], batch_rows=_WHOLE_GROUP):
@@ -181,10 +189,10 @@ def _stored_words(batch: RecordBatch, texts: int) -> _BatchWords:
     inside = positions.end > positions.start
     text = positions.owners * texts + (0 if positions.segment is None else positions.segment)
     text, start, end = text[inside], positions.start[inside], positions.end[inside]
-    strings = batch.column("words").flatten()
+    strings, tags = (batch.column(name).flatten() if name in batch.schema.names else None for name in ("words", "tags"))
     if not inside.all():
-        strings = strings.filter(pa.array(inside))
-    return _BatchWords(batch.column("row").to_numpy(), strings, start, end, text, texts)
+        strings, tags = (each if each is None else each.filter(pa.array(inside)) for each in (strings, tags))
+    return _BatchWords(batch.column("row").to_numpy(), strings, start, end, text, texts, tags)
 
 
 def _words_of_texts(batch: RecordBatch, texts_per_document: int, rule: WordRule) -> _BatchWords:
@@ -197,10 +205,12 @@ def _words_of_texts(batch: RecordBatch, texts_per_document: int, rule: WordRule)
     return _BatchWords(batch.column("row").to_numpy(), strings, words.start, words.end, owners, texts_per_document)
 
 
-def _number_words(strings: pa.Array, vocabulary: dict[str, int]) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+def _number_words(
+    strings: pa.Array, vocabulary: dict[str, int], fold: Callable[[str], str] = fold_word
+) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
     """Number words in a vocabulary that grows, and say which are more than punctuation marks; ``[N]`` each."""
     encoded = strings.dictionary_encode()
-    folded = [fold_word(word) for word in encoded.dictionary.to_pylist()]
+    folded = [fold(word) for word in encoded.dictionary.to_pylist()]
     numbers = np.array([vocabulary.setdefault(word, len(vocabulary)) for word in folded], np.uint32)
     letters = np.array([is_word(word) for word in folded], bool)
     places = encoded.indices.to_numpy()

@@ -8,6 +8,7 @@ from .condition import (
     number_range as number_range,
     parse_where as parse_where,
 )
+from .lexer import point_at as point_at
 from .settings import WhereText as WhereText
 from .slices import (
     Cut as Cut,

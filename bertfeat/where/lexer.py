@@ -48,6 +48,17 @@ LiteralValue = str | int | float | bool | None
 """A value that can be written in a condition."""
 
 
+def point_at(text: str, start: int, end: int) -> list[str]:
+    """The lines of a message that show a text, or what is near, and a mark under some of its characters."""
+    if not text.strip():
+        return []
+    first, stop = max(0, start - _AROUND), min(len(text), start + 2 * _AROUND)
+    before, after = "…" if first else "", "…" if stop < len(text) else ""
+    indent = " " * _display_width(before + text[first:start])
+    mark = "^" * max(1, _display_width(text[start : min(end, stop)]))
+    return [f"    {before}{_printable(text[first:stop])}{after}", f"    {indent}{mark}"]
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRange:
     """A range of characters in the text of a condition."""
@@ -67,13 +78,7 @@ class SourceRange:
 
     def refused(self, problem: str, *, with_help: bool = False) -> UsageError:
         """An error that shows the condition, a mark under the place, and what is wrong there."""
-        lines = [_printable(problem)]
-        if self.condition.strip():
-            start, end = max(0, self.start - _AROUND), min(len(self.condition), self.start + 2 * _AROUND)
-            before, after = "…" if start else "", "…" if end < len(self.condition) else ""
-            indent = " " * _display_width(before + self.condition[start : self.start])
-            mark = "^" * max(1, _display_width(self.condition[self.start : min(self.end, end)]))
-            lines += [f"    {before}{_printable(self.condition[start:end])}{after}", f"    {indent}{mark}"]
+        lines = [_printable(problem), *point_at(self.condition, self.start, self.end)]
         return UsageError("\n".join([*lines, HELP] if with_help else lines), where=parameter("where"))
 
 

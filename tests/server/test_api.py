@@ -417,6 +417,7 @@ def test_routes_of_one_vector_say_what_there_is_instead(tiny: Callable[[str], Ti
 
 def test_usages(client: TestClient, folder: Path) -> None:
     from bertfeat import find_collocates, find_senses, find_usages, find_usages_by
+    from bertfeat.usages import PATTERN_HELP
 
     like = "She sat on the bank of a river."
     expected = find_usages(folder / "c.features", "bank", like=like, k=5, column="last")
@@ -429,6 +430,10 @@ def test_usages(client: TestClient, folder: Path) -> None:
         [usage.row for usage in expected.usages], expected.per_million,
     )  # fmt: skip
     by_year = {"word": "bank", "by": "year", "slices": "every:1", "k": 0, "layers": "last"}
+    pattern = client.post("/usages", json={"word": "the []{0,2} b*k", "k": 0, "layers": "last"}).json()
+    assert pattern["found"] == find_usages(folder / "c.features", "the []{0,2} b*k", k=0, column="last").found > 0
+    unknown = client.post("/usages", json={"word": "[lemma='go']", "layers": "last"})
+    assert (unknown.status_code, PATTERN_HELP in unknown.text.replace('\\"', '"').replace("\\\\", "\\")) == (422, True)
     sliced = find_usages_by(folder / "c.features", "bank", "year", "every:1", k=0).slices
     assert [
         (one["slice"]["name"], one["found"], one["per_million"])

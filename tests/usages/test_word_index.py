@@ -158,6 +158,7 @@ def test_it_is_made_once_and_read_by_arrow(extract: Callable[..., FeatureSet]) -
         "rows": [0, 1], "counts": [4, 2], "texts": [0, 6, 8], "vocabulary": [",", ".", "bank", "no", "the"],
         "ends": [0, 1, 2, 5, 6, 8], "words": [4, 2, 0, 4, 2, 1, 3, 2], "places": [2, 5, 1, 4, 7, 6, 0, 3],
         "starts": [0, 4, 8, 10, 14, 18, 0, 3], "lengths": [3, 4, 1, 3, 4, 1, 2, 4],
+        "tag_names": [], "tags": [],
     }  # fmt: skip
     assert sorted(os.listdir(file_of(features).parent)) == ["kind", "manifest.json", "words.arrow"]
 

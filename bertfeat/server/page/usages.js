@@ -201,7 +201,7 @@ export class UsagesView {
   found({ found, per_million: often, documents }) {
     const { word, match, near, spans } = this.asked, where = `${spans ? `within ${spans} ` : ""}in ${plural(documents, "document")}`;
     if (!found && near) return `“${word}” does not occur near “${near}” ${where}`;
-    if (!found) return `“${word}” does not occur ${where}${match === "exact" ? ". Match “words that begin with it” finds more" : ""}`;
+    if (!found) return `“${word}” does not occur ${where}${match === "exact" && /^[\p{L}\p{N}]+$/u.test(word) ? ". Match “words that begin with it” finds more" : ""}`;
     const share = often ? `, ${often.toLocaleString("en", { maximumFractionDigits: often < 1000 ? 1 : 0 })} per million words` : "";
     return `${plural(found, "usage")}${near ? ` near “${near}”` : ""} ${where}${share}`;
   }
