@@ -161,7 +161,7 @@ def look_ups(word: str) -> list[float]:
 def look_up_patterns() -> dict[str, list[float]]:
     """Usages of each pattern, and processor milliseconds of look-ups and of a regular expression over all texts."""
     found = result("lookups")["patterns"]
-    names = ("usages", "ten", "thousand", "sorted", "regex")
+    names = ("usages", "ten", "thousand", "sorted", "slices", "sentences", "regex")
     quotable = {pattern: told for pattern, told in found.items() if "|" not in pattern}  # which ends a cell of a table
     return {f"pattern `{pattern}`": [told[name] for name in names] for pattern, told in quotable.items()}
 

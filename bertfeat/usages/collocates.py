@@ -23,7 +23,7 @@ from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.hits import documents_that_meet
 from bertfeat.usages.near import REACH, check_reach, stretch_over, word_borders
 from bertfeat.usages.pattern import Pattern
-from bertfeat.usages.pattern_search import find_pattern
+from bertfeat.usages.pattern_search import find_pattern, outermost
 from bertfeat.usages.query import parse_condition_on
 from bertfeat.usages.spans import TextSpans, open_cutter
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
@@ -120,6 +120,7 @@ def find_collocates(
     if cutter is not None:
         scope = scope.within(features, index, cutter, hits)
         hits = hits[scope.hold(index, hits)]
+    hits = hits[outermost(hits)]
     counts = _count_near(index, hits, scope, left, right)
     found = (int(inside.sum()), int(counts.everywhere.sum()), len(hits), int(counts.near.sum()))
     return Collocates(word, *found, left, right, _strongest(index, counts, len(hits), least, measure, k), spans)

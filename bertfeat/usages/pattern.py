@@ -165,8 +165,17 @@ def _check_steps(word: str, steps: Sequence[Step]) -> None:
         problem = "ends in a token that may be repeated, and the shortest match counts; leave that out, or go on"
     elif sum(step.most - step.least for step in steps) > MOST_BETWEEN:
         problem = f"is longer by more than {MOST_BETWEEN} words in one place than in another"
+    elif sum(_tests_of(step.token) for step in steps) > _MOST_TESTS:
+        problem = f"has more than {_MOST_TESTS} words and tests"
     if problem:
         raise UsageError(f"{word!r} {problem}\n{PATTERN_HELP}")
+
+
+def _tests_of(token: WrittenWord | TokenTest) -> int:
+    """The number of words and tests of which a token is made."""
+    if isinstance(token, WrittenWord):
+        return sum(len(each.parts) or 1 if isinstance(each, Wildcard) else 1 for each in token.alternatives)
+    return max(1, sum(1 for _ in _attributes(token)))
 
 
 def _attributes(token: WrittenWord | TokenTest) -> Iterator[str]:
@@ -201,6 +210,7 @@ def _phrase_of(step: Step) -> WordQuery | None:
 
 # ── how it is read ──────────────────────────────────────────────────────────────────────────────────────────
 
+_MOST_TESTS = 100
 _MOST_DEPTH = 50  # of parentheses and signs for not
 _SPACE = regex.compile(r"\s*")
 _WORD = regex.compile(r'(?:\\.|[^\s\\\["])+', regex.DOTALL)
@@ -212,9 +222,12 @@ _BAR = regex.compile(r"\\.(*SKIP)(*FAIL)|\|", regex.DOTALL)  # between words, wi
 _RANGE = regex.compile(r"\d+\s*\.\.\s*\d+")
 _LETTERS = regex.compile(r"\\(.)|([*?])|([^\\*?]+|\\)", regex.DOTALL)
 _FOREIGN = (
-    (regex.compile(r"^/.*/$|(?<!\\)\.[*+]|\\[wdsbWDSB]"), 'a regular expression stands in quotes: "tr.*"'),
+    (
+        regex.compile(r"^/.*/$|(?<!\\)\.[*+]|\\[wdsbWDSB]"),
+        'a regular expression stands in quotes, "tr.*", and tr\\.* is a full stop before any letters',
+    ),
     (regex.compile(r"(?<!\\)\{"), 'a token in brackets or quotes is repeated: "very"{1,2}; the sign itself is \\{'),
-    (regex.compile(r"\(.*\||\|.*\)"), "one word or the other has no parentheses: good|bad"),
+    (regex.compile(r"\(.*(?<!\\)\||(?<!\\)\|.*\)"), "one word or the other has no parentheses: good|bad"),
     (regex.compile(r"^<.*>$"), f"for words in one sentence there is {parameter('spans', 'sentences')}"),
 )
 _AFTER_TOKENS = regex.compile(r"(?:[*+?&!]|::|%\w*|within|containing|meet|union)(?!\S)")
@@ -255,7 +268,8 @@ class _PatternReader:
         foreign = _AFTER_TOKENS.match(self._text, self._skip_space())
         if foreign is not None:
             word = f'"{foreign[0]}"' if foreign[0].isalpha() else f"\\{foreign[0]}"
-            problem = f"{foreign[0]} does nothing here; as a word it is {word}, and any word is []"
+            any_word = {"*": ', and any word is [word=".*\\pL.*"]', "?": ', and a word of one letter is "."'}
+            problem = f"{foreign[0]} does nothing here; as a word it is {word}{any_word.get(foreign[0], '')}"
             self._refuse(problem, *foreign.span())
 
     def _skip_space(self) -> int:
@@ -309,8 +323,10 @@ class _PatternReader:
             self._refuse("so many words between are []{1,3}", start)
         test = ANY_TOKEN if self._text[self._at : self._at + 1] == "]" else self._any_of(start)
         self._skip_space()
-        if self._text[self._at : self._at + 1] != "]":
+        if self._at == len(self._text):
             self._refuse("this bracket is not closed", start, start + 1)
+        if self._text[self._at] != "]":
+            self._refuse("between tests stands & or |, and ] after them", self._at, self._at + 1)
         self._at += 1
         return test
 
@@ -385,7 +401,8 @@ class _PatternReader:
                 self._refuse(r"case does not matter: \p{L} is any letter", start, self._at)
             expression = _without_case(expression)
         try:
-            pc.match_substring_regex(pa.array([""]), expression)
+            for whole in (expression, f"(?si)^(?:{expression})$"):
+                pc.match_substring_regex(pa.array([""]), whole)
         except pa.ArrowInvalid as error:
             problem = str(error).removeprefix("Invalid regular expression: ")
             self._refuse(f"this is no regular expression: {problem}", start, self._at)
@@ -421,7 +438,7 @@ def _alternative(written: str) -> WordQuery | Wildcard | None:
         return WordQuery.of(letters, Match.EXACT)
     if signs == ["*"] and pieces[-1][1] and is_word(letters[-1:]):
         return WordQuery.of(letters, Match.PREFIX)
-    held = "".join(_HOLD_PLACES[sign] if sign else fold_word(text) for text, sign in pieces)
+    held = fold_word("".join(_HOLD_PLACES[sign] if sign else text for text, sign in pieces))
     spans = split_words(held)
     parts = [held[start:end] for start, end in zip(spans.start.tolist(), spans.end.tolist(), strict=True)]
     between = tuple(_expression(part, _STANDS_BETWEEN_MARKS) for part in parts) if len(parts) > 1 else ()

@@ -1,13 +1,14 @@
 """The places of a pattern in a word index: the rarest of its words first, and from there to both sides.
 
-Of matches that begin at one word the shortest counts, and of those that end at one word the one that begins first.
+Of matches that begin at one word the shortest counts; and of those that end at one word, once spans and near words
+are looked at, the one that begins first.
 
 Shapes: N words, V different words, n hits or places.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Protocol
 
 import numpy as np
@@ -37,7 +38,7 @@ _FEW = 16  # of so many words one at most: then its places are listed, and not s
 
 
 def find_pattern(index: WordIndex, pattern: Pattern) -> Hits:
-    """Find the matches of a pattern, ascending: no two of them begin at one word, or end at one.
+    """Find the matches of a pattern, ascending, of those that begin at one word the shortest.
 
     Raises:
         UsageError: it asks for tags where there are none.
@@ -50,14 +51,22 @@ def find_pattern(index: WordIndex, pattern: Pattern) -> Hits:
             f"{parameter('only')}"
         )
         raise UsageError(f"{pattern.word!r} asks for tags, and the words of the set have none", remedy=remedy)
-    hits = _find_steps(index, pattern.steps)
-    _, earliest = np.unique(hits.first + hits.length, return_index=True)
-    return hits[np.sort(earliest)]
+    return _find_steps(index, pattern.steps)
+
+
+def outermost(hits: Hits) -> _Places:
+    """The numbers of ascending hits without those that end where one that begins earlier does."""
+    ends = hits.first + hits.length
+    if (np.diff(ends) > 0).all():
+        return np.arange(len(hits))
+    _, earliest = np.unique(ends, return_index=True)
+    return np.sort(earliest)
 
 
 def _find_steps(index: WordIndex, steps: Sequence[Step]) -> Hits:
     """The shortest matches, beginning with the rarest token, of which some are taken at a time."""
-    tokens = [_open_token(index, step.token) for step in steps]
+    opened = {token: _open_token(index, token) for token in {step.token for step in steps}}
+    tokens = [opened[step.token] for step in steps]
     sure = [at for at, step in enumerate(steps) if step.least and step.token != ANY_TOKEN]
     rarest = min(sure, key=lambda at: tokens[at].count)
 
@@ -76,7 +85,7 @@ def _find_steps(index: WordIndex, steps: Sequence[Step]) -> Hits:
         return _shortest([hits])
 
     begun = tokens[rarest].hits()
-    lengths = 1 + sum(step.most - step.least for step in steps)
+    lengths = 1 + sum(step.most - step.least for step in steps) + sum(token.spread for token in tokens)
     some = max(1, _AT_ONCE // lengths**2)  # each has so many beginnings and ends at most
     return _shortest([extend(begun[at : at + some]) for at in range(0, len(begun), some)])
 
@@ -127,6 +136,10 @@ class _Token(Protocol):
     def count(self) -> int:
         """About how many places it has."""
 
+    @property
+    def spread(self) -> int:
+        """The difference of its longest and its shortest match."""
+
     def hits(self) -> Hits:
         """All of its places."""
 
@@ -154,11 +167,11 @@ def _open_token(index: WordIndex, token: WrittenWord | TokenTest) -> _Token:
 
 def _listed_token(index: WordIndex, hits: Hits) -> "_Token":
     """The token of words as they are written; one word is found faster at a place than in a list."""
-    if len(hits) == 0 or hits.length.max() > 1:
+    if hits.length.max(initial=0) > 1:
         return _ListedToken(hits)
-    at = np.zeros(len(index.words), bool)
-    at[hits.first] = True
-    return _WordToken(_PlaceTest(index, len(hits), lambda places: at[places], lambda: hits.first))
+    chosen = np.zeros(len(index.vocabulary), bool)
+    chosen[index.words[hits.first]] = True
+    return _WordToken(_test_words(index, chosen))
 
 
 def _of_parts(index: WordIndex, wildcard: Wildcard) -> Hits:
@@ -180,16 +193,20 @@ class _ListedToken:
     def count(self) -> int:
         return len(self.found)
 
+    @property
+    def spread(self) -> int:
+        return int(np.ptp(self.found.length)) if len(self.found) else 0
+
     def hits(self) -> Hits:
         return self.found
 
     def after(self, hits: Hits) -> Hits:
         chosen, own = _meet(hits.first + hits.length, self.found.first)
-        return Hits(hits.first[chosen], hits.length[chosen] + self.found.length[own])
+        return _different([Hits(hits.first[chosen], hits.length[chosen] + self.found.length[own])])
 
     def before(self, hits: Hits) -> Hits:
         chosen, own = _meet(hits.first, self.found.first + self.found.length)
-        return Hits(self.found.first[own], self.found.length[own] + hits.length[chosen])
+        return _different([Hits(self.found.first[own], self.found.length[own] + hits.length[chosen])])
 
 
 def _meet(places: _Places, others: _Places) -> tuple[_Places, _Places]:
@@ -211,6 +228,10 @@ class _WordToken:
     @property
     def count(self) -> int:
         return self.test.count
+
+    @property
+    def spread(self) -> int:
+        return 0
 
     def hits(self) -> Hits:
         return Hits.of_words(self.test.places())
@@ -255,7 +276,7 @@ def _open_test(index: WordIndex, test: TokenTest) -> _PlaceTest:
     tests = sorted((_open_test(index, each) for each in test.of), key=lambda each: each.count)
     if isinstance(test, AnyTest):
         count = sum(each.count for each in tests)
-        return _PlaceTest(index, count, lambda places: np.logical_or.reduce([each.holds(places) for each in tests]))
+        return _PlaceTest(index, count, lambda places: reduce(np.logical_or, (each.holds(places) for each in tests)))
     return _test_all(index, tests)
 
 
@@ -276,8 +297,7 @@ def _test_all(index: WordIndex, tests: Sequence[_PlaceTest]) -> _PlaceTest:
     """Whether all tests are passed, of which the first has the fewest places."""
 
     def holds(places: _Places) -> _Mask:
-        held: _Mask = np.logical_and.reduce([np.ones(len(places), bool), *(each.holds(places) for each in tests)])
-        return held
+        return reduce(np.logical_and, (each.holds(places) for each in tests), np.ones(len(places), bool))
 
     def listed() -> _Places:
         places = tests[0].places()
@@ -288,6 +308,11 @@ def _test_all(index: WordIndex, tests: Sequence[_PlaceTest]) -> _PlaceTest:
 
 def _matching(strings: pa.LargeStringArray, expression: str, flags: str = "(?si)") -> _Mask:
     """Mask of the strings of which the whole matches a regular expression; by RE2, whose time is linear."""
-    found = pc.match_substring_regex(strings, f"{flags}^(?:{expression})$")
+    try:
+        found = pc.match_substring_regex(strings, f"{flags}^(?:{expression})$")
+    except pa.ArrowInvalid as error:
+        raise UsageError(
+            "a word of the pattern is too long", remedy="write fewer signs that stand for letters"
+        ) from error
     mask: _Mask = found.to_numpy(zero_copy_only=False)
     return mask

@@ -35,6 +35,7 @@ from bertfeat.usages.hits import ReadHits, documents_that_meet, find_hits, read_
 from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
 from bertfeat.usages.near import NearWord
 from bertfeat.usages.pattern import Pattern
+from bertfeat.usages.pattern_search import outermost
 from bertfeat.usages.results import CONTEXT, Usage
 from bertfeat.usages.settings import ListSettings, UsageSettings
 from bertfeat.usages.spans import Bounds, bound_hits, open_cutter
@@ -195,7 +196,8 @@ def look_up(
         documents = documents_that_meet(features, condition)
         hits = hits[documents[index.document_of(hits.first)]]
     hits, bounds = bound_hits(features, index, hits, near, spans)
-    return UsageSearch(features, index, pattern, column, hits, bounds, documents)
+    kept = outermost(hits)
+    return UsageSearch(features, index, pattern, column, hits[kept], lambda numbers: bounds(kept[numbers]), documents)
 
 
 def word_pattern(features: FeatureSet, word: str, match: Match | str = Match.EXACT) -> Pattern:

@@ -17,7 +17,7 @@ from bertfeat.errors import UsageError
 from bertfeat.study import ChangeSettings, measure_change
 from bertfeat.usages import find_collocates, find_senses, find_usages_by, open_word_index
 from bertfeat.usages.pattern import MOST_BETWEEN, PATTERN_HELP, Pattern
-from bertfeat.usages.pattern_search import find_pattern
+from bertfeat.usages.pattern_search import find_pattern, outermost
 from tests.support.runs import extractor, jsonl_file, text_file
 from tests.support.tiny_models import Tiny
 
@@ -217,6 +217,7 @@ def tokens_of(features: FeatureSet) -> list[list[Token]]:
 def found_by(features: FeatureSet, written: str) -> list[tuple[int, int, int]]:
     index = open_word_index(features)
     hits = find_pattern(index, Pattern.parse(written))
+    hits = hits[outermost(hits)]
     places = index.characters(hits).tolist()
     return [(text, *place) for text, place in zip(index.text_of(hits.first).tolist(), places, strict=True)]
 
@@ -252,6 +253,8 @@ def test_words_as_they_are_given(tiny: Callable[[str], Tiny], tmp_path: Path) ->
         "u*a.": [(0, 15, 21)],
         "a?b": [(1, 9, 12)],
         "u.s*": [(0, 15, 21)],
+        "new\\ yor?": [(0, 0, 8)],
+        r"u.s\.*": [(0, 15, 21)],
     }
     assert {pattern: found_by(features, pattern) for pattern in expected} == expected
 
@@ -269,8 +272,11 @@ def test_words_as_they_are_given(tiny: Callable[[str], Tiny], tmp_path: Path) ->
         ('go [word="a"', "this bracket is not closed", "   ^"),
         ('"a', "this quote is not closed", "^"),
         ("good|", "a word is missing here", "^^^^^"),
-        ("tr.*", 'a regular expression stands in quotes: "tr.*"', "^^^^"),
-        ("/tr/", 'a regular expression stands in quotes: "tr.*"', "^^^^"),
+        ("tr.*", 'a regular expression stands in quotes, "tr.*", and tr\\.* is a full stop before any letters', "^^^^"),
+        ("/tr/", "a regular expression stands in quotes", "^^^^"),
+        ('[word="a" and tag="b"]', "between tests stands & or |, and ] after them", "          ^"),
+        (r'"\Qbank"', "this is no regular expression", "^"),
+        (" ".join(["a?"] * 101), "has more than 100 words and tests", ""),
         ("{go}", 'a token in brackets or quotes is repeated: "very"{1,2}', "^^^^"),
         ("(good|bad)", "one word or the other has no parentheses: good|bad", "^"),
         ("go </s>", "for words in one sentence there is spans='sentences'", "   ^^^^"),
@@ -291,7 +297,7 @@ def test_words_as_they_are_given(tiny: Callable[[str], Tiny], tmp_path: Path) ->
         ('"cafe"%d', "after a token in quotes or brackets comes white space, or how often", "      ^"),
         ('"a" & "b"', "& does nothing here; as a word it is \\&", "    ^"),
         ('"a" within s', 'within does nothing here; as a word it is "within"', "    ^^^^^^"),
-        ('[tag="ADJ"] * "x"', "* does nothing here; as a word it is \\*, and any word is []", "            ^"),
+        ('[tag="ADJ"] * "x"', "* does nothing here; as a word it is \\*, and any word is [word=", "            ^"),
         (r'"\p{Lu}.*"', r"case does not matter: \p{L} is any letter", "^"),
         ('go "("', "this is no regular expression: missing ): (", "   ^^^"),
         ('"a)|(b"', "this is no regular expression", "^"),
@@ -357,6 +363,28 @@ def test_no_match_goes_from_a_text_into_its_pair(tiny: Callable[[str], Tiny], tm
     assert [(usage.row, usage.word) for usage in found.usages] == [(0, "on the"), (1, "on the")]
     assert find_usages(tmp_path / "f", "on on|go").found == 0
     assert find_usages(tmp_path / "f", '[]{2} "the"').found == 1
+
+
+def test_matches_within_sentences_and_near_a_word(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    """What crosses a border takes nothing away from what does not."""
+    texts = ["He saw the cat. The hat of the man.", "bank of the river"]
+    extractor(tiny("bert"), layers="last", pooling="word").extract(text_file(tmp_path / "c.txt", texts), tmp_path / "f")
+    whole, within = (find_usages(tmp_path / "f", "the []{0,5} of", spans=spans) for spans in (None, "sentences"))
+    assert [usage.word for usage in whole.usages] == ["the cat. The hat of"]
+    assert [usage.word for usage in within.usages] == ["The hat of"]
+    assert find_collocates(tmp_path / "f", "the []{0,5} of", least=1, spans="sentences").found == 1
+    assert find_usages(tmp_path / "f", "bank", near="[]{0,3} river").found == 1
+
+
+def test_many_ways_to_one_match(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    """They are one, at each step, so that their number does not grow."""
+    corpus = text_file(tmp_path / "c.txt", ["-" * 60, "a - b"])
+    extractor(tiny("bert"), layers="last", pooling="word").extract(corpus, tmp_path / "f")
+    features = FeatureSet(tmp_path / "f")
+    several = Piece("-|--|---", [[same("-")] * number for number in (1, 2, 3)])
+    pieces = [several, Piece('"-"', [[like("-")]], bare=False)] * 3
+    assert found_by(features, " ".join(piece.written for piece in pieces)) == wanted(tokens_of(features), pieces)
+    assert len(found_by(features, " ".join(['-|--|--- "-"'] * 20))) == 60 - 40 + 1
 
 
 def test_sets_of_tokens_and_of_chosen_words(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:

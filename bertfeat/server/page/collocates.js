@@ -38,7 +38,7 @@ export class Collocates {
     const button = element("button", { type: "button", className: "more", title: `Show the lines with ${word}` }, word);
     button.onclick = () => {
       this.view.restate();
-      byId("near").value = word.replace(/[\\*?|["{]/g, "\\$&"); // signs of patterns
+      byId("near").value = word.replace(/[^\p{L}\p{M}\p{N}\s]/gu, "\\$&"); // signs of patterns
       this.view.ways.get("lines").forget();
       this.view.switch("lines");
     };
