@@ -29,9 +29,6 @@ _WIDEST = 30  # columns of a word at most
 class CollocateQuery:
     """The collocates that are looked for, and their order."""
 
-    match: Annotated[
-        Literal["exact", "prefix"], Option("prefix: near words that begin with WORD, as WORD* does.", basic=True)
-    ] = "exact"
     left: Annotated[int, Option("Words before WORD that are near.", least=0, most=100, basic=True)] = 5
     right: Annotated[int, Option("Words after WORD that are near.", least=0, most=100, basic=True)] = 5
     least: Annotated[int, Option("Leave out words that stand near less often.", least=1, basic=True)] = 3
@@ -79,7 +76,6 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
         result = find_collocates(
             folder,
             word,
-            match=query.match,
             left=query.left,
             right=query.right,
             least=query.least,
@@ -97,7 +93,7 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
     where = "" if query.spans is None else f"within {query.spans} "
     where += f"in {pluralize(result.documents, 'document')}"
     if not result.found:
-        console.say(f"{word!r} does not stand {where}{missing_word_hint(word) if query.match == 'exact' else ''}")
+        console.say(f"{word!r} does not stand {where}{missing_word_hint(word)}")
         return
     console.say(
         f"{word}: {pluralize(len(result.collocates), 'collocate')} by {query.measure}, up to {query.left} words before "

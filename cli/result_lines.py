@@ -198,7 +198,12 @@ def missing_word_hint(word: str) -> str:
     """Tell what else can be looked for, where a word was not found, as the end of a message."""
     from bertfeat.usages import PATTERN_HELP
 
-    return f"; {word}* also finds words that begin so" if word.isalnum() else f"\n{PATTERN_HELP}"
+    if word.isalnum():
+        return f"; {word}* also finds words that begin so"
+    alternatives = [each.strip() for each in word.split(",")]
+    are_words = len(alternatives) > 1 and all(map(str.isalnum, alternatives))
+    meant = f"; one word or another is written {'|'.join(alternatives)}" if are_words else ""
+    return f"{meant}\n{PATTERN_HELP}"
 
 
 def choice_table(chosen: "ChosenLayers") -> list[str]:

@@ -121,7 +121,7 @@ def command(
     With --like the usages nearest in meaning come first; with --senses they are grouped; otherwise they are in the
     order of the corpus, or of --sort. Stars mark which word of SENTENCE is meant, where that is not clear. Scores are
     cosines. With --by each slice of a kept column has its usages and their frequency, or each sense the number of its
-    usages in every slice. With --match any, FEATURES may be an index of words, which is faster. --json and --csv have
+    usages in every slice. With the word "*", FEATURES may be an index of words, which is faster. --json and --csv have
     all kept columns, unless --show names some. The first look-up in FEATURES makes an index of their words.
 
     Patterns are *ing, s?irit, good|bad, "spirit of the *", gaps of one to three words, and tests of CQL:
@@ -156,9 +156,9 @@ def _search_index(
     if query.by is not None or query.senses is not None:
         raise click.UsageError(f"{folder} is an index, which knows no --by and no --senses; give the features")
     from bertfeat import Index
-    from bertfeat.usages import find_usages, refuse_for_index
+    from bertfeat.usages import Pattern, find_usages, refuse_for_index
 
-    refuse_for_index(query, folder)
+    refuse_for_index(Pattern.parse(word), query, folder)
     index = Index(folder, model=model, device=device)
     form = form.with_columns(index.kept, lambda: unmet_in_index(index, query.where))
     _print_usages(find_usages(index, word, **query.arguments()), form, query)
@@ -338,7 +338,7 @@ def _slice_of(result: "Senses", usage: "Usage") -> str:
 
 def _found_count(found: int, query: UsageQuery) -> str:
     """The number of usages that were found, and of those that were drawn from them."""
-    count = f"{found:,} words compared" if query.match == "any" else pluralize(found, "usage")
+    count = pluralize(found, "usage")
     if query.near is not None:
         count += f" near {query.near}"
     count += _in_spans(query)
@@ -379,7 +379,7 @@ def _say_nothing_found(result: "Usages | SlicedUsages | Senses", form: _UsageFor
     if not result.documents:
         form.console.say(form.unmet())
         return
-    hint = missing_word_hint(result.word) if query.match == "exact" and query.spans is None else ""
+    hint = missing_word_hint(result.word) if query.spans is None else ""
     where = f"{_in_spans(query).lstrip()} in the {pluralize(result.documents, 'document')}".lstrip()
     if query.near is not None:
         form.console.say(f"{result.word!r} does not stand near {query.near!r} {where}")

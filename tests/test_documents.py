@@ -92,7 +92,9 @@ def run_command(command: str) -> tuple[int, str]:
     if not command.startswith("bertfeat "):
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
-    words = [word for typed in shlex.split(command, comments=True) for word in (sorted(glob.glob(typed)) or [typed])]
+    typed = shlex.split(command, comments=True)
+    quoted = {word for word in typed if f'"{word}"' in command or f"'{word}'" in command}
+    words = [each for word in typed for each in ([] if word in quoted else sorted(glob.glob(word))) or [word]]
     words, into = (words[:-2], words[-1]) if words[-2:-1] == [">"] else (words, "")
     result = CliRunner().invoke(main, words[1:], env={"COLUMNS": "100"})
     if into:

@@ -122,7 +122,6 @@ from .tokens import (
 )
 from .words import (
     CharSpans as CharSpans,
-    Match as Match,
     WordList as WordList,
     WordQuery as WordQuery,
     WordRule as WordRule,

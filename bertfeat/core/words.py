@@ -220,54 +220,41 @@ WILDCARD = "*"
 """Stands at the end of a word for whatever may follow."""
 
 
-class Match(StrEnum):
-    """The rule by which words of a text match the searched word."""
-
-    EXACT = "exact"  # the word itself
-    PREFIX = "prefix"  # every word that begins with it: 은행 finds 은행에서
-    ANY = "any"  # every word
-
-
 @dataclass(frozen=True, slots=True)
 class WordQuery:
-    """The word that is searched, in the form that is compared."""
+    """The word that is searched, or the beginning of words, in the form that is compared."""
 
     word: str  # as it was given
     key: str  # the word without case; several words have one space between them
     needle: str  # the longest part of the key without white space; a text that lacks it has no match
-    match: Match
+    begins: bool = False  # whether words match that begin with it: 은행 finds 은행에서
 
     @classmethod
-    def parse(cls, word: str, match: Match | str = Match.EXACT, *, what: str = "the word to look for") -> Self:
+    def parse(cls, word: str, *, what: str = "the word to look for") -> Self:
         """Prepare a word for the search; ``train*`` matches all that begin with ``train``.
 
         Raises:
-            UsageError: there is no word, or no such way to match; ``what`` names the word in the message.
+            UsageError: there is no word; ``what`` names it in the message.
         """
-        query = cls.of(require_text(word, what), match)
+        query = cls.of(require_text(word, what))
         key = query.key
-        if query.match is Match.ANY or len(key) == 1 or key[-1] != WILDCARD or key[-2] in "* ":  # f*** is a word
+        if len(key) == 1 or key[-1] != WILDCARD or key[-2] in "* ":  # f*** is a word
             return query
-        return cls(query.word, key[:-1], max(key[:-1].split(), key=len), Match.PREFIX)
+        return cls(query.word, key[:-1], max(key[:-1].split(), key=len), begins=True)
 
     @classmethod
-    def of(cls, word: str, match: Match | str) -> Self:
-        """The query for a word as it stands.
-
-        Raises:
-            UsageError: there is no such way to match.
-        """
-        try:
-            match = Match(match)
-        except ValueError as error:
-            raise UsageError(f"match {match!r} is unknown", remedy=f"there are: {', '.join(Match)}") from error
+    def of(cls, word: str, *, begins: bool = False) -> Self:
+        """The query for a word, or a beginning of words, as it stands."""
         key = fold_case(word)
-        return cls(word, key, max(key.split(), key=len), match)
+        return cls(word, key, max(key.split(), key=len), begins)
+
+    @property
+    def entry(self) -> str:
+        """The word without case, as a list of words has it: a beginning ends in an asterisk."""
+        return self.key + WILDCARD * self.begins
 
     def find(self, text: str, start: list[int], end: list[int]) -> list[tuple[int, int]]:
         """The ranges of words that match, mostly one word each; ``start`` and ``end`` are the offsets of all words."""
-        if self.match is Match.ANY:
-            return [(at, at + 1) for at, span in enumerate(zip(start, end, strict=True)) if is_word(text[slice(*span)])]
         ranges = ((first, self._stop_of_match(text, start[first], end, first)) for first in range(len(start)))
         return [(first, stop) for first, stop in ranges if stop]
 
@@ -275,7 +262,7 @@ class WordQuery:
         """The number after that of the last word of a match that begins with the word ``first``; 0 if none does."""
         for at in range(first, len(end)):
             key = fold_case(text[start : end[at]])
-            if key == self.key or (self.match is Match.PREFIX and key.startswith(self.key)):
+            if key == self.key or (self.begins and key.startswith(self.key)):
                 return at + 1
             if not key or not self.key.startswith(key):
                 return 0
@@ -304,8 +291,7 @@ class WordList:
             raise UsageError("a list without words chooses nothing", remedy="name the words")
         if any(query.key == WILDCARD for query in queries):
             raise UsageError("an asterisk alone chooses every word", remedy="write train* for words that begin so")
-        beginnings = {Match.EXACT: "", Match.PREFIX: WILDCARD}
-        return cls(tuple(sorted({query.key + beginnings[query.match] for query in queries})))
+        return cls(tuple(sorted({query.entry for query in queries})))
 
     @cached_property
     def queries(self) -> tuple[WordQuery, ...]:
@@ -314,11 +300,11 @@ class WordList:
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        return frozenset(query.key for query in self.queries if query.match is Match.EXACT)
+        return frozenset(query.key for query in self.queries if not query.begins)
 
     @cached_property
     def _beginnings(self) -> tuple[str, ...]:
-        return tuple(query.key for query in self.queries if query.match is Match.PREFIX)
+        return tuple(query.key for query in self.queries if query.begins)
 
     @cached_property
     def _phrases(self) -> tuple[WordQuery, ...]:
@@ -339,10 +325,8 @@ class WordList:
         return np.array(sorted(chosen), np.int32)
 
     def covers(self, query: WordQuery, rule: WordRule = WordRule.SPACES) -> bool:
-        """Whether it chooses every word that a query finds; a query for any word finds those that there are."""
-        if query.match is Match.ANY:
-            return True
-        if query.match is Match.PREFIX:
+        """Whether it chooses every word that a query finds."""
+        if query.begins:
             return query.key.startswith(self._beginnings)
         spans = split_words(query.key, rule)
         return len(self.places(query.key, spans, rule)) == len(spans)

@@ -239,7 +239,7 @@ def output_exists(path: str | Path, kind: str) -> StorageError:
 
 
 def unfinished_outputs(target: Path) -> Iterator[Path]:
-    """What killed writers left beside an output, each locked while it is yielded; nothing that is in use."""
+    """Files and folders that killed writers left beside an output, each locked while it is yielded; none in use."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.tmp")
     names = [name for name in os.listdir(target.parent) if pattern.fullmatch(name)]
     for path in map(target.parent.joinpath, names):

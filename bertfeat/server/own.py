@@ -113,7 +113,6 @@ class UsagesBody(Body):
     word: Name = Field(description=_WORD, examples=["bank", "go []{1,3} river"])
     like: str | None = Field(None, examples=["He sat on the *bank* of the river."])
     senses: Annotated[StrictInt, Field(ge=2, le=50)] | None = None
-    match: Literal["exact", "prefix", "any"] = "exact"
     near: Name | None = Field(
         None, description="Only usages that have this word or pattern near them.", examples=["river"]
     )
@@ -153,7 +152,6 @@ class CollocatesBody(Body):
     """The body of ``/collocates``."""
 
     word: Name = Field(description=_WORD, examples=["bank", "good|bad"])
-    match: Literal["exact", "prefix"] = "exact"
     left: Annotated[StrictInt, Field(ge=0, le=100)] = Field(5, description="Words before the word that are near.")
     right: Annotated[StrictInt, Field(ge=0, le=100)] = Field(5, description="Words after the word that are near.")
     least: Annotated[StrictInt, Field(ge=1)] = Field(3, description="Words that stand near less often are left out.")

@@ -24,7 +24,6 @@ _PAGE_WORDS = {
     "context": "the context",
     "k": "the number of lines",
     "like": "the sentence",
-    "match": "the match",
     "left": "the words before",
     "page": "the page",
     "right": "the words after",

@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from bertfeat.core import FeatureSet, Match, ReadableColumn
+from bertfeat.core import FeatureSet, ReadableColumn
 from bertfeat.study.settings import ChangeSettings
 from bertfeat.usages import Pattern, Site, Usage, look_up
 from bertfeat.where import Cut, Slice, slice_number
@@ -18,7 +18,7 @@ from bertfeat.where import Cut, Slice, slice_number
 MEMORY = 2**30
 """Bytes that samples of the vocabulary take at once; for more words the feature set is read again."""
 
-_EVERY_WORD = Pattern.parse("every", Match.ANY)
+_EVERY_WORD = Pattern.parse("*")
 _CHARACTER = 4  # bytes of a character at most
 _USAGE = 1000  # bytes of a usage without its context and vector, about
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least
-from bertfeat.core import FeatureSet, Match, SpanCutter
+from bertfeat.core import FeatureSet, SpanCutter
 from bertfeat.display import displayed
-from bertfeat.errors import FeatureSetError, UsageError, parameter
+from bertfeat.errors import FeatureSetError, parameter
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.hits import documents_that_meet
@@ -72,7 +72,6 @@ def find_collocates(
     features: FeatureSet | str | Path | Address,
     word: str,
     *,
-    match: Match | str = Match.EXACT,
     left: int = REACH,
     right: int = REACH,
     least: int = 3,
@@ -92,19 +91,14 @@ def find_collocates(
     of a column's spans only words in one. The set needs texts, and no vectors of words.
 
     Raises:
-        UsageError: no word, a pattern that is not known, ``match="any"``, a number that is too small, an unknown
+        UsageError: no word, a pattern that is not known, a number that is too small, an unknown
             measure, spans that are unknown or of a column that was not kept, or a condition that cannot be read.
         FeatureSetError: no texts in the set; or the column of spans lists such as are empty or outside the text.
         DamagedError, StorageError: see :func:`bertfeat.find_usages`.
     """
     check_reach(left, right)
     require_at_least(1, least=least, k=k)
-    pattern, measure = Pattern.parse(word, match), Association(measure)
-    if pattern.match is Match.ANY:
-        raise UsageError(
-            f"collocates are those of one word, and {parameter('match', 'any')} takes every word",
-            remedy="choose exact or prefix",
-        )
+    pattern, measure = Pattern.parse(word), Association(measure)
     if not isinstance(features, FeatureSet):
         features = FeatureSet(features)
     if "text" not in features.names:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from bertfeat.core import (
     FeatureSet,
-    Match,
     PiecePositions,
     ReadableColumn,
     RecordBatch,
@@ -44,7 +43,7 @@ class ReadHits:
 def find_hits(features: FeatureSet, index: WordIndex, pattern: Pattern) -> Hits:
     """Find a pattern in a feature set; any word of a set that keeps some words only is one of those."""
     only = features.header.settings.only
-    return index.find_listed(WordList(only)) if only and pattern.match is Match.ANY else find_pattern(index, pattern)
+    return index.find_listed(WordList(only)) if only and pattern.is_every_word else find_pattern(index, pattern)
 
 
 def documents_that_meet(features: FeatureSet, condition: Condition) -> NDArray[np.bool_]:

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 import regex
 
 from bertfeat.arguments import require_text
-from bertfeat.core import Match, WordQuery, fold_word, is_word, split_words
-from bertfeat.errors import UsageError, did_you_mean, parameter
+from bertfeat.core import WordQuery, fold_word, is_word, split_words
+from bertfeat.errors import UsageError, did_you_mean, parameter, shorten
 from bertfeat.where import point_at
 
 PATTERN_HELP = (
@@ -56,7 +56,7 @@ class WrittenWord:
 
     @property
     def phrase(self) -> WordQuery | None:
-        """Its only word or beginning of a word; None if it has several, or signs within."""
+        """Its only word, or beginning of words; None if it has several, or signs within."""
         only = self.alternatives[0]
         return only if len(self.alternatives) == 1 and isinstance(only, WordQuery) else None
 
@@ -92,6 +92,9 @@ class AnyTest:
 
 TokenTest = AttributeTest | NotTest | AllTests | AnyTest
 
+EVERY_WORD = WrittenWord((Wildcard(".*", ()),))
+"""An asterisk alone."""
+
 ANY_TOKEN = AllTests(())
 """The test of a word or punctuation mark, whichever it is."""
 
@@ -111,44 +114,38 @@ class Pattern:
     """Words that follow one another in a text, which are looked for."""
 
     word: str  # as it was given
-    match: Match
-    steps: tuple[Step, ...]  # none where every word is meant
+    steps: tuple[Step, ...]
 
     @classmethod
-    def parse(cls, word: str, match: Match | str = Match.EXACT) -> Self:
-        """Read a pattern; by ``prefix`` words that begin with the only word that it has.
+    def parse(cls, word: str) -> Self:
+        """Read a pattern.
 
         Raises:
-            UsageError: there is no word, no such way to match, or no such pattern.
+            UsageError: there is no word, or no such pattern.
         """
         word = require_text(word, "the word to look for")
-        query = WordQuery.of(word, match)
-        if query.match is Match.ANY:
-            return cls(word, query.match, ())
         steps = tuple(_join_phrases(_PatternReader(word).steps()))
-        if query.match is Match.PREFIX:
-            phrase = _phrase_of(steps[0]) if len(steps) == 1 else None
-            if phrase is None:
-                remedy = "write * where letters may follow"
-                raise UsageError(f"{parameter('match', 'prefix')} is of a word, not of a pattern", remedy=remedy)
-            steps = (Step(WrittenWord((replace(phrase, match=Match.PREFIX),))),)
         _check_steps(word, steps)
-        return cls(word, query.match, steps)
+        return cls(word, steps)
 
     @classmethod
-    def of_words(cls, word: str, match: Match = Match.EXACT) -> Self:
+    def of_words(cls, word: str) -> Self:
         """The pattern of a word, or of words that follow one another, as they stand."""
-        query = WordQuery.of(word, match)
-        return cls(word, match, (Step(WrittenWord((query,))),))
+        return cls(word, (Step(WrittenWord((WordQuery.of(word),))),))
 
     @property
     def words(self) -> tuple[WordQuery, ...] | None:
         """The words, or beginnings of words, of which each hit is one; None where other words can be."""
-        form = self.steps[0].token if len(self.steps) == 1 else None
-        if not isinstance(form, WrittenWord):
+        only = self.steps[0].token if len(self.steps) == 1 else None
+        if not isinstance(only, WrittenWord):
             return None
-        queries = tuple(each for each in form.alternatives if isinstance(each, WordQuery))
-        return queries if len(queries) == len(form.alternatives) else None
+        queries = tuple(each for each in only.alternatives if isinstance(each, WordQuery))
+        return queries if len(queries) == len(only.alternatives) else None
+
+    @property
+    def is_every_word(self) -> bool:
+        """Whether it is an asterisk alone."""
+        return len(self.steps) == 1 and self.steps[0].token == EVERY_WORD
 
     @property
     def tests_tags(self) -> bool:
@@ -168,7 +165,7 @@ def _check_steps(word: str, steps: Sequence[Step]) -> None:
     elif sum(_tests_of(step.token) for step in steps) > _MOST_TESTS:
         problem = f"has more than {_MOST_TESTS} words and tests"
     if problem:
-        raise UsageError(f"{word!r} {problem}\n{PATTERN_HELP}")
+        raise UsageError(f"{shorten(word)!r} {problem}\n{PATTERN_HELP}")
 
 
 def _tests_of(token: WrittenWord | TokenTest) -> int:
@@ -193,8 +190,8 @@ def _join_phrases(steps: Sequence[Step]) -> Iterator[Step]:
     held: Step | None = None
     for step in steps:
         phrase, before = _phrase_of(step), None if held is None else _phrase_of(held)
-        if step.spaced and held is not None and phrase and before and before.match is Match.EXACT:
-            joined = WordQuery.of(f"{before.word} {phrase.word}", phrase.match)
+        if step.spaced and held is not None and phrase and before and not before.begins:
+            joined = WordQuery.of(f"{before.word} {phrase.word}", begins=phrase.begins)
             held = replace(held, token=WrittenWord((joined,)))
             continue
         if held is not None:
@@ -256,7 +253,7 @@ class _PatternReader:
                 self._check_end_of_token()
                 after_word = False
             else:
-                steps.append(Step(self._form(), spaced=after_word))
+                steps.append(Step(self._word(), spaced=after_word))
                 after_word = True
         return steps
 
@@ -288,7 +285,8 @@ class _PatternReader:
 
     # ── words as they are written ───────────────────────────────────────────────────────────────────────────
 
-    def _form(self) -> WrittenWord:
+    def _word(self) -> WrittenWord:
+        """One word or several, as they are written."""
         start = self._at
         match = self._take(_WORD)
         if match is None:
@@ -395,21 +393,21 @@ class _PatternReader:
         expression = match[2].replace(f"\\{match[1]}", match[1])
         if literal:
             letters = regex.sub(r"\\(.)", r"\1", expression)
-            expression = _SPECIAL.sub(r"\\\g<0>", fold_word(letters) if attribute == "word" else letters)
+            expression = _as_letters(fold_word(letters) if attribute == "word" else letters)
         elif attribute == "word":
             if _UPPER_OR_LOWER.search(expression):
                 self._refuse(r"case does not matter: \p{L} is any letter", start, self._at)
             expression = _without_case(expression)
         try:
-            for whole in (expression, f"(?si)^(?:{expression})$"):
-                pc.match_substring_regex(pa.array([""]), whole)
+            for one in (expression, whole(expression)):
+                pc.match_substring_regex(pa.array([""]), one)
         except pa.ArrowInvalid as error:
             problem = str(error).removeprefix("Invalid regular expression: ")
             self._refuse(f"this is no regular expression: {problem}", start, self._at)
         return AttributeTest(attribute, f"(?i:{expression})" if match[3] else expression)
 
     def _repetition(self) -> tuple[int, int]:
-        """How often a token comes at least and at most."""
+        """The least and the largest number of times that a token comes."""
         start = self._at
         match = self._take(_REPEATED)
         if match is None:
@@ -435,14 +433,19 @@ def _alternative(written: str) -> WordQuery | Wildcard | None:
     if not signs and not fold_word(letters):
         return None
     if not signs:
-        return WordQuery.of(letters, Match.EXACT)
+        return WordQuery.of(letters)
     if signs == ["*"] and pieces[-1][1] and is_word(letters[-1:]):
-        return WordQuery.of(letters, Match.PREFIX)
+        return WordQuery.of(letters, begins=True)
     held = fold_word("".join(_HOLD_PLACES[sign] if sign else text for text, sign in pieces))
     spans = split_words(held)
     parts = [held[start:end] for start, end in zip(spans.start.tolist(), spans.end.tolist(), strict=True)]
     between = tuple(_expression(part, _STANDS_BETWEEN_MARKS) for part in parts) if len(parts) > 1 else ()
     return Wildcard(_expression(held, _STANDS_FOR), between)
+
+
+def whole(expression: str, flags: str = "si") -> str:
+    """The regular expression of strings of which the whole matches another one, without case."""
+    return f"(?{flags})^(?:{expression})$"
 
 
 def _without_case(expression: str) -> str:
@@ -454,4 +457,9 @@ def _without_case(expression: str) -> str:
 def _expression(held: str, stands_for: Mapping[str, str]) -> str:
     """The regular expression of a word whose signs hold their places."""
     stands = {place: stands_for[sign] for sign, place in _HOLD_PLACES.items()}
-    return "".join(stands.get(letter) or _SPECIAL.sub(r"\\\g<0>", letter) for letter in held)
+    return "".join(stands.get(letter) or _as_letters(letter) for letter in held)
+
+
+def _as_letters(letters: str) -> str:
+    """The regular expression of letters as they stand, for RE2."""
+    return str(_SPECIAL.sub(r"\\\g<0>", letters))

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.core import Match, WordQuery
-from bertfeat.errors import UsageError, parameter
+from bertfeat.core import WordQuery
+from bertfeat.errors import UsageError, parameter, shorten
+from bertfeat.ragged import ranges
 from bertfeat.usages.pattern import (
     ANY_TOKEN,
     AnyTest,
@@ -28,6 +29,7 @@ from bertfeat.usages.pattern import (
     TokenTest,
     Wildcard,
     WrittenWord,
+    whole,
 )
 from bertfeat.usages.word_index import Hits, WordIndex
 
@@ -43,14 +45,12 @@ def find_pattern(index: WordIndex, pattern: Pattern) -> Hits:
     Raises:
         UsageError: it asks for tags where there are none.
     """
-    if pattern.match is Match.ANY:
-        return index.find(WordQuery.of(pattern.word, Match.ANY))
     if pattern.tests_tags and not len(index.tag_names):
         remedy = (
             f"extract a corpus that has tags, such as CoNLL-U, with {parameter('pooling', 'word')} and without "
             f"{parameter('only')}"
         )
-        raise UsageError(f"{pattern.word!r} asks for tags, and the words of the set have none", remedy=remedy)
+        raise UsageError(f"{shorten(pattern.word)!r} asks for tags, and the words of the set have none", remedy=remedy)
     return _find_steps(index, pattern.steps)
 
 
@@ -119,11 +119,11 @@ def _different(found: Sequence[Hits]) -> Hits:
 
 def _goes_on(index: WordIndex, places: _Places, *, spaced: bool) -> _Mask:
     """Whether a text goes on from the word before each place to the one at it; with ``spaced`` with white space."""
-    inside: _Mask = (places > 0) & (places < len(index.words))
-    at = np.flatnonzero(inside)
-    begins = index.texts[np.searchsorted(index.texts, places[at])] == places[at]  # a text
-    inside[at] = ~(begins | (index.adjoin(places[at]) if spaced else False))
-    return inside
+    go_on = index.go_on(places)
+    if spaced:
+        at = np.flatnonzero(go_on)
+        go_on[at] = ~index.adjoin(places[at])
+    return go_on
 
 
 # ── tokens ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -158,7 +158,7 @@ def _open_token(index: WordIndex, token: WrittenWord | TokenTest) -> _Token:
     written = [index.find(each) for each in token.alternatives if isinstance(each, WordQuery)]
     if not wildcards:
         return _listed_token(index, _different(written))
-    matching = _matching(index.vocabulary, "|".join(each.expression for each in wildcards))
+    matching = _matching(index.vocabulary, whole("|".join(each.expression for each in wildcards)))
     test = _test_words(index, matching & index.letters)
     if not written and not longer:
         return _WordToken(test)
@@ -213,10 +213,7 @@ def _meet(places: _Places, others: _Places) -> tuple[_Places, _Places]:
     """The numbers of all pairs of equal places among two lists."""
     order = np.argsort(others, kind="stable")
     first, stop = (np.searchsorted(others[order], places, side=side) for side in ("left", "right"))
-    counts = stop - first
-    chosen = np.repeat(np.arange(len(places)), counts)
-    within = np.arange(len(chosen)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return chosen, order[np.repeat(first, counts) + within]
+    return np.repeat(np.arange(len(places)), stop - first), order[ranges(first, stop - first)]
 
 
 @dataclass(frozen=True)
@@ -267,8 +264,8 @@ class _PlaceTest:
 def _open_test(index: WordIndex, test: TokenTest) -> _PlaceTest:
     if isinstance(test, AttributeTest):
         if test.attribute == "word":
-            return _test_words(index, _matching(index.vocabulary, test.expression))
-        chosen = _matching(index.tag_names, test.expression, "(?s)")
+            return _test_words(index, _matching(index.vocabulary, whole(test.expression)))
+        chosen = _matching(index.tag_names, whole(test.expression, "s"))
         return _PlaceTest(index, len(index.words), lambda places: chosen[index.tags[places]])
     if isinstance(test, NotTest):
         negated = _open_test(index, test.of)
@@ -282,15 +279,12 @@ def _open_test(index: WordIndex, test: TokenTest) -> _PlaceTest:
 
 def _test_words(index: WordIndex, chosen: _Mask) -> _PlaceTest:
     """Whether a word is one of those of a mask of the vocabulary ``[V]``."""
-    count = int(np.diff(index.ends)[chosen].sum())
+    counts = np.diff(index.ends)[chosen]
 
     def listed() -> _Places:
-        numbers = np.flatnonzero(chosen)
-        ranges = zip(index.ends[numbers].tolist(), index.ends[numbers + 1].tolist(), strict=True)
-        found = [np.zeros(0, np.int64), *(index.places[first:stop] for first, stop in ranges)]
-        return np.sort(np.concatenate(found).astype(np.int64))
+        return np.sort(index.places[ranges(index.ends[:-1][chosen], counts)].astype(np.int64))
 
-    return _PlaceTest(index, count, lambda places: chosen[index.words[places]], listed)
+    return _PlaceTest(index, int(counts.sum()), lambda places: chosen[index.words[places]], listed)
 
 
 def _test_all(index: WordIndex, tests: Sequence[_PlaceTest]) -> _PlaceTest:
@@ -306,10 +300,10 @@ def _test_all(index: WordIndex, tests: Sequence[_PlaceTest]) -> _PlaceTest:
     return _PlaceTest(index, tests[0].count if tests else len(index.words), holds, listed if tests else None)
 
 
-def _matching(strings: pa.LargeStringArray, expression: str, flags: str = "(?si)") -> _Mask:
-    """Mask of the strings of which the whole matches a regular expression; by RE2, whose time is linear."""
+def _matching(strings: pa.LargeStringArray, expression: str) -> _Mask:
+    """Mask of the strings that match a regular expression; by RE2, whose time is linear."""
     try:
-        found = pc.match_substring_regex(strings, f"{flags}^(?:{expression})$")
+        found = pc.match_substring_regex(strings, expression)
     except pa.ArrowInvalid as error:
         raise UsageError(
             "a word of the pattern is too long", remedy="write fewer signs that stand for letters"

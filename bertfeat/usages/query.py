@@ -18,7 +18,6 @@ from bertfeat.core import (
     FeatureColumn,
     FeatureSet,
     FeatureSettings,
-    Match,
     Pooling,
     ReadableColumn,
     SpanCutter,
@@ -104,7 +103,7 @@ class UsageSearch:
 
         Where every word is compared there is no frequency. Punctuation marks do not count.
         """
-        if self.pattern.match is Match.ANY:
+        if self.pattern.is_every_word:
             return None, found, None
         words = int(self.index.counts[documents].sum())
         return words, found, round(1e6 * found / words, 2) if words else 0.0
@@ -156,13 +155,8 @@ class UsageRequest(ListSettings):
 
 def open_usage_search(features: FeatureSet, asked: UsageRequest) -> UsageSearch:
     """Check a request, find the word, and embed it in the sentence ``like``."""
-    near, pattern = NearWord.of(asked), word_pattern(features, asked.word, asked.match)
+    near, pattern = NearWord.of(asked), word_pattern(features, asked.word)
     like = None if asked.like is None else require_text(asked.like, parameter("like"))
-    if pattern.match is Match.ANY and like is None:
-        raise UsageError(
-            f"{parameter('match', 'any')} compares every word",
-            remedy=f"say with {parameter('like')} what they are compared with",
-        )
     readable = find_usage_column(features, asked.column)
     condition, cutter = parse_condition_on(features, asked.where), open_cutter(features, asked.spans)
     vector, warnings = None, tuple[str, ...]()
@@ -200,16 +194,15 @@ def look_up(
     return UsageSearch(features, index, pattern, column, hits[kept], lambda numbers: bounds(kept[numbers]), documents)
 
 
-def word_pattern(features: FeatureSet, word: str, match: Match | str = Match.EXACT) -> Pattern:
+def word_pattern(features: FeatureSet, word: str) -> Pattern:
     """Prepare a word or a pattern of words for a search in a feature set.
 
     Raises:
-        UsageError: there is no word, no such pattern, or no such way to match; or the set keeps the vectors of other
-            words only.
+        UsageError: there is no word, or no such pattern; or the set keeps the vectors of other words only.
     """
-    pattern, kept = Pattern.parse(word, match), features.header.settings.only
+    pattern, kept = Pattern.parse(word), features.header.settings.only
     if kept and not _covers(WordList(kept), pattern, features.header.settings.word_rule):
-        named = pattern.words and ",".join(f"{each.word}{'*' * (each.match is Match.PREFIX)}" for each in pattern.words)
+        named = pattern.words and ",".join(each.entry for each in pattern.words)
         with_it = f"with {parameter('only', named)} or " if named else ""
         raise UsageError(
             f"{shorten(word)!r} is not among the words that the set keeps: {shorten(', '.join(kept))}",
@@ -221,7 +214,7 @@ def word_pattern(features: FeatureSet, word: str, match: Match | str = Match.EXA
 
 def _covers(kept: WordList, pattern: Pattern, rule: WordRule) -> bool:
     """Whether a list chooses every word that a pattern can find."""
-    if pattern.match is Match.ANY:
+    if pattern.is_every_word:
         return True
     return pattern.words is not None and all(kept.covers(query, rule) for query in pattern.words)
 
@@ -320,30 +313,26 @@ def _find_in_sentence(
     settings: FeatureSettings,
 ) -> Occurrence:
     pieces = document.words if unit is Unit.WORD else document.tokens
-    for one in _meant_in_sentence(pattern, text, mark):
-        for occurrence in find_occurrences(one, text, pieces, unit, settings) if pieces else ():
-            if mark is None or mark == (occurrence.start, occurrence.end):
-                return occurrence
+    meant = _meant_in_sentence(pattern, text, mark)
+    for occurrence in find_occurrences(meant, text, pieces, unit, settings) if pieces else ():
+        if mark is None or mark == (occurrence.start, occurrence.end):
+            return occurrence
     if mark:
         raise UsageError("mark a whole word, or several: the *river* bank", where=parameter("like", like))
-    may_begin = pattern.match is Match.EXACT and pattern.word.lower() in text.lower()
-    hint = f"; {parameter('match', 'prefix')} finds words that begin so" if may_begin else ""
+    may_begin = pattern.word.isalnum() and pattern.word.lower() in text.lower()
+    hint = f"; {pattern.word}* finds words that begin so" if may_begin else ""
     raise UsageError(
         f"the word {shorten(pattern.word)!r} is not in {parameter('like', like)}",
         remedy=f"use it in the sentence, or mark the one that is meant: He sat on the *banks* of the river{hint}",
     )
 
 
-def _meant_in_sentence(pattern: Pattern, text: str, mark: tuple[int, int] | None) -> Sequence[Pattern]:
-    """What is looked for in a sentence: the words that are marked, or the pattern; of tags nothing is known there.
-
-    A word that stands for every word is looked for as it is, and then as a beginning.
-    """
+def _meant_in_sentence(pattern: Pattern, text: str, mark: tuple[int, int] | None) -> Pattern:
+    """The pattern of the words that are marked, or else the one that is searched; a sentence has no tags."""
     if mark:
-        return [Pattern.of_words(text[slice(*mark)])]
-    if pattern.match is Match.ANY:
-        return [Pattern.of_words(pattern.word, way) for way in (Match.EXACT, Match.PREFIX)]
-    if pattern.tests_tags:
-        problem = f"{pattern.word!r} asks for tags, which a sentence does not have"
-        raise UsageError(problem, remedy="mark the word that is meant: He sat on the *banks* of the river")
-    return [pattern]
+        return Pattern.of_words(text[slice(*mark)])
+    if pattern.tests_tags or pattern.is_every_word:
+        says = "is every word" if pattern.is_every_word else "asks for tags, which a sentence does not have"
+        remedy = "mark the word that is meant: He sat on the *banks* of the river"
+        raise UsageError(f"{shorten(pattern.word)!r} {says}", remedy=remedy)
+    return pattern

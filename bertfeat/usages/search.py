@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked, require_at_least, require_text
-from bertfeat.core import FeatureSet, Match, is_word
+from bertfeat.core import FeatureSet, is_word
 from bertfeat.errors import IndexFolderError, UsageError, did_you_mean, parameter
 from bertfeat.io import Address, ResultKind, as_location, result_kind
 from bertfeat.options import takes
@@ -42,7 +42,7 @@ def find_usages(asked: UsageRequest) -> Usages:
     that, chosen at random, always the same ones.
 
     The sentence is embedded as the feature set was; if it contains the word more than once, stars mark the one that is
-    meant: ``a bank on the *bank* of the river``. With ``match="any"`` every word of the corpus is compared. ``column``
+    meant: ``a bank on the *bank* of the river``. The word ``*`` is every word of the corpus. ``column``
     names a column of words or tokens, or a recipe that the stored ones contain; without one it is the last layer, where
     they contain it, else the only one. ``context`` is the number of characters kept on either side, 300 by default.
     With ``k=0`` usages are only counted. ``model`` says where the set's model is now, if it was moved; ``encoder``
@@ -61,13 +61,13 @@ def find_usages(asked: UsageRequest) -> Usages:
     Words are looked up in the set's word index, which the first look-up makes; ``progress`` hears of that. Only
     documents with usages that are shown or compared (or cut into spans) are read, a row group at a time.
 
-    With ``match="any"`` and a sentence, ``features`` may be an index of words or tokens, which is faster: the scores
+    With the word ``*`` and a sentence, ``features`` may be an index of words or tokens, which is faster: the scores
     are those of the index, and there is no ``column``, ``sort``, ``sample``, ``near`` or ``spans``.
 
     Raises:
-        UsageError: a pattern that is not known; the word is not in the sentence, ``k`` below 0, ``page`` below 1,
-            ``match="any"`` without a sentence, ``sort`` with one or by something that is not there, spans that are
-            unknown or of a column that was not kept, or a condition that cannot be read.
+        UsageError: a pattern that is not known; the word is not in the sentence, or no word of it is marked for one
+            that is every word; ``k`` below 0, ``page`` below 1, ``sort`` with one or by something that is not there,
+            spans that are unknown or of a column that was not kept, or a condition that cannot be read.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set; the model is another one; or the column
             of spans lists such as are empty or outside the text.
         NotDerivableError: the column cannot be derived from the stored ones.
@@ -316,11 +316,12 @@ def _find_in_index(asked: UsageRequest) -> Usages:
         UsageError: the word is not in the sentence, ``k`` is below 1, a condition cannot be read, or something is asked
             that an index does not answer.
     """
-    refuse_for_index(asked, asked.features.folder if isinstance(asked.features, Index) else asked.features)
+    pattern = Pattern.parse(asked.word)
+    refuse_for_index(pattern, asked, asked.features.folder if isinstance(asked.features, Index) else asked.features)
     like = require_text(asked.like, parameter("like"))
     listing = _Listing.of(asked, k=10)
     require_at_least(1, k=listing.k, page=listing.page)
-    pattern, index = Pattern.parse(asked.word, Match.ANY), asked.features
+    index = asked.features
     if not isinstance(index, Index):
         assert not isinstance(index, FeatureSet)
         index = Index(index, model=asked.model, device=asked.device, encoder=asked.encoder)
@@ -348,7 +349,7 @@ def _find_in_index(asked: UsageRequest) -> Usages:
             return Usages(asked.word, like, settings.column.name, *found, tuple(usages[listing.start :]), warnings)
 
 
-def refuse_for_index(asked: ListSettings, where: object) -> None:
+def refuse_for_index(pattern: Pattern, asked: ListSettings, where: object) -> None:
     """Refuse a search that an index does not answer; ``where`` is its folder.
 
     Raises:
@@ -356,9 +357,9 @@ def refuse_for_index(asked: ListSettings, where: object) -> None:
     """
     names = ("column", "sort", "sample", "near", "left", "right", "spans")
     others = [name for name in names if getattr(asked, name) is not None]
-    if asked.match != Match.ANY or asked.like is None or others:
+    if not pattern.is_every_word or asked.like is None or others:
         without = f", without {', '.join(map(parameter, others))}" if others else ""
-        answered = f"{parameter('match', 'any')} with {parameter('like')}, by its own column{without}"
+        answered = f"* (every word) with {parameter('like')}, by its own column{without}"
         raise UsageError(
             f"is an index, which answers only {answered}",
             where=where,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
-from bertfeat.core import FeatureSet, Match, unit_vectors
+from bertfeat.core import FeatureSet, unit_vectors
 from bertfeat.errors import UsageError, needed_library, parameter
 from bertfeat.io import Address
 from bertfeat.options import takes
@@ -62,7 +62,7 @@ def find_senses(asked: SenseRequest) -> Senses:
     outside of all slices are left out. See :func:`find_usages` and :func:`find_usages_by` for the rest.
 
     Raises:
-        UsageError: fewer than two senses, fewer usages or different vectors than senses, ``match="any"``, ``by`` or
+        UsageError: fewer than two senses, fewer usages or different vectors than senses, ``by`` or
             ``slices`` that do not cut the set into slices, ``k`` below 0, or a condition that cannot be read.
         FeatureSetError: no texts, or no vectors of tokens or words, in the set.
         NotDerivableError: the column cannot be derived from the stored ones.
@@ -70,12 +70,7 @@ def find_senses(asked: SenseRequest) -> Senses:
     """
     features = asked.features if isinstance(asked.features, FeatureSet) else FeatureSet(asked.features)
     word, by, slices = asked.word, asked.by, asked.slices
-    pattern, nearby = word_pattern(features, word, asked.match), NearWord.of(asked)
-    if pattern.match is Match.ANY:
-        raise UsageError(
-            f"senses are those of one word, and {parameter('match', 'any')} takes every word",
-            remedy="choose exact or prefix",
-        )
+    pattern, nearby = word_pattern(features, word), NearWord.of(asked)
     k, characters = 5 if asked.k is None else asked.k, shown_context(asked)
     if asked.senses < 2:
         raise UsageError(f"{asked.senses} senses are no groups", remedy="ask for at least 2")

@@ -4,7 +4,7 @@ This module is imported for the help of the shell, and so it imports neither tor
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from bertfeat.options import Option
 from bertfeat.where import WhereText
@@ -14,10 +14,6 @@ from bertfeat.where import WhereText
 class UsageSettings:
     """The usages of a word that are looked for, and what is shown of them: keywords of every search for usages."""
 
-    match: Annotated[
-        Literal["exact", "prefix", "any"] | str,
-        Option("prefix: words that begin with WORD (은행 finds 은행에서); any: every word, compared with --like."),
-    ] = "exact"
     near: Annotated[str | None, Option("Only usages that have WORD2, or a pattern, near them.", metavar="WORD2")] = None
     left: Annotated[
         int | None, Option("Of --near: words before the usage.", default="5, or all of the span of --spans", least=0)

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertfeat.core import WORDS_NAME, CharSpans, FeatureSet, Match, WordList, WordQuery, fold_word, is_word
+from bertfeat.core import WORDS_NAME, CharSpans, FeatureSet, WordList, WordQuery, fold_word, is_word
 from bertfeat.errors import DamagedError, StorageError
 from bertfeat.io import STATE_FOLDER, user_cache_folder
 from bertfeat.progress import ProgressOption, StepProgress, telling
@@ -93,10 +93,27 @@ class WordIndex:
     # ── look-up ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def find(self, query: WordQuery) -> Hits:
-        """Find the places of a word, of several in a row, of words that begin alike, or of every word."""
-        if query.match is Match.ANY:
-            return Hits.of_words(self.without_marks(np.arange(len(self.words))))
-        return self._find_key(query.key, query.match)
+        """Find the places of a word, of several in a row, or of words that begin alike.
+
+        The words that give its key are found one after the other: those that begin it, then those that go on.
+        """
+        key = query.key
+        matched: defaultdict[int, list[Hits]] = defaultdict(list)  # hits of the key's first characters, by their number
+        for numbers, length in self._words_that_begin(key, longer=query.begins):
+            matched[length].append(Hits.of_words(self._places_of(numbers)))
+        for at in range(1, len(key)):
+            hits = _join_hits(matched.pop(at, []))
+            stop = hits.first + hits.length
+            hits = hits[stop < len(self.words)]
+            if not len(hits):
+                continue
+            rest, following = key[at:].lstrip(" "), self.words[hits.first + hits.length]
+            for numbers, length in self._words_that_begin(rest, longer=query.begins):
+                longer = hits[(following >= numbers.start) & (following < numbers.stop)]
+                after = longer.first + longer.length
+                longer = longer[self.go_on(after) & (self.adjoin(after) == (key[at] != " "))]
+                matched[len(key) - len(rest) + length].append(Hits(longer.first, longer.length + 1))
+        return _join_hits(matched[len(key)])
 
     def find_listed(self, words: WordList) -> Hits:
         """Find every word that a list chooses, each by itself."""
@@ -118,30 +135,12 @@ class WordIndex:
         letters[others] = [is_word(word) for word in self.spell(others)]
         return letters
 
-    def _find_key(self, key: str, match: Match) -> Hits:
-        """Find the words that give a key, one after the other: those that begin it, then those that go on."""
-        matched: defaultdict[int, list[Hits]] = defaultdict(list)  # hits of the key's first characters, by their number
-        for numbers, length in self._words_that_begin(key, match):
-            places = self._places_of(numbers)
-            matched[length].append(Hits.of_words(places))
-        for at in range(1, len(key)):
-            hits = _join_hits(matched.pop(at, []))
-            stop = hits.first + hits.length
-            hits = hits[stop < len(self.words)]
-            if not len(hits):
-                continue
-            rest, following = key[at:].lstrip(" "), self.words[hits.first + hits.length]
-            for numbers, length in self._words_that_begin(rest, match):
-                longer = hits[(following >= numbers.start) & (following < numbers.stop)]
-                longer = longer[self._continues(longer.first + longer.length, adjoins=key[at] != " ")]
-                matched[len(key) - len(rest) + length].append(Hits(longer.first, longer.length + 1))
-        return _join_hits(matched[len(key)])
-
-    def _continues(self, places: NDArray[np.int64], *, adjoins: bool) -> NDArray[np.bool_]:
-        """Whether words go on in the text of the word before them, with nothing between the two or with a space."""
-        same_text = self.text_of(places) == self.text_of(places - 1)
-        continues: NDArray[np.bool_] = same_text & (self.adjoin(places) == adjoins)
-        return continues
+    def go_on(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether a text goes on from the word before each place to one that is at it; ``[n]``."""
+        inside = (places > 0) & (places < len(self.words))
+        at = np.flatnonzero(inside)
+        inside[at] = self.texts[np.searchsorted(self.texts, places[at])] != places[at]
+        return inside
 
     def adjoin(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether words stand where the one before them ends, if it is in their text; ``[n]``."""
@@ -150,16 +149,19 @@ class WordIndex:
         )
         return adjoin
 
-    def _words_that_begin(self, key: str, match: Match) -> Iterator[tuple[range, int]]:
-        """The numbers of the words that a key begins with, and of how many of its characters."""
-        for length in range(1, len(key) + (match is Match.EXACT)):
+    def _words_that_begin(self, key: str, *, longer: bool) -> Iterator[tuple[range, int]]:
+        """The numbers of the words that a key begins with, and of how many of its characters.
+
+        With ``longer`` also those of the words that begin with the key.
+        """
+        for length in range(1, len(key) + (not longer)):
             number = bisect_left(self.vocabulary, key[:length], key=str)
             word = str(self.vocabulary[number]) if number < len(self.vocabulary) else ""
             if word == key[:length]:
                 yield range(number, number + 1), length
             elif not word.startswith(key[:length]):
                 break  # no word does, and none begins with more of the key
-        if match is Match.PREFIX:
+        if longer:
             begin = bisect_left(self.vocabulary, key, key=str)
             yield (
                 range(begin, bisect_right(self.vocabulary, key, begin, key=lambda word: str(word)[: len(key)])),

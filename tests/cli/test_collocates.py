@@ -89,7 +89,6 @@ def test_nothing_found() -> None:
         (["c.features", "bank", "--spans", "lines"], 2, "--spans lines: these spans are unknown; there are: sentences"),
         (["c.features", "bank", "--left", "0", "--right", "0"], 2, "--left 0 and --right 0 leave no word near"),
         (["c.features", "bank", "--measure", "mi"], 2, "'mi' is not one of"),
-        (["c.features", "bank", "--match", "any"], 2, "'any' is not one of"),
         (["c.features", "bank", "--csv", "--json"], 2, "give one of the two"),
         (["c.features", "bank", "--where", "yaer > 3"], 2, "no column 'yaer'"),
         (["c.features", "bank", "-k", "0"], 2, "1<=x<=100000"),

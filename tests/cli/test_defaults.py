@@ -17,7 +17,7 @@ from bertfeat.core.extraction.speed import measure_speed
 from bertfeat.core.features import EXPORT_FORMATS, export_features
 from bertfeat.core.features.exports import FOLDERS
 from bertfeat.core.tokens import LongTextPolicy, Subword
-from bertfeat.core.words import Match, WordRule
+from bertfeat.core.words import WordRule
 from bertfeat.learning import Head, HeadKind, HeadSettings
 from bertfeat.plots import draw_layers, draw_map
 from bertfeat.pretraining import SHAPES, Objective, PretrainingSettings, pretrain_model
@@ -119,7 +119,6 @@ def test_part_rows() -> None:
         (("extract",), "subword", Subword),
         (("extract",), "words", WordRule),
         (("index",), "metric", Metric),
-        (("usages",), "match", Match),
         (("collocates",), "measure", Association),
         (("change",), "measure", ChangeMeasure),
         (("evaluate",), "own_ids", OwnIds),

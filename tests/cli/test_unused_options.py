@@ -50,7 +50,7 @@ USES: dict[str, set[str]] = {
     "usages some.features word --like a --json": {"width", "senses", "as_csv", "slices", "plot", "sort"},
     "usages some.features word --senses 2": {"like", "model", "device", "slices", "plot", "page", "sort", "sample"},
     "usages some.features word --by a": {"model", "device", "left", "right"},
-    "usages some.index word --like a --match any": {*SCANNED},
+    "usages some.index * --like *a*": {*SCANNED},
     "verify some.features": CORPUS,
     "verify some.features --sample 0": {*CORPUS, *SAMPLE} - {"sample"},
     "verify some.index": {*CORPUS, *SAMPLE},

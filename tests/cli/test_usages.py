@@ -121,10 +121,10 @@ def test_terminal_width_is_that_of_the_environment() -> None:
 
 
 def test_json() -> None:
-    result = usages("word.features", "은행", "--match", "prefix", "--like", "은행 앞", "--column", "sum4", "--json")
+    result = usages("word.features", "은행*", "--like", "은행 앞", "--column", "sum4", "--json")
     told = json.loads(result.stdout)
-    found = find_usages("word.features", "은행", match="prefix", like="은행 앞", column="sum4")
-    assert (told["word"], told["like"], told["column"]) == ("은행", "은행 앞", "sum4_word")
+    found = find_usages("word.features", "은행*", like="은행 앞", column="sum4")
+    assert (told["word"], told["like"], told["column"]) == ("은행*", "은행 앞", "sum4_word")
     assert told["warnings"] == list(found.warnings) == []
     assert (told["documents"], told["found"], told["skipped"]) == (5, 2, 0)
     assert [Usage(**usage) for usage in told["usages"]] == list(found.usages)
@@ -178,7 +178,7 @@ def test_pages_samples_and_orders() -> None:
     assert "bank: 2 of a sample of 2 of 3 usages" in drawn.stderr
     told = json.loads(usages("word.features", "bank", "--sample", "2", "--json").stdout)
     assert (told["found"], len(told["usages"]), told["words"], told["per_million"]) == (3, 2, 26, 115384.62)
-    asked = ("bank", "--like", "the *river*", "--match", "any", "-k", "2")
+    asked = ("*", "--like", "the *river*", "-k", "2")
     assert usages("word.index", *asked, "--page", "2").stdout == usages("word.features", *asked, "--page", "2").stdout
 
 
@@ -289,10 +289,10 @@ def test_usages_in_their_spans() -> None:
 
 
 def test_any_word_by_scan_and_by_index() -> None:
-    asked = ("bank", "--like", "the *river*", "--match", "any", "-k", "2")
+    asked = ("*", "--like", "the *river*", "-k", "2")
     by_scan, by_index = usages("word.features", *asked), usages("word.index", *asked)
     assert by_scan.stdout == by_index.stdout
-    assert "2 of 26 words compared" in by_scan.stderr
+    assert "2 of 26 usages" in by_scan.stderr
 
 
 def test_kept_columns_stand_beside_each_usage() -> None:
@@ -322,11 +322,11 @@ def test_conditions() -> None:
         result = usages("word.features", "bank", "--where", "year > 1850 or year is null", "--json", *options)
         told = json.loads(result.stdout)
         assert (told["documents"], sorted(usage["row"] for usage in told["usages"])) == (4, [1, 4])
-    asked = ("bank", "--like", "the *river*", "--match", "any", "-k", "3", "--where", "left = 'a'", "--show", "year")
+    asked = ("*", "--like", "the *river*", "-k", "3", "--where", "left = 'a'", "--show", "year")
     by_scan, by_index = usages("word.features", *asked), usages("word.index", *asked)
     assert by_scan.stdout == by_index.stdout
-    assert "3 of 7 words compared in 1 document" in by_scan.stderr
-    assert "3 of 8 words compared in 1 document" in by_index.stderr  # an index holds punctuation too
+    assert "3 of 7 usages in 1 document" in by_scan.stderr
+    assert "3 of 8 usages in 1 document" in by_index.stderr  # an index holds punctuation too
     nothing = usages("word.features", "bank", "--where", "year = 3")
     assert (nothing.exit_code, nothing.stdout) == (0, "nothing found\n")
     assert "no document meets the condition; year goes from 1850 to" in nothing.stderr
@@ -386,10 +386,9 @@ def test_patterns_of_other_tools_are_refused(word: str) -> None:
         (["word.features", "bank", "--left", "2"], 2, "--left says how near the word of --near must stand"),
         (["word.features", "bank", "--near", "the", "--left", "0", "--right", "0"], 2, "leave no word near"),
         (["word.features", "bank", "--senses", "2", "--by", "year", "--plot", "x.gif"], 2, "the ending of its name"),
-        (["word.index", "bank", "--match", "any", "--like", "a bank", "--by", "year"], 2, "is an index"),
+        (["word.index", "*", "--like", "a *bank*", "--by", "year"], 2, "is an index"),
         (["word.features", "bank", "--csv", "--json"], 2, "give one of the two"),
-        (["word.features", "bank", "--match", "any"], 2, "say with --like"),
-        (["word.features", "bank", "--match", "some"], 2, "'some' is not one of"),
+        (["word.features", "*", "--like", "a bank"], 2, "mark the word that is meant"),
         (["word.features", "bank", "--senses", "9"], 2, "'bank' has 3 usages to group"),
         (["word.features", "bank", "--senses", "1"], 2, "x>=2"),
         (["word.features", "bank", "-k", "-1"], 2, "0<=x<=10000"),
@@ -411,12 +410,12 @@ def test_patterns_of_other_tools_are_refused(word: str) -> None:
         (["word.features", "bank", "--where", "year > 'x'"], 2, "year holds whole numbers"),
         (["word.features", "b\udcff"], 2, "the word to look for holds bytes that are no UTF-8"),
         (["word.features", "bank", "--like", "a bank \udcff"], 2, "--like holds bytes"),
-        (["word.index", "bank", "--match", "any", "--like", "a bank", "--column", "sum4"], 2, "is an index"),
-        (["word.index", "bank", "--match", "any", "--like", "a bank", "--show", "yaer"], 2, "no such kept column"),
-        (["word.index", "bank", "--match", "any", "--like", "a bank", "--where", "yaer = 3"], 2, "no column 'yaer'"),
+        (["word.index", "*", "--like", "a *bank*", "--column", "sum4"], 2, "is an index"),
+        (["word.index", "*", "--like", "a *bank*", "--show", "yaer"], 2, "no such kept column"),
+        (["word.index", "*", "--like", "a *bank*", "--where", "yaer = 3"], 2, "no column 'yaer'"),
         (["word.features", "bank", "--like", "a bank", "--model", "nowhere"], 1, "nowhere"),
         (["word.index", "bank"], 2, "is an index"),
-        (["word.index", "bank", "--match", "any", "--like", "a bank", "--sample", "3"], 2, "is an index"),
+        (["word.index", "*", "--like", "a *bank*", "--sample", "3"], 2, "is an index"),
         (["word.index", "bank", "--sort", "left"], 2, "is an index"),
         (["word.features", "bank", "--senses", "2", "--sort", "left"], 2, "leave out --sort"),
         (["word.features", "bank", "--senses", "2", "--page", "2"], 2, "leave out --page"),
@@ -425,7 +424,7 @@ def test_patterns_of_other_tools_are_refused(word: str) -> None:
         (["word.features", "bank", "--sort", "left", "--like", "a bank"], 2, "leave out --sort"),
         (["word.features", "bank", "--page", "0"], 2, "x>=1"),
         (["word.features", "bank", "--sample", "0"], 2, "x>=1"),
-        (["word.index", "bank", "--senses", "2", "--match", "any"], 2, "is an index"),
+        (["word.index", "*", "--senses", "2"], 2, "is an index"),
     ],
 )
 def test_wrong_uses(arguments: list[str], exit_code: int, problem: str) -> None:
@@ -447,11 +446,10 @@ LONG = "He sat by the river. " * 700
         [LONG, "--like", "a bank"],
         ["bank", "--where", f"left = '{LONG}' and"],
         ["bank", "--column", LONG],
-        ["bank", "--match", LONG],
         ["bank", "--by", "year", "--slices", LONG],
         ["bank", "--show", LONG],
     ],
-    ids=["like", "marks", "word", "where", "column", "match", "slices", "show"],
+    ids=["like", "marks", "word", "where", "column", "slices", "show"],
 )
 def test_a_long_argument_is_not_repeated_whole(arguments: list[str]) -> None:
     """One that is wrong is named in a message that fits on a screen, with its remedy."""

@@ -175,7 +175,7 @@ def test_usages_are_those_of_a_set_of_all_words(bert: Tiny, tmp_path: Path) -> N
         ("water", {"like": "The water ran."}),
         ("Don't", {}),
         ("은행에서", {}),
-        ("은행", {"match": "prefix"}),
+        ("은행*", {}),
         ("bank", {"like": "the *river* is wide"}),
     ):
         found, wanted = (find_usages(features, word, k=100, **given) for features in (some, every))  # type: ignore[arg-type]
@@ -187,7 +187,7 @@ def test_usages_are_those_of_a_set_of_all_words(bert: Tiny, tmp_path: Path) -> N
     assert measure_change(some, ["bank"], "year", CHANGE).words[0].counts == (
         measure_change(every, ["bank"], "year", CHANGE).words[0].counts
     )
-    nearest = find_usages(some, "bank", like=like, match="any", k=100)
+    nearest = find_usages(some, "*", like="He went to the *bank*.", k=100)
     assert {usage.word.lower() for usage in nearest.usages} <= set(CHOSEN)
     refused = (
         "is not among the words that the set keeps: bank, don't, wat\\*, 은행\\*; extract the corpus again with only="

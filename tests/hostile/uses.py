@@ -154,7 +154,7 @@ WORD = (
     _use("search word", "search word.index --model model --json", "word.index model", quoted=_LIKE),
     _use(
         "usages word",
-        "usages word.index bank --match any --model model --json --like",
+        "usages word.index * --model model --json --like",
         "word.index model",
         quoted=_LIKE,
     ),

@@ -419,18 +419,20 @@ def test_reading_on(visit: Visit, address: str) -> None:
 def test_any_word_needs_a_sentence(visit: Visit, address: str) -> None:
     page = visit.open(f"{address}#usages")
     usages(page, "bank")
-    page.select_option("#match", "any")
+    page.fill("#like", "He sat on the bank of the river.")
+    page.fill("#word", "*")
     page.press("#word", "Enter")
-    expect(page.locator("#usages-message.bad")).to_contain_text("sentence")
+    expect(page.locator("#usages-message.bad")).to_contain_text("mark the word that is meant")
+    assert "422" in visit.problems.pop()
     page.fill("#like", "He sat on the *bank* of the river.")
-    message = usages(page, "bank")
+    message = usages(page, "*")
     expect(message).to_contain_text("nearest")
     other = page.locator(".line", has=page.locator(".word", has_not_text="bank")).first
     word = other.locator(".word").text_content()  # inner_text is empty for what is not drawn
     other.locator(".choose").click()
     expect(page.locator("#like")).to_have_value(re.compile(re.escape(f"*{word}*")))
     expect(page.locator(".line[aria-current]")).to_have_count(1)
-    assert page.input_value("#word") == word
+    assert page.input_value("#word") == "*"
 
 
 def test_what_comes_before_a_hebrew_word_stands_on_its_right(visit: Visit, address: str) -> None:
@@ -836,17 +838,15 @@ def test_nothing_is_left_over_when_another_word_or_way_follows(visit: Visit, add
     expect(page.locator("#usages-message")).to_contain_text("14 usages in")
     expect(page.locator("#like")).to_have_value("")
     page.fill("#like", "Water runs under the old *mill*.")
-    page.select_option("#match", "any")
+    page.fill("#word", "mill|river")
     page.press("#like", "Enter")
     expect(page.locator("#usages-message")).to_contain_text("nearest")
     page.click("#ways >> text=Collocates")
     expect(page.locator(".counts")).to_be_visible()
-    expect(page.locator("#match")).to_have_value("exact")
     page.go_back()
-    expect(page.locator("#match")).to_have_value("any")
     expect(page.locator("#usages-message")).to_contain_text("nearest")
     page.fill("#near-left", "500", force=True)
-    page.select_option("#match", "exact")
+    page.fill("#word", "river")
     page.fill("#like", "")
     page.press("#word", "Enter")
     expect(page.locator("#usages-message")).to_contain_text("14 usages in")

@@ -108,15 +108,13 @@ def test_a_condition_holds_in_every_slice(features: FeatureSet) -> None:
         ("kind", {"slices": "a,z"}, "no document has 'z'"),
         ("year", {"k": -1}, "-1 usages cannot be"),
         ("year", {"context": -1}, "cannot be"),
-        ("year", {"match": "any"}, "say with like"),
     ],
 )
 def test_slices_that_cannot_be(features: FeatureSet, by: str, options: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         find_usages_by(features, "bank", by, **options)
-    if "match" not in options:
-        with pytest.raises(UsageError, match=problem):
-            find_senses(features, "bank", 2, by=by, **options)
+    with pytest.raises(UsageError, match=problem):
+        find_senses(features, "bank", 2, by=by, **options)
 
 
 # ── senses ──────────────────────────────────────────────────────────────────────────────────────────────────

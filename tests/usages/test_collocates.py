@@ -129,7 +129,6 @@ def test_only_documents_that_meet_a_condition_count(made: FeatureSet) -> None:
 
 def test_beginnings_and_words_that_are_nowhere(made: FeatureSet) -> None:
     assert find_collocates(made, "ban*") == Collocates("ban*", *astuple_but_word(find_collocates(made, "bank")))
-    assert find_collocates(made, "ban", match="prefix").found == find_collocates(made, "bank").found
     nowhere = find_collocates(made, "zebra")
     assert (nowhere.found, nowhere.near, nowhere.collocates) == (0, 0, ())
 
@@ -153,7 +152,6 @@ def test_pairs_are_two_texts(tiny: Callable[[str], Tiny], tmp_path: Path) -> Non
         ({"least": 0}, "at least 1"),
         ({"k": 0}, "at least 1"),
         ({"measure": "mutual"}, "must be one of 'log-likelihood', 'log-dice'"),
-        ({"match": "any"}, "choose exact or prefix"),
         ({"where": "yaer > 3"}, "no column 'yaer'"),
     ],
 )

@@ -34,6 +34,7 @@ TEXTS = (
     "Don't go, don’t stop: they DON'T!",
 )
 LIKE = "She sat on the bank of a river."
+MARKED = "She sat on the *bank* of a river."
 
 
 @dataclass(frozen=True)
@@ -111,27 +112,26 @@ def extract(tiny: Callable[[str], Tiny], tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("word", "match", "text", "found"),
+    ("word", "text", "found"),
     [
-        ("bank", "exact", "The Bank, banks; BANK sandbank", ["Bank", "BANK"]),
-        ("bank", "prefix", "The Bank, banks; BANK sandbank", ["Bank", "banks", "BANK"]),
-        ("strasse", "exact", "Straße STRASSE Strasse", ["Straße", "STRASSE", "Strasse"]),
-        ("은행", "prefix", "은행에서 은행 강은행", ["은행에서", "은행"]),
-        ("가", "prefix", "각 가지", ["가지"]),
-        ("café", "exact", "cafe\u0301 CAFÉ cafe", ["cafe\u0301", "CAFÉ"]),
-        ("New York", "exact", "new\n york, New Yorkers York", ["new\n york"]),
-        ("new york", "prefix", "new  york, New Yorkers York", ["new  york", "New Yorkers"]),
-        ("don't", "exact", "Don't! don t", ["Don't"]),
-        ("  bank ", "exact", "bank", ["bank"]),
-        ("bank.", "exact", "bank. bank .", ["bank."]),
-        ("a a", "exact", "a a a", ["a a", "a a"]),
-        ("any", "any", "a, 2 - 은", ["a", "2", "은"]),
+        ("bank", "The Bank, banks; BANK sandbank", ["Bank", "BANK"]),
+        ("bank*", "The Bank, banks; BANK sandbank", ["Bank", "banks", "BANK"]),
+        ("strasse", "Straße STRASSE Strasse", ["Straße", "STRASSE", "Strasse"]),
+        ("은행*", "은행에서 은행 강은행", ["은행에서", "은행"]),
+        ("가*", "각 가지", ["가지"]),
+        ("café", "cafe\u0301 CAFÉ cafe", ["cafe\u0301", "CAFÉ"]),
+        ("New York", "new\n york, New Yorkers York", ["new\n york"]),
+        ("new york*", "new  york, New Yorkers York", ["new  york", "New Yorkers"]),
+        ("don't", "Don't! don t", ["Don't"]),
+        ("  bank ", "bank", ["bank"]),
+        ("bank.", "bank. bank .", ["bank."]),
+        ("a a", "a a a", ["a a", "a a"]),
     ],
 )
-def test_words_that_match(word: str, match: str, text: str, found: list[str]) -> None:
+def test_words_that_match(word: str, text: str, found: list[str]) -> None:
     spans = split_words(text)
     start, end = spans.start.tolist(), spans.end.tolist()
-    ranges = WordQuery.parse(word, match).find(text, start, end)
+    ranges = WordQuery.parse(word).find(text, start, end)
     assert [text[start[first] : end[stop - 1]] for first, stop in ranges] == found
 
 
@@ -152,12 +152,9 @@ def test_matches_are_those_of_all_ranges_of_words(text: str, word: str) -> None:
     assert fold_case(word) == same(word)
 
 
-@pytest.mark.parametrize(
-    ("word", "match", "problem"), [(" \n", "exact", "empty"), ("a", "fuzzy", "exact, prefix, any")]
-)
-def test_nothing_to_look_for(word: str, match: str, problem: str) -> None:
-    with pytest.raises(UsageError, match=problem):
-        WordQuery.parse(word, match)
+def test_nothing_to_look_for() -> None:
+    with pytest.raises(UsageError, match="empty"):
+        WordQuery.parse(" \n")
 
 
 # ── in the order of the corpus ──────────────────────────────────────────────────────────────────────────────
@@ -210,26 +207,23 @@ def test_a_word_that_is_nowhere(extract: Callable[..., FeatureSet]) -> None:
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("asked_for", [None, "sum4", "-1", "concat=-2..-1"])
-@pytest.mark.parametrize(
-    ("word", "match"), [("bank", "exact"), ("bank", "prefix"), ("은행", "prefix"), ("river", "any")]
-)
-def test_nearest_are_those_of_brute_force(
-    word: str, match: str, asked_for: str | None, extract: Callable[..., FeatureSet]
-) -> None:
+@pytest.mark.parametrize("word", ["bank", "bank*", "은행*", "*"])
+def test_nearest_are_those_of_brute_force(word: str, asked_for: str | None, extract: Callable[..., FeatureSet]) -> None:
     features = extract(dtype="float32")
-    like = {"bank": LIKE, "은행": "그 은행에서", "river": "by the river"}[word]
-    found = find_usages(features, word, like=like, match=match, column=asked_for, k=5)
+    beginning = word.removesuffix("*")
+    like, marked = {"bank": (LIKE, "bank"), "은행": ("그 은행에서", "은행"), "": ("by the *river*", "river")}[beginning]
+    found = find_usages(features, word, like=like, column=asked_for, k=5)
     column = found.column
     (sentence,) = Extractor(
         features.header.model.name, layers="concat4", pooling="word", precision="fp32", device="cpu", dtype="float32"
-    ).features([like])
+    ).features([like.replace("*", "")])
     assert sentence.words is not None
     assert sentence.words.strings is not None
-    number = next(at for at, string in enumerate(sentence.words.strings) if string.startswith(word))
+    number = next(at for at, string in enumerate(sentence.words.strings) if string.startswith(marked))
     asked = sentence.matrix(column)[number].astype(np.float64)
-    every = list(places(features, "" if match == "any" else word, column, prefix=match != "exact"))
+    every = list(places(features, beginning, column, prefix=word != beginning))
     texts = {document.row: document.text or "" for document in features.documents([])}
-    every = [place for place in every if match != "any" or is_word(texts[place.row][place.start : place.end])]
+    every = [place for place in every if beginning or is_word(texts[place.row][place.start : place.end])]
     scores = np.array([cosine(place.vector, asked) for place in every])
     order = np.argsort(-scores, kind="stable")[:5]
     np.testing.assert_allclose(scored(found.usages), scores[order], atol=2e-6)
@@ -326,7 +320,7 @@ def test_given_words(extract: Callable[..., FeatureSet]) -> None:
     features = extract(given_words, corpus_settings=CorpusSettings(pretokenized=True))
     assert where(find_usages(features, "U.S.").usages) == [(0, 4, 8)]
     assert where(find_usages(features, "do n't", like="I do n't").usages) == [(0, 9, 15)]
-    assert where(find_usages(features, "u.s", match="prefix").usages) == [(0, 4, 8), (1, 0, 8), (1, 9, 12)]
+    assert where(find_usages(features, "u.s*").usages) == [(0, 4, 8), (1, 0, 8), (1, 9, 12)]
 
 
 # ── the sentence ────────────────────────────────────────────────────────────────────────────────────────────
@@ -339,26 +333,27 @@ def test_a_mark_says_which_word_is_meant(extract: Callable[..., FeatureSet]) -> 
     assert find_usages(features, "bank", like="the *bank* went down the river bank").usages == first.usages
     second = find_usages(features, "bank", like="the bank went down the river *bank*")
     assert scored(second.usages) != scored(first.usages)
-    other = find_usages(features, "bank", like="*Bankers bank*, banking banks.", match="prefix")
+    other = find_usages(features, "bank*", like="*Bankers bank*, banking banks.")
     assert other.like == "*Bankers bank*, banking banks."
     assert find_usages(features, "bank", like="3 * 4 * 5 bank").usages != ()
 
 
 @pytest.mark.parametrize(
-    ("like", "match", "problem"),
+    ("like", "word", "problem"),
     [
-        ("He sat by the river.", "exact", r"'bank' is not in like='He sat by the river\.'"),
-        ("banks are closed", "exact", "match='prefix' finds words"),
-        ("", "exact", "like is empty"),
-        ("a \udcff bank", "exact", "like holds bytes that are no UTF-8"),
-        ("sandbank", "prefix", "is not in like="),
-        ("*a* *bank*", "exact", "2 words marked"),
-        ("the *ban*k", "exact", "mark a whole word"),
+        ("He sat by the river.", "bank", r"'bank' is not in like='He sat by the river\.'"),
+        ("banks are closed", "bank", r"bank\* finds words that begin so"),
+        ("by the river", "*", r"'\*' is every word; mark the word that is meant"),
+        ("", "bank", "like is empty"),
+        ("a \udcff bank", "bank", "like holds bytes that are no UTF-8"),
+        ("sandbank", "bank*", "is not in like="),
+        ("*a* *bank*", "bank", "2 words marked"),
+        ("the *ban*k", "bank", "mark a whole word"),
     ],
 )
-def test_sentences_that_do_not_fit(like: str, match: str, problem: str, extract: Callable[..., FeatureSet]) -> None:
+def test_sentences_that_do_not_fit(like: str, word: str, problem: str, extract: Callable[..., FeatureSet]) -> None:
     with pytest.raises(UsageError, match=problem):
-        find_usages(extract(), "bank", like=like, match=match)
+        find_usages(extract(), word, like=like)
 
 
 def test_another_model_is_refused(extract: Callable[..., FeatureSet], tiny: Callable[[str], Tiny]) -> None:
@@ -400,7 +395,7 @@ def test_senses_are_groups_of_like_usages(extract: Callable[..., FeatureSet]) ->
 
 def test_central_usages_come_first(extract: Callable[..., FeatureSet]) -> None:
     features = extract()
-    found = find_senses(features, "bank", 2, k=99, match="prefix")
+    found = find_senses(features, "bank*", 2, k=99)
     vectors = {(p.row, p.start): p.vector for p in places(features, "bank", "last_word", prefix=True)}
     assert sum(sense.count for sense in found.senses) == len(vectors) == found.grouped
     assert [sense.count for sense in found.senses] == sorted((s.count for s in found.senses), reverse=True)
@@ -436,7 +431,6 @@ def test_one_sense_a_document(extract: Callable[..., FeatureSet]) -> None:
         (1, {}, "at least 2"),
         (9, {}, "has 5 usages to group, which are too few for 9"),
         (3, {}, "only 2 different vectors"),
-        (2, {"match": "any"}, "choose exact or prefix"),
         (2, {"k": -1}, "-1 usages cannot be"),
     ],
 )
@@ -456,26 +450,26 @@ def test_an_index_finds_what_a_scan_finds(
 ) -> None:
     features = extract(dtype="float32")
     build_index(features.folder, tmp_path / "words.index")
-    by_scan = find_usages(features, "bank", like=LIKE, match="any", k=7, one_per_document=one_per_document)
+    by_scan = find_usages(features, "*", like=MARKED, k=7, one_per_document=one_per_document)
     index = tmp_path / "words.index"
-    by_index = find_usages(index, "bank", match="any", like=LIKE, k=7, one_per_document=one_per_document)
+    by_index = find_usages(index, "*", like=MARKED, k=7, one_per_document=one_per_document)
     assert where(by_index.usages) == where(by_scan.usages)
     assert [usage.left for usage in by_index.usages] == [usage.left for usage in by_scan.usages]
     np.testing.assert_allclose(scored(by_index.usages), scored(by_scan.usages), atol=1e-5)
-    whole = find_usages(index, "bank", match="any", like=LIKE, k=999)
+    whole = find_usages(index, "*", like=MARKED, k=999)
     assert len(whole.usages) == by_scan.found or one_per_document
 
 
 def test_an_index_refuses_what_it_cannot_answer(extract: Callable[..., FeatureSet], tmp_path: Path) -> None:
     build_index(extract().folder, tmp_path / "words.index")
     opened = Index(tmp_path / "words.index")
-    told = r"words\.index: is an index, which answers only match='any' with like"
+    told = r"words\.index: is an index, which answers only \* \(every word\) with like"
     for index in (tmp_path / "words.index", opened):
-        for asked in ({"like": LIKE}, {"match": "any"}, {"like": LIKE, "match": "any", "near": "river"}):
+        for word, asked in (("bank", {"like": LIKE}), ("*", {}), ("*", {"like": MARKED, "near": "river"})):
             with pytest.raises(UsageError, match=told):
-                find_usages(index, "bank", **asked)  # type: ignore[arg-type]
+                find_usages(index, word, **asked)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="without left; give the features"):
-            find_usages(index, "bank", like=LIKE, match="any", left=0)
+            find_usages(index, "*", like=MARKED, left=0)
     with pytest.raises(UsageError, match="an index has no kept columns to slice by"):
         find_usages_by(opened, "bank", "year", like=LIKE)
 
@@ -483,7 +477,7 @@ def test_an_index_refuses_what_it_cannot_answer(extract: Callable[..., FeatureSe
 def test_an_index_of_documents_is_refused(extract: Callable[..., FeatureSet], tmp_path: Path) -> None:
     build_index(extract(pooling="mean").folder, tmp_path / "mean.index")
     with pytest.raises(IndexFolderError, match="one vector a document"):
-        find_usages(tmp_path / "mean.index", "bank", match="any", like=LIKE)
+        find_usages(tmp_path / "mean.index", "*", like=MARKED)
 
 
 # ── sets that do not fit ────────────────────────────────────────────────────────────────────────────────────
@@ -525,7 +519,7 @@ def test_of_several_columns_one_is_chosen(extract: Callable[..., FeatureSet]) ->
 
 @pytest.mark.parametrize(
     ("options", "problem"),
-    [({"k": -1}, "-1 usages cannot be"), ({"context": -1}, "cannot be"), ({"match": "any"}, "say with like")],
+    [({"k": -1}, "-1 usages cannot be"), ({"context": -1}, "cannot be")],
 )
 def test_options_that_cannot_be(options: dict[str, Any], problem: str, extract: Callable[..., FeatureSet]) -> None:
     with pytest.raises(UsageError, match=problem):

@@ -24,6 +24,7 @@ RECORDS: list[dict[str, Any]] = [
     {"text": "money in the bank", "year": 1920, "author": "Woolf", "score": 4.5},
 ]
 LIKE = "on the bank of a river"
+MARKED = "on the *bank* of a river"
 KEPT = ("year", "author", "score")
 CONDITIONS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "year > 1850": lambda r: r["year"] is not None and r["year"] > 1850,
@@ -84,10 +85,11 @@ def test_a_usage_brings_the_kept_values_of_its_document(features: FeatureSet) ->
 @pytest.mark.parametrize("where", CONDITIONS)
 def test_only_documents_that_meet_the_condition_are_searched(where: str, features: FeatureSet) -> None:
     documents = sum(map(CONDITIONS[where], RECORDS))
-    asked: list[dict[str, Any]] = [{}, {"like": LIKE}, {"like": LIKE, "match": "any"}, {"one_per_document": True}]
+    asked: list[dict[str, Any]] = [{}, {"like": LIKE}, {"like": MARKED}, {"one_per_document": True}]
     for options in asked:
-        every = find_usages(features, "bank", k=99, **options)
-        found = find_usages(features, "bank", k=99, where=where, **options)
+        word = "*" if options.get("like") == MARKED else "bank"
+        every = find_usages(features, word, k=99, **options)
+        found = find_usages(features, word, k=99, where=where, **options)
         check_same_usages(found.usages, of_rows(every.usages, where))
         assert found.documents == documents
         if "one_per_document" not in options:
@@ -122,8 +124,8 @@ def test_an_index_finds_what_a_scan_finds(
 ) -> None:
     build_index(features.folder, tmp_path / "words.index", options=BuildOptions(type="hnsw", evaluate=False))
     remove_documents(tmp_path / "words.index", removed)
-    by_scan = find_usages(features, "bank", like=LIKE, match="any", k=99, where=where)
-    by_index = find_usages(Index(tmp_path / "words.index"), "bank", match="any", like=LIKE, k=99, where=where)
+    by_scan = find_usages(features, "*", like=MARKED, k=99, where=where)
+    by_index = find_usages(Index(tmp_path / "words.index"), "*", like=MARKED, k=99, where=where)
     assert in_order(by_index.usages) == in_order([usage for usage in by_scan.usages if usage.id not in removed])
     left = [r for r in RECORDS if (where is None or CONDITIONS[where](r)) and str(RECORDS.index(r) + 1) not in removed]
     assert by_index.documents == len(left)
@@ -150,7 +152,7 @@ def test_conditions_that_do_not_fit(where: str, problem: str, features: FeatureS
         find_senses(features, "bank", 2, where=where)
     build_index(features.folder, tmp_path / "words.index")
     with pytest.raises(UsageError, match=problem.partition(";")[0]):
-        find_usages(tmp_path / "words.index", "bank", match="any", like=LIKE, where=where)
+        find_usages(tmp_path / "words.index", "*", like=MARKED, where=where)
 
 
 def test_a_condition_is_read_before_the_model_is_opened(features: FeatureSet) -> None:

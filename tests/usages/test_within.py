@@ -212,8 +212,8 @@ def test_collocates_stand_in_one_span_with_a_usage(left: int, right: int, rule: 
 
 
 def test_every_word_is_compared_in_its_span(features: FeatureSet) -> None:
-    options: dict[str, Any] = {"like": "The *bank* of the river.", "match": "any", "k": 10_000, "device": "cpu"}
-    found = find_usages(features, "bank", spans="words:4", **options)
+    options: dict[str, Any] = {"like": "The *bank* of the river.", "k": 10_000, "device": "cpu"}
+    found = find_usages(features, "*", spans="words:4", **options)
     every = [
         (row, in_pair, start, {text[first:last] for first, last in spans if first <= start and end <= last})
         for row, in_pair, text, spans in spans_of("words:4")

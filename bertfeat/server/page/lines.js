@@ -55,14 +55,12 @@ export class Lines {
 
   begin() {
     this.page = 1;
-    if (this.chosen && this.chosen.word !== byId("word").value) this.forget();
+    const word = byId("word").value.trim(); // every word is compared with the line that was chosen
+    if (this.chosen && word !== "*" && this.chosen.word !== word) this.forget();
   }
 
   body({ column, one, spans }) {
     const like = byId("like").value.trim() || null, chosen = byId("sort");
-    if (byId("match").value === "any" && !like) {
-      throw new Error("Every word of the corpus is compared with a word in a sentence: type one below, with stars around the word.");
-    }
     this.#offerLikeness();
     if (like) chosen.value = LIKENESS;
     else if (chosen.value === LIKENESS) chosen.value = "";
@@ -113,7 +111,6 @@ export class Lines {
   choose(usage) {
     const like = sentenceOf(usage);
     byId("like").value = like;
-    if (byId("match").value === "any") byId("word").value = usage.word;
     this.chosen = { usage, like, word: byId("word").value };
     this.view.go("lines");
     this.view.look();

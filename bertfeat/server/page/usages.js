@@ -80,7 +80,6 @@ export class UsagesView {
 
   /** Look at the word in another way, at the wish of the visitor. */
   switch(way) {
-    if (way !== "lines" && byId("match").value === "any") byId("match").value = "exact";
     this.go(way);
     this.look();
   }
@@ -101,7 +100,6 @@ export class UsagesView {
     if (!this.sets.length || (this.answer && (!parameters.toString() || location.hash === this.address))) return;
     this.go(this.ways.has(parameters.get("show")) ? parameters.get("show") : "lines");
     byId("word").value = parameters.get("word") ?? "";
-    byId("match").value = parameters.get("match") ?? "exact";
     this.restoreSpans(parameters.get("spans") ?? "");
     this.usual = String(this.usualReach ?? "");
     for (const [id, name, usual] of [["usages-where", "where", ""], ["near", "near", ""], ["near-left", "left", this.usual], ["near-right", "right", this.usual]])
@@ -133,7 +131,7 @@ export class UsagesView {
 
   /** Put what was asked back into the fields that may have been changed since. */
   restate() {
-    for (const [id, value] of [["word", this.asked.word], ["match", this.asked.match], ["usages-where", this.asked.where], ["near", this.asked.near],
+    for (const [id, value] of [["word", this.asked.word], ["usages-where", this.asked.where], ["near", this.asked.near],
       ["within", this.asked.spans], ["like", this.asked.like]]) byId(id).value = value ?? "";
   }
 
@@ -144,18 +142,18 @@ export class UsagesView {
       this.message.tell("Type a word and press Enter.");
       return;
     }
-    const where = byId("usages-where").value.trim() || null, match = byId("match").value, features = this.set.name;
+    const where = byId("usages-where").value.trim() || null, features = this.set.name;
     const one = byId("one-per-document").checked, column = this.layers.column;
     const near = this.way === "collocates" ? null : byId("near").value.trim() || null;
     const { spans } = this;
     let asked;
     try {
-      asked = { word, match, where, features, spans, ...(near ? { near, ...this.reach } : {}), ...current.body({ column, one, spans }) };
+      asked = { word, where, features, spans, ...(near ? { near, ...this.reach } : {}), ...current.body({ column, one, spans }) };
     } catch (error) {
       this.fail(error);
       return;
     }
-    write("usages", { word, match: match === "exact" ? null : match, spans, near, ...(near ? this.reach : {}), where, one, column,
+    write("usages", { word, spans, near, ...(near ? this.reach : {}), where, one, column,
       show: this.way === "lines" ? null : this.way, set: this.sets.length > 1 ? features : null, ...current.address() });
     this.address = location.hash;
     this.message.busy(current.busy);
@@ -199,9 +197,9 @@ export class UsagesView {
 
   /** How often the word was found, as the beginning of a sentence. */
   found({ found, per_million: often, documents }) {
-    const { word, match, near, spans } = this.asked, where = `${spans ? `within ${spans} ` : ""}in ${plural(documents, "document")}`;
+    const { word, near, spans } = this.asked, where = `${spans ? `within ${spans} ` : ""}in ${plural(documents, "document")}`;
     if (!found && near) return `“${word}” does not occur near “${near}” ${where}`;
-    if (!found) return `“${word}” does not occur ${where}${match === "exact" && /^[\p{L}\p{N}]+$/u.test(word) ? ". Match “words that begin with it” finds more" : ""}`;
+    if (!found) return `“${word}” does not occur ${where}${/^[\p{L}\p{N}]+$/u.test(word) ? `; “${word}*” also finds words that begin so` : ""}`;
     const share = often ? `, ${often.toLocaleString("en", { maximumFractionDigits: often < 1000 ? 1 : 0 })} per million words` : "";
     return `${plural(found, "usage")}${near ? ` near “${near}”` : ""} ${where}${share}`;
   }
@@ -209,7 +207,7 @@ export class UsagesView {
   cite(way) {
     const { asked, answer } = this;
     return citation(session.state, [
-      ["Word", `${asked.word} (match: ${asked.match})`],
+      ["Word", asked.word],
       ["Near", asked.near && `${asked.near}, ${reachOf(asked.left)} before and ${reachOf(asked.right)} after`],
       ["Within", asked.spans],
       ...way.cite(answer, asked),
