@@ -6,7 +6,9 @@ DATA holds novels/dated.csv.gz. Each word is looked up in a set of word vectors 
 a thousand, ten sorted by the words on the right, ten of each half of the years, and ten in their sentences. The rival
 is SQLite's full-text index (FTS5, with the positions of every word) over the same texts: the number of texts with the
 word, and snippets of the first ten. Patterns, which FTS5 does not have, are looked up in the same ways; their rival is
-a regular expression of Python over all texts in memory. All are open; times are medians of processor milliseconds.
+a regular expression of Python over all texts in memory. Lists of words, of bigrams and of keywords, with dispersion,
+stand beside scikit-learn's CountVectorizer over all texts in memory, which counts them without dispersion. All are
+open; times are medians of processor milliseconds. No vector is read, so the set has those of layer 0, which are fast.
 `command` is the processor time of `bertfeat usages`, beside `--help`, which reads nothing.
 """
 
@@ -28,8 +30,9 @@ from statistics import median
 from typing import Any
 
 from _machine import machine
+from sklearn.feature_extraction.text import CountVectorizer
 
-from bertfeat import CorpusSettings, Extractor, FeatureSet, find_usages, find_usages_by
+from bertfeat import CorpusSettings, Extractor, FeatureSet, count_words, find_keywords, find_usages, find_usages_by
 from bertfeat.usages import open_word_index
 
 RESULT = Path(__file__).parent / "results" / "lookups.json"
@@ -45,6 +48,13 @@ PATTERNS = {
 }
 """Patterns, and regular expressions of Python that find about the same."""
 SLICES = 2
+LISTS: dict[str, tuple[Callable[[FeatureSet], Any], int]] = {
+    "words": (count_words, 1),
+    "bigrams": (partial(count_words, word="* *"), 2),
+    "words of each title": (partial(count_words, by="title"), 1),
+    "keywords": (partial(find_keywords, against="rest", where="year < 1880"), 1),
+}
+"""Lists of twenty words, and the length of the rows of words that the rival counts for each."""
 
 
 def main() -> None:
@@ -75,6 +85,7 @@ def main() -> None:
         of_words = {word: ("fts5", partial(look_up, connection, word)) for word in WORDS}
         of_patterns = {pattern: ("regex", partial(go_through, rows, regex)) for pattern, regex in PATTERNS.items()}
         found["look_ups"] = {word: measure(features, word, *rival, options.repeats) for word, rival in of_words.items()}
+        found["lists"] = {name: time_list(features, rows, *each, options.repeats) for name, each in LISTS.items()}
         found["patterns"] = {
             word: measure(features, word, *rival, options.repeats) for word, rival in of_patterns.items()
         }
@@ -106,6 +117,27 @@ def measure(features: FeatureSet, word: str, rival: str, asked: Callable[[], int
     return found
 
 
+def time_list(
+    features: FeatureSet, rows: list[dict[str, str]], ours: Callable[[FeatureSet], Any], length: int, repeats: int
+) -> dict[str, Any]:
+    """The different words of a list, and the median processor milliseconds of it and of scikit-learn's counts."""
+    texts = [row["text"] for row in rows]
+    times: dict[str, list[float]] = {"ours": [], "sklearn": []}
+    for _ in range(repeats):
+        for name, way in (("ours", lambda: ours(features)), ("sklearn", lambda: count_rows(texts, length))):
+            seconds, counted = timed(way)
+            times[name].append(seconds)
+    milliseconds = {name: round(1000 * median(each), 1) for name, each in times.items()}
+    return {"different": ours(features).different, "sklearn_different": counted, **milliseconds}
+
+
+def count_rows(texts: list[str], length: int) -> int:
+    """The number of different rows of so many words, which scikit-learn counts in each text, and sums."""
+    vectorizer = CountVectorizer(token_pattern=r"\w+", ngram_range=(length, length))
+    matrix = vectorizer.fit_transform(texts)
+    return len(matrix.sum(axis=0).A1.argsort())
+
+
 def go_through(rows: list[dict[str, str]], expression: str) -> int:
     """The number of matches of a regular expression in all texts."""
     find = re.compile(expression).finditer
@@ -120,12 +152,13 @@ def read_rows(path: Path, most: int) -> list[dict[str, str]]:
 
 
 def extract_words(rows: list[dict[str, str]], work: Path) -> FeatureSet:
-    """The vectors of all words, in the smallest form, since a look-up reads none."""
+    """The vectors of all words, of layer 0 and in the smallest form, since a look-up reads none."""
     corpus = work / "paragraphs.jsonl"
-    lines = (json.dumps({"text": row["text"], "author": row["author"], "year": int(row["year"])}) for row in rows)
+    names = ("text", "author", "title")
+    lines = (json.dumps({name: row[name] for name in names} | {"year": int(row["year"])}) for row in rows)
     corpus.write_text("\n".join(lines), encoding="utf-8")
-    settings = CorpusSettings(keep=("author", "year"))
-    Extractor(layers="last", pooling="word", dtype="int8").extract(
+    settings = CorpusSettings(keep=("author", "title", "year"))
+    Extractor(layers="0", pooling="word", dtype="int8").extract(
         corpus, work / "words.features", corpus_settings=settings
     )
     return FeatureSet(work / "words.features")

@@ -166,6 +166,12 @@ def look_up_patterns() -> dict[str, list[float]]:
     return {f"pattern `{pattern}`": [told[name] for name in names] for pattern, told in quotable.items()}
 
 
+def word_lists() -> dict[str, list[float]]:
+    """Different words of each list, and processor milliseconds of it and of scikit-learn's counts."""
+    found = result("lookups")["lists"]
+    return {f"list of {name}": [told[key] for key in ("different", "ours", "sklearn")] for name, told in found.items()}
+
+
 def page_lines(word: str) -> list[float]:
     """Usages of a word, and milliseconds of the server and of the browser, for 50 lines and for 1,000."""
     found = result("page_lines")["words"][word]
@@ -558,6 +564,7 @@ _GROUPS: tuple[tuple[str, dict[str, list[float]]], ...] = (
                 for word in ("zeal", "bank", "time", "said", "of course", "train*")
             },
             **look_up_patterns(),
+            **word_lists(),
         },
     ),
     (

@@ -85,7 +85,9 @@ from .study import (
     read_probes as read_probes,
 )
 from .usages import (
+    count_words as count_words,
     find_collocates as find_collocates,
+    find_keywords as find_keywords,
     find_senses as find_senses,
     find_usages as find_usages,
     find_usages_by as find_usages_by,

@@ -13,7 +13,7 @@ __all__ = ["main", "run"]
 
 SECTIONS = {
     "Features": ("extract", "contexts", "info", "verify", "export", "bench"),
-    "Search": ("index", "search", "usages", "collocates", "evaluate", "serve"),
+    "Search": ("index", "search", "usages", "collocates", "words", "evaluate", "serve"),
     "Learning": ("tag", "classify", "answer", "choose", "pretrain"),
     "Study": ("probe", "compare", "change"),
     "Pictures": ("plot",),

@@ -60,7 +60,8 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
 
     WORD may be a pattern, as of usages. Punctuation marks do not count as words, and nothing is near beyond the end of
     a text, or with --spans of a span. Beside each word stands how often it is near, how often it would be by chance, on
-    which side of the nearest usage it is, and how often it stands in the corpus.
+    which side of the nearest usage it is, how often it stands in the corpus, in how many documents it is near, and DP
+    (Gries 2008), which is near 1 where these are few.
 
     \b
     bertfeat collocates corpus.features bank
@@ -112,6 +113,8 @@ def _table_of(collocates: tuple["Collocate", ...]) -> Iterator[str]:
         "left": [f"{one.left:,}" for one in collocates],
         "right": [f"{one.right:,}" for one in collocates],
         "in corpus": [f"{one.found:,}" for one in collocates],
+        "documents": [f"{one.documents:,}" for one in collocates],
+        "DP": [f"{one.dispersion:.2f}" for one in collocates],
         "log-likelihood": [f"{one.log_likelihood:,.1f}" for one in collocates],
         "log-dice": [f"{one.log_dice:.2f}" for one in collocates],
     }

@@ -201,7 +201,12 @@ def _describe_features(folder: "Location") -> _Description:
         ("update", work.update if features.manifest else None),
         ("documents", f"{len(features):,}; failed {failed:,}; blank lines {blank:,}"),
         ("tokens", _token_counts(features)),
-        ("words", f"{counts.words:,}; {counts.unaligned_words:,} without a vector" if counts.words else None),
+        (
+            "words",
+            f"{counts.words:,} with punctuation marks; {counts.unaligned_words:,} without a vector"
+            if counts.words
+            else None,
+        ),
         ("parts", f"{len(entries):,}, {format_size(stored)}"),
         ("model", f"{model.name}, {model.num_layers} layers of {model.hidden_size}"),
         ("", f"fingerprint {model.fingerprint[:16]}…" + (f", revision {model.revision}" if model.revision else "")),

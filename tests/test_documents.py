@@ -162,10 +162,10 @@ def test_page_runs(path: Path, run: list[CodeBlock], folder: Path) -> None:
         assert np.array_equal(names["matrix"].astype("f4"), names["features"][3].matrix("concat4_word"))
 
 
-def test_each_of_eleven_tasks_takes_one_command(folder: Path) -> None:
+def test_each_of_fourteen_tasks_takes_one_command(folder: Path) -> None:
     page = (ROOT / "docs" / "linguists.md").read_text("utf-8")
     commands = re.findall(r"^\| [^|`]+ \| `(bertfeat [^`]+)`", page, re.MULTILINE)
-    assert len(commands) == 11
+    assert len(commands) == 14
     for command in commands:
         exit_code, output = run_command(command)
         assert (exit_code, "error" in output, len(output) > 50) == (0, False, True), (command, output)

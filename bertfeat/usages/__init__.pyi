@@ -5,6 +5,12 @@ from .collocates import (
     find_collocates as find_collocates,
     log_likelihood as log_likelihood,
 )
+from .frequencies import (
+    WordFrequencies as WordFrequencies,
+    WordFrequency as WordFrequency,
+    count_words as count_words,
+)
+from .keywords import Keyness as Keyness, Keyword as Keyword, Keywords as Keywords, find_keywords as find_keywords
 from .pattern import PATTERN_HELP as PATTERN_HELP, Pattern as Pattern
 from .query import (
     find_usage_column as find_usage_column,
@@ -20,6 +26,7 @@ from .results import (
     SliceUsages as SliceUsages,
     Usage as Usage,
     Usages as Usages,
+    per_million as per_million,
 )
 from .search import (
     find_usages as find_usages,
@@ -28,4 +35,5 @@ from .search import (
 )
 from .senses import cluster_labels as cluster_labels, find_senses as find_senses, group_vectors as group_vectors
 from .settings import ListSettings as ListSettings
+from .word_forms import Attribute as Attribute
 from .word_index import open_word_index as open_word_index

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.core import FeatureSet, SpanCutter
 from bertfeat.display import displayed
-from bertfeat.errors import FeatureSetError, parameter
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
-from bertfeat.usages.hits import documents_that_meet
+from bertfeat.usages.dispersion import PartCounts
+from bertfeat.usages.hits import documents_that_meet, open_with_texts
 from bertfeat.usages.near import REACH, check_reach, stretch_over, word_borders
 from bertfeat.usages.pattern import Pattern
 from bertfeat.usages.pattern_search import find_pattern, outermost
@@ -47,6 +47,8 @@ class Collocate:
     left: int  # how often it stands near, on the left of the nearest usage
     right: int
     found: int  # how often it stands in the corpus
+    documents: int  # in how many it stands near
+    dispersion: float  # Gries's DP (2008) of these places over the words near in each document
     log_likelihood: float
     log_dice: float
 
@@ -99,14 +101,10 @@ def find_collocates(
     check_reach(left, right)
     require_at_least(1, least=least, k=k)
     pattern, measure = Pattern.parse(word), Association(measure)
-    if not isinstance(features, FeatureSet):
-        features = FeatureSet(features)
-    if "text" not in features.names:
-        problem = f"{features.folder} was made with {parameter('keep_text', False)}, so there are no words to look for"
-        raise FeatureSetError(problem, remedy="extract it again with texts")
+    features = open_with_texts(features)
     condition, cutter = parse_condition_on(features, where), open_cutter(features, spans)
     index = open_word_index(features, progress=progress)
-    inside = np.ones(len(index.rows), bool) if condition is None else documents_that_meet(features, condition)
+    inside = documents_that_meet(features, condition)
     hits = find_pattern(index, pattern)
     hits = hits[inside[index.document_of(hits.first)]]
     words = index.without_marks(np.arange(len(index.words)))
@@ -150,11 +148,22 @@ class _NearCounts:
     right: NDArray[np.int64]  # [V]
     everywhere: NDArray[np.int64]  # [V] in all searched documents
     outside: NDArray[np.int64]  # [V] in all searched documents, but not in a usage
+    words: NDArray[np.int64]  # [m] the number of each word that is near
+    documents: NDArray[np.int64]  # [m] the number of the document of each word that is near
 
     @property
     def near(self) -> NDArray[np.int64]:
         """The number of times that each word stands near, ``[V]``."""
         return self.left + self.right
+
+    def disperse(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """In how many documents some different words stand near, and their dispersion over what is near in each."""
+        ranks = np.full(len(self.left), -1, np.int64)
+        ranks[numbers] = np.arange(len(numbers))
+        of_near = ranks[self.words]
+        sizes = np.bincount(self.documents)
+        counted = PartCounts.of_hits(of_near[of_near >= 0], self.documents[of_near >= 0], len(sizes))
+        return counted.ranges(len(numbers)), counted.deviations(sizes, len(numbers))
 
 
 def _count_near(index: WordIndex, hits: Hits, scope: _Scope, left: int, right: int) -> _NearCounts:
@@ -181,7 +190,11 @@ def _count_near(index: WordIndex, hits: Hits, scope: _Scope, left: int, right: i
     side[of_hits] = 0
     numbers = index.words[words]
     masks = (side < 0, side > 0, scope.searched, scope.searched & ~of_hits)
-    return _NearCounts(*(np.bincount(numbers[mask], minlength=different) for mask in masks))
+    left_of, right_of, everywhere, outside = (np.bincount(numbers[mask], minlength=different) for mask in masks)
+    near = np.flatnonzero(side)
+    return _NearCounts(
+        left_of, right_of, everywhere, outside, numbers[near].astype(np.int64), texts[near] // index.texts_per_document
+    )
 
 
 def _strongest(
@@ -201,6 +214,7 @@ def _strongest(
     }
     order = np.argsort(-scores[measure], kind="stable")[:k]  # equal ones by the alphabet
     words = index.spell(chosen[order])
+    ranges, deviations = counts.disperse(chosen[order])
     return tuple(
         Collocate(
             word=word,
@@ -209,10 +223,12 @@ def _strongest(
             left=int(counts.left[number]),
             right=int(counts.right[number]),
             found=int(counts.everywhere[number]),
+            documents=int(ranges[place]),
+            dispersion=round(float(deviations[place]), 4),
             log_likelihood=round(float(scores[Association.LOG_LIKELIHOOD][at]), 2),
             log_dice=round(float(scores[Association.LOG_DICE][at]), 2),
         )
-        for word, number, at in zip(words, chosen[order].tolist(), order.tolist(), strict=True)
+        for place, (word, number, at) in enumerate(zip(words, chosen[order].tolist(), order.tolist(), strict=True))
     )
 
 

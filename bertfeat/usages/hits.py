@@ -6,6 +6,7 @@ Shapes: D documents of the set, n hits, W width of the feature column.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,8 @@ from bertfeat.core import (
     stored_matrices,
     unit_vectors,
 )
-from bertfeat.errors import FeatureSetError, errors_within, shell_value
+from bertfeat.errors import FeatureSetError, errors_within, parameter, shell_value
+from bertfeat.io import Address
 from bertfeat.usages.match import TextWords, VectorPicks, combine_vectors
 from bertfeat.usages.pattern import Pattern
 from bertfeat.usages.pattern_search import find_pattern
@@ -46,8 +48,25 @@ def find_hits(features: FeatureSet, index: WordIndex, pattern: Pattern) -> Hits:
     return index.find_listed(WordList(only)) if only and pattern.is_every_word else find_pattern(index, pattern)
 
 
-def documents_that_meet(features: FeatureSet, condition: Condition) -> NDArray[np.bool_]:
-    """Mask of the documents that meet a condition, ``[D]``."""
+def open_with_texts(features: FeatureSet | str | Path | Address) -> FeatureSet:
+    """Open a feature set that keeps its texts.
+
+    Raises:
+        FeatureSetError: it has none; or see :class:`bertfeat.FeatureSet`.
+    """
+    opened = features if isinstance(features, FeatureSet) else FeatureSet(features)
+    if "text" not in opened.names:
+        raise FeatureSetError(
+            f"{opened.folder} was made with {parameter('keep_text', False)}, so there are no words to look for",
+            remedy="extract it again with texts",
+        )
+    return opened
+
+
+def documents_that_meet(features: FeatureSet, condition: Condition | None) -> NDArray[np.bool_]:
+    """Mask of the documents that meet a condition, ``[D]``; without one, of all."""
+    if condition is None:
+        return np.ones(len(features), bool)
     names = dict.fromkeys(["row", *condition.names])
     return np.concatenate([np.empty(0, bool), *map(condition.mask, features.stream(list(names)))])
 

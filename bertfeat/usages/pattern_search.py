@@ -45,13 +45,23 @@ def find_pattern(index: WordIndex, pattern: Pattern) -> Hits:
     Raises:
         UsageError: it asks for tags where there are none.
     """
-    if pattern.tests_tags and not len(index.tag_names):
+    if pattern.tests_tags:
+        require_tags(index, repr(shorten(pattern.word)))
+    return _find_steps(index, pattern.steps)
+
+
+def require_tags(index: WordIndex, what: str) -> None:
+    """Refuse an index without tags, for which something asks.
+
+    Raises:
+        UsageError: it has none.
+    """
+    if not len(index.tag_names):
         remedy = (
             f"extract a corpus that has tags, such as CoNLL-U, with {parameter('pooling', 'word')} and without "
             f"{parameter('only')}"
         )
-        raise UsageError(f"{shorten(pattern.word)!r} asks for tags, and the words of the set have none", remedy=remedy)
-    return _find_steps(index, pattern.steps)
+        raise UsageError(f"{what} asks for tags, and the words of the set have none", remedy=remedy)
 
 
 def outermost(hits: Hits) -> _Places:

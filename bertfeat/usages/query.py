@@ -30,12 +30,12 @@ from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, para
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.search import Index, QueryEncoder, RecordedVectors, query_warnings, unmark_words
-from bertfeat.usages.hits import ReadHits, documents_that_meet, find_hits, read_hits
+from bertfeat.usages.hits import ReadHits, documents_that_meet, find_hits, open_with_texts, read_hits
 from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
 from bertfeat.usages.near import NearWord
 from bertfeat.usages.pattern import Pattern
 from bertfeat.usages.pattern_search import outermost
-from bertfeat.usages.results import CONTEXT, Usage
+from bertfeat.usages.results import CONTEXT, Usage, per_million
 from bertfeat.usages.settings import ListSettings, UsageSettings
 from bertfeat.usages.spans import Bounds, bound_hits, open_cutter
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
@@ -63,11 +63,7 @@ def find_usage_column(
             f"{features.folder} has one vector a document, but usages compare words",
             remedy=f"make a set that has them: {_describe_extraction(features)}",
         )
-    if "text" not in features.names:
-        raise FeatureSetError(
-            f"{features.folder} was made with {parameter('keep_text', False)}, so there are no words to look for",
-            remedy="extract it again with texts",
-        )
+    open_with_texts(features)
     recipe, _, named = (column or "").rpartition("_")
     if named in _DOCUMENT_POOLINGS:
         raise NotDerivableError(
@@ -106,7 +102,7 @@ class UsageSearch:
         if self.pattern.is_every_word:
             return None, found, None
         words = int(self.index.counts[documents].sum())
-        return words, found, round(1e6 * found / words, 2) if words else 0.0
+        return words, found, per_million(found, words)
 
     def first_of_documents(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of hits that are the first of their documents, of ascending numbers."""
@@ -185,10 +181,8 @@ def look_up(
 ) -> UsageSearch:
     """Find a pattern by the set's word index: in documents that meet a condition, near another word, and in spans."""
     index = open_word_index(features, progress=progress)
-    hits, documents = find_hits(features, index, pattern), np.ones(len(index.rows), bool)
-    if condition is not None:
-        documents = documents_that_meet(features, condition)
-        hits = hits[documents[index.document_of(hits.first)]]
+    hits, documents = find_hits(features, index, pattern), documents_that_meet(features, condition)
+    hits = hits[documents[index.document_of(hits.first)]]
     hits, bounds = bound_hits(features, index, hits, near, spans)
     kept = outermost(hits)
     return UsageSearch(features, index, pattern, column, hits[kept], lambda numbers: bounds(kept[numbers]), documents)

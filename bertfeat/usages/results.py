@@ -152,3 +152,8 @@ class Site:
             score=None if score is None else round(float(score), 6),
             values=self.values,
         )
+
+
+def per_million(found: int, words: int) -> float:
+    """A frequency in a million words; 0 where there are none."""
+    return round(1e6 * found / words, 2) if words else 0.0

@@ -14,5 +14,6 @@ from .slices import (
     Cut as Cut,
     Slice as Slice,
     cut_slices as cut_slices,
+    cut_values as cut_values,
     slice_number as slice_number,
 )

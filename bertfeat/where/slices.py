@@ -17,9 +17,9 @@ from bertfeat.core import FeatureSet, Value
 from bertfeat.errors import UsageError, did_you_mean, parameter
 from bertfeat.where.collation import dictionary_key
 
-_MOST_CATEGORIES = 50  # slices at most of a column of names
 _MOST_VALUES = 100_000  # different values at most of a column of names
-_MOST_SLICES = 1000  # at most of a column of numbers
+_MOST_SLICES = 1000
+_SHOWN = 50  # names in a message at most
 _FEW_STEPS = 25  # the most steps that ``every`` alone makes
 _SCAN = 8192  # rows that are read at a time
 _NUMBER = r"-?\d{1,30}(?:\.\d{1,30})?"
@@ -68,15 +68,8 @@ def cut_slices(features: FeatureSet, by: str, spec: str | int | None = None) -> 
         UsageError: no such kept column, fewer than two slices or more than there are values, slices that overlap or
             have no document, something that is no range of numbers, or too many or unknown names of categories.
     """
-    types = {column.name: column.type for column in features.kept}
-    if by not in types:
-        raise UsageError(
-            f"there is no kept column {by!r}; there are: {', '.join(types) or 'none'}",
-            where=features.folder,
-            remedy=f"{did_you_mean(by, types)}extract with {parameter('keep')} to have more",
-        )
     given = "" if spec is None else str(spec).strip()
-    if types[by] in ("int64", "float64"):
+    if _holds_numbers(features, by):
         numbers = _NumberColumn.read(features, by)
         slices = numbers.cut(given)
         _check_slices(by, given, slices)
@@ -85,8 +78,7 @@ def cut_slices(features: FeatureSet, by: str, spec: str | int | None = None) -> 
         codes, values = _read_categories(features, by)
         slices = _name_categories(by, given, values)
         _check_slices(by, given, slices)
-        places = {one.first: number for number, one in enumerate(slices)}
-        of_documents = np.array([*(places.get(value, -1) for value in values), -1], np.int64)[codes]
+        of_documents = _place_categories(codes, values, slices)
     cut = Cut(tuple(slices), of_documents).among(np.ones(len(of_documents), bool))
     for one in cut.slices:
         if not one.documents:
@@ -94,12 +86,47 @@ def cut_slices(features: FeatureSet, by: str, spec: str | int | None = None) -> 
     return cut
 
 
+def cut_values(features: FeatureSet, by: str) -> Cut:
+    """Cut a feature set by each value of a kept column, of any number; documents without a value are in no slice.
+
+    Raises:
+        UsageError: no such kept column, or more than 100,000 different texts.
+    """
+    if _holds_numbers(features, by):
+        numbers = _NumberColumn.read(features, by)
+        different, members = np.unique(numbers.values[numbers.known], return_inverse=True)
+        slices = [_name_range(value, value) for value in different.tolist()]
+        of_documents = np.full(len(numbers.values), -1, np.int64)
+        of_documents[numbers.known] = members
+    else:
+        codes, values = _read_categories(features, by)
+        slices = _name_categories(by, "", values)
+        of_documents = _place_categories(codes, values, slices)
+    return Cut(tuple(slices), of_documents).among(np.ones(len(of_documents), bool))
+
+
+def _holds_numbers(features: FeatureSet, by: str) -> bool:
+    """Whether a kept column has numbers.
+
+    Raises:
+        UsageError: there is no such column.
+    """
+    types = {column.name: column.type for column in features.kept}
+    if by not in types:
+        raise UsageError(
+            f"there is no kept column {by!r}; there are: {', '.join(types) or 'none'}",
+            where=features.folder,
+            remedy=f"{did_you_mean(by, types)}extract with {parameter('keep')} to have more",
+        )
+    return types[by] in ("int64", "float64")
+
+
 def _check_slices(by: str, given: str, slices: Sequence[Slice]) -> None:
     if len(slices) < 2:
         raise UsageError(f"{by!r} in one slice leaves nothing to compare", remedy=f"give two or more: {_example(by)}")
     if len(slices) > _MOST_SLICES:
         problem = f"{len(slices):,} slices of {by!r} are too many, and at most {_MOST_SLICES:,} are compared"
-        raise UsageError(problem, remedy="give fewer, or wider ones")
+        raise UsageError(problem, remedy=f"give fewer, or wider ones, with {parameter('slices')}")
     places = {id(one): place for place, one in enumerate(slices)}
     for pair in pairwise(sorted(slices, key=lambda one: one.first)):
         if pair[0].holds(pair[1].first):
@@ -282,12 +309,18 @@ def _name_categories(by: str, spec: str, found: Sequence[str | bool]) -> list[Sl
     ordered = sorted(found, key=lambda value: dictionary_key(str(value)))
     values = {str(value).lower() if isinstance(value, bool) else value: value for value in ordered}
     names = [name.strip() for name in spec.split(",")] if spec else list(values)
-    if len(names) > _MOST_CATEGORIES:
-        problem = f"{by!r} has {len(names):,} different values, and at most {_MOST_CATEGORIES} are compared"
-        raise UsageError(problem, remedy=f"name some of them with {parameter('slices')}")
     if missing := [name for name in names if name not in values]:
-        shown = ", ".join(list(values)[:_MOST_CATEGORIES])
+        shown = ", ".join(list(values)[:_SHOWN])
         raise UsageError(
             f"{by!r} does not hold numbers but names, and no document has {missing[0]!r}", remedy=f"there are: {shown}"
         )
     return [Slice(name, values[name], values[name]) for name in names]
+
+
+def _place_categories(
+    codes: NDArray[np.int64], values: Sequence[str | bool], slices: Sequence[Slice]
+) -> NDArray[np.int64]:
+    """The number of the slice that holds each document, ``[D]``, by the numbers of their values; -1 where none does."""
+    places = {one.first: number for number, one in enumerate(slices)}
+    numbers: NDArray[np.int64] = np.array([*(places.get(value, -1) for value in values), -1], np.int64)[codes]
+    return numbers

@@ -48,7 +48,7 @@ def test_a_table() -> None:
     result = collocates("c.features", "bank", "--left", "2", "--right", "1")
     assert result.exit_code == 0, result.stderr
     heading, *lines = result.stdout.splitlines()
-    names = ["word", "near", "by chance", "left", "right", "in corpus", "log-likelihood", "log-dice"]
+    names = ["word", "near", "by chance", "left", "right", "in corpus", "documents", "DP", "log-likelihood", "log-dice"]
     assert re.split(r"  +", heading) == names
     found = find_collocates("c.features", "bank", left=2, right=1)
     assert [line.split()[0] for line in lines] == [one.word for one in found.collocates]

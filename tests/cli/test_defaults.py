@@ -32,7 +32,17 @@ from bertfeat.search import (
     export_to_qdrant,
 )
 from bertfeat.study import ChangeMeasure, ChangeSettings, ComparisonSettings, ProbeSettings
-from bertfeat.usages import Association, find_collocates, find_senses, find_usages, find_usages_by
+from bertfeat.usages import (
+    Association,
+    Attribute,
+    Keyness,
+    count_words,
+    find_collocates,
+    find_keywords,
+    find_senses,
+    find_usages,
+    find_usages_by,
+)
 from tests.support.commands import find_command
 
 # command → where the library keeps the defaults of its options
@@ -45,6 +55,7 @@ OWNERS: dict[tuple[str, ...], tuple[Callable[..., Any], ...]] = {
     ("search",): (Index.search,),
     ("usages",): (find_usages, find_senses, find_usages_by),
     ("collocates",): (find_collocates,),
+    ("words",): (count_words, find_keywords),
     ("evaluate",): (evaluate_beir, evaluate_layers, evaluate_run),
     ("probe",): (ProbeSettings,),
     ("change",): (ChangeSettings,),
@@ -120,6 +131,8 @@ def test_part_rows() -> None:
         (("extract",), "words", WordRule),
         (("index",), "metric", Metric),
         (("collocates",), "measure", Association),
+        (("words",), "measure", Keyness),
+        (("words",), "attribute", Attribute),
         (("change",), "measure", ChangeMeasure),
         (("evaluate",), "own_ids", OwnIds),
         (("pretrain",), "objective", Objective),

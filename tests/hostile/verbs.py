@@ -53,6 +53,7 @@ BASES = {
         ),
         _base("usages", "usages docs.features bank --column last_word", "docs.features model word.index"),
         _base("collocates", "collocates docs.features bank", "docs.features"),
+        _base("words", "words docs.features", "docs.features"),
         _base("evaluate", "evaluate flat.index --beir beir --model model", "flat.index beir model"),
         _base(
             "tag train",

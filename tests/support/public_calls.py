@@ -502,6 +502,8 @@ CALLS: Mapping[str, Callable[[PublicWorld], Call]] = {
     "export_features": lambda world: {"folder": world.plain.folder, "to": "npy", "out": world.new(".npy")},
     "export_to_lance": lambda world: {"features": world.plain, "dataset": world.new(".lance")},
     "export_to_qdrant": lambda world: {"features": world.plain, "folder": world.new()},
+    "count_words": lambda world: {"features": world.words},
+    "find_keywords": lambda world: {"features": world.words, "against": "rest", "where": "year > 1900"},
     "find_collocates": lambda world: {"features": world.words, "word": _WORD},
     "find_senses": lambda world: {"features": world.words, "word": _WORD, "senses": 2, "column": "last_word"},
     "find_usages": lambda world: {"features": world.words, "word": _WORD, "column": "last_word", "device": "cpu"},

@@ -5,8 +5,8 @@ import { byId, count, countTable, element, plural } from "./dom.js";
 const MOST = 50; // collocates
 
 const COLUMNS = [["near", "near"], ["by chance", "expected"], ["left", "left"], ["right", "right"], ["in the corpus", "found"],
-  ["log-likelihood", "log_likelihood"], ["logDice", "log_dice"]];
-const DIGITS = new Map([["expected", 1], ["log_likelihood", 1], ["log_dice", 2]]);
+  ["documents", "documents"], ["DP", "dispersion"], ["log-likelihood", "log_likelihood"], ["logDice", "log_dice"]];
+const DIGITS = new Map([["expected", 1], ["dispersion", 2], ["log_likelihood", 1], ["log_dice", 2]]);
 
 export class Collocates {
   path = "collocates";
