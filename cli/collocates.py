@@ -15,7 +15,7 @@ from .bundles import settings_options
 from .console import Console, fields_of, print_csv, progress_display
 from .option_types import LOCATION
 from .options import output_options
-from .result_lines import aligned_columns, missing_word_hint
+from .result_lines import aligned_columns, missing_word_hint, unmet_in_features
 from .terminal import cut_end, single_line
 
 if TYPE_CHECKING:
@@ -91,6 +91,9 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
         print_csv(names, [list(fields_of(one).values()) for one in result.collocates])
     else:
         console.result(fields_of(result), [*_table_of(result.collocates)] or ["nothing found"])
+    if not result.documents:
+        console.say(unmet_in_features(folder, query.where))
+        return
     where = "" if query.spans is None else f"within {query.spans} "
     where += f"in {pluralize(result.documents, 'document')}"
     if not result.found:

@@ -17,7 +17,8 @@ from .option_types import listed_option
 from .terminal import MIN_TEXT_WIDTH, cell_width, cut_end, cut_start, pad, single_line
 
 if TYPE_CHECKING:
-    from bertfeat.core import Value
+    from bertfeat.core import FeatureSet, Value
+    from bertfeat.io import Location
     from bertfeat.search import Hit, Index, Why
     from bertfeat.study import ChosenLayers
     from bertfeat.usages import Usage
@@ -184,6 +185,16 @@ def unmet_in_index(index: "Index", where: str | None) -> str:
 
     condition = None if where is None else parse_where(index.vectors.documents, where)
     return unmet_line(condition, lambda name: living_values(index, name))
+
+
+def unmet_in_features(folder: "FeatureSet | Location", where: str | None) -> str:
+    """Return the message that no document of a feature set meets a condition; see :func:`unmet_line`."""
+    from bertfeat.core import FeatureSet
+    from bertfeat.usages import parse_condition_on
+
+    features = folder if isinstance(folder, FeatureSet) else FeatureSet(folder)
+    condition = parse_condition_on(features, where)
+    return unmet_line(condition, lambda name: (batch.column(0) for batch in features.stream([name])))
 
 
 def unmet_line(condition: "Condition | None", read: "ReadColumn") -> str:

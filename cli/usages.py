@@ -24,8 +24,8 @@ from .result_lines import (
     kwic_lines,
     missing_word_hint,
     show_option,
+    unmet_in_features,
     unmet_in_index,
-    unmet_line,
 )
 from .terminal import cell_width, cut_end, has_color, pad, single_line, terminal_width
 
@@ -213,13 +213,8 @@ def _group_features(folder: "Location", word: str, query: UsageQuery, form: _Usa
 
 
 def _feature_format(features: "FeatureSet", form: _UsageFormat, query: UsageQuery) -> _UsageFormat:
-    from bertfeat.usages import parse_condition_on
-
-    def unmet() -> str:
-        condition = parse_condition_on(features, query.where)
-        return unmet_line(condition, lambda name: (batch.column(0) for batch in features.stream([name])))
-
-    return form.with_columns(tuple(column.name for column in features.kept), unmet)
+    kept = tuple(column.name for column in features.kept)
+    return form.with_columns(kept, lambda: unmet_in_features(features, query.where))
 
 
 def _check_usage_options(query: UsageQuery, as_csv: bool, plot: Path | None, console: Console) -> None:

@@ -15,7 +15,7 @@ from .bundles import on_command_line, settings_options
 from .console import Console, fields_of, print_csv, progress_display
 from .option_types import LOCATION
 from .options import output_options
-from .result_lines import aligned_columns, missing_word_hint
+from .result_lines import aligned_columns, missing_word_hint, unmet_in_features
 from .terminal import cell_width, cut_end, single_line, terminal_width
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def command(folder: "Location", word: str | None, query: ListQuery, as_csv: bool
     _check_word_options(word, query, as_csv, console)
     from bertfeat.usages import count_words, find_keywords
 
-    pattern = word or " ".join([_EVERY_WORD] * (query.ngrams or 1))
+    pattern = word if word is not None else " ".join([_EVERY_WORD] * (query.ngrams or 1))
     asked: dict[str, Any] = {name: getattr(query, name) for name in ("attribute", "by", "slices", "where", "k")}
     asked |= {} if query.least is None else {"least": query.least}
     with progress_display(console) as progress:
@@ -98,7 +98,10 @@ def command(folder: "Location", word: str | None, query: ListQuery, as_csv: bool
         _print_rows(result)
     else:
         console.result(fields_of(result), [*_lines_of(result, query)] or ["nothing found"])
-    _say_what_was_counted(result, word, query, console)
+    if result.documents:
+        _say_what_was_counted(result, word, query, console)
+    else:
+        console.say(unmet_in_features(folder, query.where))
 
 
 def _check_word_options(word: str | None, query: ListQuery, as_csv: bool, console: Console) -> None:

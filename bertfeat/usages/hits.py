@@ -126,7 +126,7 @@ def _place_hits(
         np.stack(arrays, axis=1).tolist(), index.strings(hits.first), strict=True
     ):
         text = columns[pair][document]
-        if fold_word(text[start:first_end]) != string:
+        if text is None or fold_word(text[start:first_end]) != string:
             raise index.damaged("other words than the texts")
         values = {name: column[document] for name, column in kept.items()}
         site = Site(row, ids[document], text, bool(pair), start, end, values)

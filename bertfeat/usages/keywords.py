@@ -163,14 +163,13 @@ def _parse_reference(features: FeatureSet, against: str) -> Condition | None:
     try:
         return parse_condition_on(features, require_text(against, "the reference"))
     except UsageError as error:
-        remedy = error.remedy or f"a reference is a feature set, a condition, or {REST}"
-        raise UsageError(error.problem, remedy=remedy) from error
+        raise UsageError(error.problem, where="as a condition", remedy=error.remedy) from error
 
 
 def _names_a_set(text: str) -> bool:
     """Whether a text is the place of a feature set, there or not, and no condition."""
     place = as_location(text)
-    return isinstance(place, Address) or place.is_dir() or place.suffix == f".{ResultKind.FEATURES.value}"
+    return isinstance(place, Address) or place.exists() or place.suffix == f".{ResultKind.FEATURES.value}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from bertfeat.core import FeatureSet, PiecePositions, RecordBatch, Unit, WordRule, fold_word, is_word, split_each
+from bertfeat.errors import DamagedError, errors_within
 from bertfeat.io import file_identity, output_file, scratch_array, storage_errors
 from bertfeat.progress import StepProgress
 from bertfeat.ragged import offsets_of
@@ -119,6 +120,9 @@ def write_word_index(features: FeatureSet, path: Path, key: str, tell: Callable[
             counts.append(np.bincount(batch.text[letters] // batch.texts, minlength=len(batch.rows)))
             done += len(batch.rows)
             tell(StepProgress("index words", done, len(features), "documents"))
+        if done != len(features):
+            problem = f"its parts hold {done:,} documents, and its manifest says {len(features):,}"
+            raise DamagedError(problem, where=features.folder, remedy="extract them again")
         numbers, ordered = words.array(path.parent), sorted(vocabulary)
         ends = _renumber(numbers, np.array([vocabulary[word] for word in ordered], np.int64))
         places = _new_array(path.parent, len(numbers), len(numbers))
@@ -181,7 +185,9 @@ def _read_words(features: FeatureSet) -> Iterator[_BatchWords]:
     texts = 2 if "pair" in features.names else 1  # of a document
     rule = features.header.settings.word_rule
     for batch in features.stream([name for name in wanted if name in features.names], batch_rows=_WHOLE_GROUP):
-        yield _stored_words(batch, texts) if stored else _words_of_texts(batch, texts, rule)
+        with errors_within(features.folder):
+            words = _stored_words(batch, texts) if stored else _words_of_texts(batch, texts, rule)
+        yield words
 
 
 def _stored_words(batch: RecordBatch, texts: int) -> _BatchWords:
@@ -190,6 +196,11 @@ def _stored_words(batch: RecordBatch, texts: int) -> _BatchWords:
     text = positions.owners * texts + (0 if positions.segment is None else positions.segment)
     text, start, end = text[inside], positions.start[inside], positions.end[inside]
     strings, tags = (batch.column(name).flatten() if name in batch.schema.names else None for name in ("words", "tags"))
+    if any(each is not None and len(each) != len(inside) for each in (strings, tags)):
+        raise DamagedError(
+            "the words and their places are of different numbers",
+            remedy="extract them again: the file was not written like this",
+        )
     if not inside.all():
         strings, tags = (each if each is None else each.filter(pa.array(inside)) for each in (strings, tags))
     return _BatchWords(batch.column("row").to_numpy(), strings, start, end, text, texts, tags)

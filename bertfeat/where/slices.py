@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertfeat.core import FeatureSet, Value
@@ -159,13 +158,13 @@ class _NumberColumn:
     @classmethod
     def read(cls, features: FeatureSet, name: str) -> "_NumberColumn":
         """Read the column."""
-        batches = list(features.stream([name, "n_tokens"], batch_rows=_SCAN))
-        if not batches:
+        columns = [batch.columns for batch in features.stream([name, "n_tokens"], batch_rows=_SCAN)]
+        if not columns:
             raise UsageError("there are no documents in it, and so no slices", where=features.folder)
-        column, tokens = pa.Table.from_batches(batches).columns
-        values = column.fill_null(0).to_numpy()
-        known = column.is_valid().to_numpy() & np.isfinite(values)
-        return cls(features, name, values, known, tokens.to_numpy().astype(np.int64))
+        values = np.concatenate([column.fill_null(0).to_numpy() for column, _ in columns])
+        valid = np.concatenate([np.asarray(column.is_valid()) for column, _ in columns])
+        tokens = np.concatenate([each.to_numpy().astype(np.int64) for _, each in columns])
+        return cls(features, name, values, valid & np.isfinite(values), tokens)
 
     def cut(self, spec: str) -> list[Slice]:
         """The slices of a specification; see :func:`cut_slices`."""

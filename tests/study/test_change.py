@@ -280,7 +280,9 @@ def test_slices_that_cannot_be(features: FeatureSet, by: str, spec: str | int | 
 def test_too_many_categories(tmp_path: Path) -> None:
     documents = [dated("word", np.ones((1, WIDTH)), name=f"n{at}") for at in range(1001)]
     features = dated_set(tmp_path / "names.features", documents, {"name": "string"})
-    with pytest.raises(UsageError, match="1,001 slices of 'name' are too many, and at most 1,000 are compared; give fewer"):
+    with pytest.raises(
+        UsageError, match="1,001 slices of 'name' are too many, and at most 1,000 are compared; give fewer"
+    ):
         cut_slices(features, "name")
     assert [one.name for one in cut_slices(features, "name", "n7,n3").slices] == ["n7", "n3"]
 

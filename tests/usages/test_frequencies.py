@@ -274,7 +274,7 @@ def test_lists_that_cannot_be(options: dict[str, Any], problem: str, made: Featu
         ("rest", None, "against='rest': .*there is none; say with where"),
         ("", None, "against"),
         ("year > 1855", None, "against='year > 1855': 54 documents that are compared meet it, too; write rest"),
-        ("yaer > 1855", "year < 3", "against='yaer > 1855': .*no column 'yaer'"),
+        ("yaer > 1855", "year < 3", "against='yaer > 1855': as a condition: there is no column 'yaer'"),
     ],
 )
 def test_references_that_cannot_be(against: str, where: str | None, problem: str, made: FeatureSet) -> None:
@@ -346,6 +346,9 @@ def test_a_table(made: FeatureSet, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = run(folder, "zebra")
     assert (nothing.exit_code, nothing.stdout) == (0, "nothing found\n")
     assert "'zebra' does not stand in 60 documents; zebra* also finds" in nothing.stderr
+    unmet = run(folder, "--where", "year > 3000")
+    assert (unmet.exit_code, unmet.stdout) == (0, "nothing found\n")
+    assert "no document meets the condition; year goes from 1850 to 1909" in unmet.stderr
 
 
 def test_keywords_in_the_shell(made: FeatureSet) -> None:
@@ -385,9 +388,10 @@ def test_csv_has_a_row_for_each_slice(made: FeatureSet) -> None:
         (["--measure", "log-ratio"], "--measure compares words with those of --against"),
         (["--csv", "--json"], "give one of the two"),
         (["--against", "rest"], "--against rest: the rest are the documents that do not meet the condition"),
-        (["--against", "yaer = 3"], "--against 'yaer = 3': "),
+        (["--against", "yaer = 3"], "--against 'yaer = 3': as a condition: there is no column"),
         (["--attribute", "lemma"], "'lemma' is not one of"),
         (["[lemma='go']"], "tokens have no lemma"),
+        ([""], "the word to look for is empty"),
     ],
 )
 def test_wrong_uses(arguments: list[str], problem: str, made: FeatureSet) -> None:
