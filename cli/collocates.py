@@ -91,7 +91,7 @@ def command(folder: "Location", word: str, query: CollocateQuery, as_csv: bool, 
         print_csv(names, [list(fields_of(one).values()) for one in result.collocates])
     else:
         console.result(fields_of(result), [*_table_of(result.collocates)] or ["nothing found"])
-    if not result.documents:
+    if not result.documents and query.where is not None:
         console.say(unmet_in_features(folder, query.where))
         return
     where = "" if query.spans is None else f"within {query.spans} "

@@ -23,16 +23,15 @@ if TYPE_CHECKING:
     from bertfeat.usages import WordFrequencies
 
 _WIDEST = 40  # columns of a word at most
-_EVERY_WORD = "*"
 
 
 @dataclass(slots=True)
-class ListQuery:
+class WordsQuery:
     """The words that are counted, and what they are compared with."""
 
     ngrams: Annotated[
-        int | None, Option("Words in a row: 2 for bigrams.", metavar="N", default="1", least=1, most=10, basic=True)
-    ] = None
+        int, Option("Rows of N words, with no mark between: 2 for bigrams.", metavar="N", least=1, most=10, basic=True)
+    ] = 1
     attribute: Annotated[Literal["word", "tag"], Option("Count words, or their tags.", basic=True)] = "word"
     by: Annotated[
         str | None,
@@ -64,10 +63,10 @@ class ListQuery:
 @click.command(cls=Command, name="words")
 @click.argument("folder", metavar="FEATURES", type=LOCATION)
 @click.argument("word", metavar="[PATTERN]", required=False)
-@settings_options("query", ListQuery)
+@settings_options("query", WordsQuery)
 @option("--csv", "as_csv", is_flag=True, help="Print the result as CSV; with --by a row for each word and slice.")
 @output_options
-def command(folder: "Location", word: str | None, query: ListQuery, as_csv: bool, console: Console) -> None:
+def command(folder: "Location", word: str | None, query: WordsQuery, as_csv: bool, console: Console) -> None:
     """List the words of features with texts, of any pooling, by frequency; or with --against their keywords.
 
     PATTERN chooses words or rows of them, as in usages; the list has the different ones that it finds, without case.
@@ -86,44 +85,44 @@ def command(folder: "Location", word: str | None, query: ListQuery, as_csv: bool
     _check_word_options(word, query, as_csv, console)
     from bertfeat.usages import count_words, find_keywords
 
-    pattern = word if word is not None else " ".join([_EVERY_WORD] * (query.ngrams or 1))
-    asked: dict[str, Any] = {name: getattr(query, name) for name in ("attribute", "by", "slices", "where", "k")}
+    names = ("ngrams", "attribute", "by", "slices", "where", "k")
+    asked: dict[str, Any] = {name: getattr(query, name) for name in names}
     asked |= {} if query.least is None else {"least": query.least}
     with progress_display(console) as progress:
         if query.against is None:
-            result = count_words(folder, pattern, **asked, progress=progress)
+            result = count_words(folder, word, **asked, progress=progress)
         else:
-            result = find_keywords(folder, query.against, pattern, measure=query.measure, **asked, progress=progress)
+            result = find_keywords(folder, query.against, word, measure=query.measure, **asked, progress=progress)
     if as_csv:
-        _print_rows(result)
+        _print_rows(result, query.by)
     else:
-        console.result(fields_of(result), [*_lines_of(result, query)] or ["nothing found"])
-    if result.documents:
+        console.result(fields_of(result), list(_lines_of(result, query, console)))
+    if result.documents or query.where is None:
         _say_what_was_counted(result, word, query, console)
     else:
         console.say(unmet_in_features(folder, query.where))
 
 
-def _check_word_options(word: str | None, query: ListQuery, as_csv: bool, console: Console) -> None:
+def _check_word_options(word: str | None, query: WordsQuery, as_csv: bool, console: Console) -> None:
     """Refuse options that contradict one another, or would do nothing."""
     if as_csv and console.as_json:
         raise click.UsageError("--csv and --json are two forms of one result; give one of the two")
-    if word is not None and query.ngrams is not None:
-        raise click.UsageError("--ngrams are rows of any words; with a pattern, write * for a word: 'of the *'")
-    if query.slices is not None and query.by is None:
-        raise click.UsageError("--slices are slices of a kept column; name it with --by")
     if query.against is None and on_command_line("measure"):
         raise click.UsageError("--measure compares words with those of --against; name a reference")
 
 
-def _lines_of(result: "WordFrequencies", query: ListQuery) -> Iterator[str]:
+def _lines_of(result: "WordFrequencies", query: WordsQuery, console: Console) -> Iterator[str]:
     """Aligned lines, with a heading; with the frequency in each slice where they fit on a line."""
     if not result.frequencies:
+        yield "nothing found"
         return
     words = [query.attribute, *(cut_end(single_line(one.word), _WIDEST) for one in result.frequencies)]
     columns = [words, *_columns_of(result, query.by)]
-    with_slices = [*columns, *_slice_columns(result)]
-    yield from aligned_columns(with_slices if _fit_on_a_line(with_slices) else columns)
+    slices = list(_slice_columns(result)) if len(result.slices) < terminal_width(None) else []
+    fit = len(slices) == len(result.slices) and _fit_on_a_line([*columns, *slices])
+    yield from aligned_columns([*columns, *slices] if fit else columns)
+    if not fit:
+        console.say("the frequency in each slice does not fit on a line; --csv and --json have it")
 
 
 def _columns_of(result: "WordFrequencies", by: str | None) -> Iterator[list[str]]:
@@ -135,7 +134,7 @@ def _columns_of(result: "WordFrequencies", by: str | None) -> Iterator[list[str]
     yield ["per million", *(f"{one.per_million:,.1f}" for one in words)]
     yield ["documents", *(f"{one.documents:,}" for one in words)]
     if by is not None:
-        yield [f"in {single_line(by)}", *(f"{one.parts:,}" for one in words)]
+        yield [f"in {single_line(by)}", *(f"{one.range:,}" for one in words)]
     yield ["DP", *(f"{one.dispersion:.2f}" for one in words)]
     keywords = [one for one in words if isinstance(one, Keyword)]
     if keywords:
@@ -159,40 +158,38 @@ def _fit_on_a_line(columns: list[list[str]]) -> bool:
     return sum(max(map(cell_width, column)) + 2 for column in columns) - 2 <= terminal_width(None)
 
 
-def _print_rows(result: "WordFrequencies") -> None:
+def _print_rows(result: "WordFrequencies", by: str | None) -> None:
     """Print words as CSV: a row for each, or with slices one for each word and slice."""
-    from bertfeat.usages import Keyword, WordFrequency, per_million
+    from bertfeat.usages import Keyword, Keywords, WordFrequency, per_million
 
-    shown = Keyword if any(isinstance(one, Keyword) for one in result.frequencies) else WordFrequency
+    shown = Keyword if isinstance(result, Keywords) else WordFrequency
     names = [each.name for each in fields(shown) if each.name != "by_slice"]
     rows = [[getattr(one, name) for name in names] for one in result.frequencies]
-    if not result.slices:
+    if by is None:
         print_csv(names, rows)
         return
     print_csv(
         [*names, "slice", "slice_words", "slice_found", "slice_per_million"],
         (
-            [*row, part.name, words, found, per_million(found, words)]
+            [*row, part.name, words, found, per_million(found, words) if words else ""]
             for row, one in zip(rows, result.frequencies, strict=True)
             for part, words, found in zip(result.slices, result.slice_words, one.by_slice, strict=True)
         ),
     )
 
 
-def _say_what_was_counted(result: "WordFrequencies", word: str | None, query: ListQuery, console: Console) -> None:
+def _say_what_was_counted(result: "WordFrequencies", word: str | None, query: WordsQuery, console: Console) -> None:
     """Tell of what the words are a part."""
     from bertfeat.usages import Keywords
 
     where = f"in {pluralize(result.documents, 'document')}"
-    if result.slices:
-        where += f" and {pluralize(sum(one.documents > 0 for one in result.slices), 'slice')} of {query.by}"
+    if query.by is not None:
+        where += f" with a value in {query.by}, {pluralize(len(result.slices), 'slice')}"
     if not result.found:
-        console.say(f"{result.pattern!r} does not stand {where}{missing_word_hint(word or '')}")
+        console.say(f"{result.pattern!r} does not stand {where}{'' if word is None else missing_word_hint(word)}")
         return
-    shown = (
-        f"{result.pattern}: {len(result.frequencies):,} of {result.different:,} different ones, {result.found:,} in all"
-    )
-    console.say(f"{shown}, of {pluralize(result.words, 'word')} {where}")
+    shown = f"{len(result.frequencies):,} of {result.different:,} different ones, {result.found:,} in all"
+    console.say(f"{result.pattern}: {shown}, of {pluralize(result.words, 'word')} {where}")
     if isinstance(result, Keywords):
         there = f"{pluralize(result.reference_words, 'word')} in {pluralize(result.reference_documents, 'document')}"
         console.say(f"against {result.against}, {there}, by {result.measure}")

@@ -126,13 +126,11 @@ def draw_frequencies(
     where a few documents have most of them, they are too narrow. ``path`` and ``axes``: see :mod:`bertfeat.plots`.
 
     Raises:
-        UsageError: the name's ending stands for no form, or every word was compared, which has no frequency.
+        UsageError: the name's ending stands for no form.
         MissingLibraryError: matplotlib is not installed.
         StorageError: the file cannot be written.
     """
-    counts = [(one.found, one.words) for one in usages.slices if one.words is not None]
-    if len(counts) < len(usages.slices):
-        raise UsageError("every word was compared, which has no frequency", remedy="search for a word by itself")
+    counts = [(one.found, one.words) for one in usages.slices]
     names = [one.slice.name for one in usages.slices]
     what = usages.word if usages.near is None else f"{usages.word} near {usages.near}"
     with drawing(path, axes, (_width(len(names)), 3.6), [what, usages.by, *names]) as sheet:

@@ -49,15 +49,16 @@ class PartCounts:
         return np.bincount(self.words, minlength=number)
 
     def deviations(self, sizes: NDArray[np.int64], number: int) -> NDArray[np.float64]:
-        """Gries's DP (2008) of each word, ``[F]``: 0 where it is spread as the parts are large, near 1 in few of them.
+        """Gries's DP (2008) of each word, ``[F]``: 0 where it is spread as the parts are large.
 
-        It is half the sum, over all parts, of the difference between a part's share of the corpus, by ``sizes``
+        At most it is 1 less the share of the smallest part, so near 1 for a word in few of many parts. It
+        is half the sum, over all parts, of the difference between a part's share of the corpus, by ``sizes``
         ``[P]``, and its share of the word.
         """
         own = np.bincount(self.words, self.counts, minlength=number)
         share = sizes[self.parts] / max(1, int(sizes.sum()))
         of_word = self.counts / own[self.words]
-        # of a part without the word, the difference is its share; and all shares add up to 1
+        # of a part without the word, the difference is its share; and all shares add up to 1, if there are words
         differences = np.bincount(self.words, weights=np.abs(of_word - share) - share, minlength=number)
         deviations: NDArray[np.float64] = (differences + 1) / 2
         return deviations

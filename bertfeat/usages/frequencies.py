@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bertfeat.arguments import checked, require_at_least
 from bertfeat.core import FeatureSet
 from bertfeat.display import displayed
-from bertfeat.errors import UsageError, parameter
+from bertfeat.errors import UsageError, errors_within, parameter, shorten
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.dispersion import CorpusParts, PartCounts
@@ -26,7 +26,9 @@ from bertfeat.usages.query import parse_condition_on
 from bertfeat.usages.results import per_million
 from bertfeat.usages.word_forms import Attribute, WordForms
 from bertfeat.usages.word_index import Hits, WordIndex, open_word_index
-from bertfeat.where import Cut, Slice, cut_slices, cut_values
+from bertfeat.where import Cut, Slice, cut_slices, cut_values, refuse_slices_of_nothing
+
+_MOST_COUNTS = 10_000_000  # of words in slices, each a number of Python
 
 
 @displayed
@@ -38,8 +40,8 @@ class WordFrequency:
     found: int
     per_million: float  # of all words
     documents: int  # in how many it stands
-    parts: int  # in how many slices it stands; without slices, documents
-    dispersion: float  # Gries's DP (2008) over the parts: 0 where it is spread evenly, near 1 where it is in few
+    range: int  # in how many slices it stands; without slices, documents
+    dispersion: float  # Gries's DP (2008) over these: 0 where it is spread evenly, near 1 where it is in few of many
     by_slice: tuple[int, ...]  # how often it stands in each slice; empty without slices
 
 
@@ -62,8 +64,9 @@ class WordFrequencies:
 @checked
 def count_words(
     features: FeatureSet | str | Path | Address,
-    word: str = "*",
+    word: str | None = None,
     *,
+    ngrams: int = 1,
     attribute: Attribute | str = Attribute.WORD,
     by: str | None = None,
     slices: str | int | None = None,
@@ -74,42 +77,58 @@ def count_words(
 ) -> WordFrequencies:
     """Count the different words that a pattern finds, and give the ``k`` most frequent ones with their dispersion.
 
-    The pattern (docs/patterns.md) is every word by default; ``"* *"`` are bigrams, ``"*ing"`` words that end so, and
-    ``'[tag="ADJ"] *'`` adjectives with the next word. Words count without case; with ``attribute="tag"`` their tags are
-    counted. Those that stand less than ``least`` times are left out.
+    The word may be a pattern (docs/patterns.md): ``"*ing"`` are words that end so, and ``'[tag="ADJ"] *'`` adjectives
+    with the next word. Without one all words are counted, or rows of ``ngrams`` of them with no punctuation mark
+    between. Words count without case; with ``attribute="tag"`` their tags are counted. Those that stand less than
+    ``least`` times are left out.
 
-    Beside each frequency stands in how many documents, and in how many parts of the corpus the word is, and Gries's DP
-    (2008) over these. Parts are documents; or, with ``by``, the values of a kept column, of which there may be any
-    number, or the ``slices`` of it (see :func:`bertfeat.measure_change`), and then each has its own count. Only
-    documents that meet the condition ``where`` count. The set needs texts, and no vectors of words.
+    Beside each frequency stands in how many documents the word is (its range), and Gries's DP (2008) over these. With
+    ``by`` both are over the values of a kept column, up to 100,000 texts or any number of numbers, or over ``slices``
+    of it (see :func:`bertfeat.measure_change`), and each of these has its own count; documents in none do not count,
+    nor do those that do not meet the condition ``where``. The set needs texts, and no vectors of words.
 
     Raises:
-        UsageError: a pattern that is not known, tags where there are none, ``by`` or ``slices`` that do not cut the
-            set, a number that is too small, or a condition that cannot be read.
+        UsageError: a pattern that is not known, or one beside ``ngrams``; tags where there are none; ``by`` or
+            ``slices`` that do not cut the set; more counts of words in slices than memory is for; a number that is too
+            small; or a condition that cannot be read.
         FeatureSetError: no texts in the set.
         DamagedError, StorageError: see :func:`bertfeat.find_usages`.
     """
     require_at_least(1, least=least, k=k)
-    features, pattern, attribute = open_with_texts(features), Pattern.parse(word), Attribute(attribute)
-    inside, cut = documents_that_meet(features, parse_condition_on(features, where)), cut_corpus(features, by, slices)
+    features, pattern, attribute = open_with_texts(features), read_pattern(word, ngrams), Attribute(attribute)
+    inside = documents_that_meet(features, parse_condition_on(features, where))
+    cut = cut_corpus(features, by, slices, inside)
     counted = CountedWords.of(features, pattern, attribute, inside, cut, progress=progress)
     frequent = np.flatnonzero(counted.counts >= least)
     chosen = frequent[np.argsort(-counted.counts[frequent], kind="stable")[:k]]  # equal ones by the alphabet
     return counted.frequencies(chosen)
 
 
-def cut_corpus(features: FeatureSet, by: str | None, slices: str | int | None) -> Cut | None:
-    """Cut a feature set by each value of a kept column, or into slices of it; None without one.
+def read_pattern(word: str | None, ngrams: int) -> Pattern:
+    """The pattern of a word, or without one of so many words in a row.
+
+    Raises:
+        UsageError: both, or a pattern that is not known.
+    """
+    require_at_least(1, ngrams=ngrams)
+    if word is None:
+        return Pattern.of_any_words(ngrams)
+    if ngrams > 1:
+        problem = f"{parameter('ngrams', ngrams)} are rows of any words, and {shorten(word)!r} says which"
+        raise UsageError(problem, remedy="leave one out; in a pattern, * is a word: 'of the *'")
+    return Pattern.parse(word)
+
+
+def cut_corpus(features: FeatureSet, by: str | None, slices: str | int | None, inside: NDArray[np.bool_]) -> Cut | None:
+    """Cut some documents, a mask ``[D]``, by each value of a kept column, or into slices of it; None without one.
 
     Raises:
         UsageError: slices of no column; or see :func:`bertfeat.where.cut_slices`.
     """
-    if by is not None:
-        return cut_values(features, by) if slices is None else cut_slices(features, by, slices)
-    if slices is not None:
-        problem = f"{parameter('slices', slices)} are slices of a kept column"
-        raise UsageError(problem, remedy=f"name it: {parameter('by', 'year')}")
-    return None
+    refuse_slices_of_nothing(by, slices)
+    if by is None:
+        return None
+    return cut_values(features, by, inside) if slices is None else cut_slices(features, by, slices).among(inside)
 
 
 @dataclass(frozen=True)
@@ -135,13 +154,13 @@ class CountedWords:
         *,
         progress: ProgressOption[StepProgress] = None,
     ) -> Self:
-        """Count the words of a pattern in some documents, a mask ``[D]``: those of them that are in a slice."""
+        """Count the words of a pattern in some documents, a mask ``[D]``; with a cut of these, only in its slices."""
         index = open_word_index(features, progress=progress)
         if attribute is Attribute.TAG:
-            require_tags(index, parameter("attribute", attribute.value))
+            with errors_within(features.folder):
+                require_tags(index, parameter("attribute", attribute.value))
         if cut is not None:
             inside = inside & (cut.of_documents >= 0)
-            cut = cut.among(inside)
         hits = find_pattern(index, pattern)
         hits = hits[inside[index.document_of(hits.first)]]
         hits = hits[outermost(hits)]
@@ -193,7 +212,7 @@ class CountedWords:
                 found=int(self.counts[chosen[at]]),
                 per_million=per_million(int(self.counts[chosen[at]]), self.words),
                 documents=int(ranges[at]),
-                parts=int(part_ranges[at]),
+                range=int(part_ranges[at]),
                 dispersion=round(float(deviations[at]), 4),
                 by_slice=slices[at],
             )
@@ -204,6 +223,9 @@ class CountedWords:
         """The counts of each word in each slice; of none without slices."""
         if self.cut is None:
             return [()] * number
+        if number * len(self.cut.slices) > _MOST_COUNTS:
+            problem = f"{number:,} words in {len(self.cut.slices):,} slices are more than {_MOST_COUNTS:,} counts"
+            raise UsageError(problem, remedy=f"give a smaller {parameter('k')}, or fewer {parameter('slices')}")
         table = np.zeros((number, len(self.cut.slices)), np.int64)
         table[counted.words, counted.parts] = counted.counts
         return list(map(tuple, table.tolist()))

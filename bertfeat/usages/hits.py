@@ -55,12 +55,21 @@ def open_with_texts(features: FeatureSet | str | Path | Address) -> FeatureSet:
         FeatureSetError: it has none; or see :class:`bertfeat.FeatureSet`.
     """
     opened = features if isinstance(features, FeatureSet) else FeatureSet(features)
-    if "text" not in opened.names:
+    require_texts(opened)
+    return opened
+
+
+def require_texts(features: FeatureSet) -> None:
+    """Refuse a feature set without texts.
+
+    Raises:
+        FeatureSetError: it has none.
+    """
+    if "text" not in features.names:
         raise FeatureSetError(
-            f"{opened.folder} was made with {parameter('keep_text', False)}, so there are no words to look for",
+            f"{features.folder} was made with {parameter('keep_text', False)}, so there are no words to look for",
             remedy="extract it again with texts",
         )
-    return opened
 
 
 def documents_that_meet(features: FeatureSet, condition: Condition | None) -> NDArray[np.bool_]:

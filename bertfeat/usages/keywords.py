@@ -3,6 +3,7 @@
 Shapes: F different words of the corpus.
 """
 
+import os
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -16,12 +17,11 @@ from bertfeat.arguments import checked, require_at_least, require_text
 from bertfeat.core import FeatureSet
 from bertfeat.display import displayed
 from bertfeat.errors import UsageError, errors_within, parameter, pluralize, shorten
-from bertfeat.io import Address, ResultKind, as_location
+from bertfeat.io import Address, ResultKind, is_address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.usages.collocates import log_likelihood
-from bertfeat.usages.frequencies import CountedWords, WordFrequencies, WordFrequency, cut_corpus
+from bertfeat.usages.frequencies import CountedWords, WordFrequencies, WordFrequency, cut_corpus, read_pattern
 from bertfeat.usages.hits import documents_that_meet, open_with_texts
-from bertfeat.usages.pattern import Pattern
 from bertfeat.usages.query import parse_condition_on
 from bertfeat.usages.results import per_million
 from bertfeat.usages.word_forms import Attribute
@@ -67,8 +67,9 @@ class Keywords(WordFrequencies):
 def find_keywords(
     features: FeatureSet | str | Path | Address,
     against: FeatureSet | str | Path | Address,
-    word: str = "*",
+    word: str | None = None,
     *,
+    ngrams: int = 1,
     attribute: Attribute | str = Attribute.WORD,
     by: str | None = None,
     slices: str | int | None = None,
@@ -80,26 +81,29 @@ def find_keywords(
 ) -> Keywords:
     """Find the ``k`` words that stand more often in a corpus than in a reference, by a ``measure``.
 
-    The reference ``against`` is another feature set; or a condition, such as ``"year > 1900"``, that documents of this
-    set meet; or ``"rest"``, those that do not meet ``where``. Each keyword has G² (Dunning 1993) over the four cells of
-    the table of both corpora, itself and not itself; and the binary logarithm of the ratio of its relative frequencies
-    (Hardie 2014), where a word that the reference does not have counts as half of one there. Words that stand less than
-    ``least`` times are left out. See :func:`count_words` for the rest.
+    The reference ``against`` is another feature set, all of it and split into words alike; or a condition, such as
+    ``"year > 1900"``, that documents of this set meet; or ``"rest"``, those that do not meet ``where``, which is a
+    condition on this set alone. Each keyword has G² (Dunning 1993) over the four cells of the table of both corpora,
+    itself and not itself; and the binary logarithm of the ratio of its relative frequencies (Hardie 2014), where a word
+    that the reference does not have counts as half of one there. Words that stand less than ``least`` times are left
+    out. See :func:`count_words` for the rest.
 
     Raises:
-        UsageError: a reference that is no feature set and no condition, is split into words by another rule, or shares
-            documents with what is compared; ``"rest"`` without ``where``; and see :func:`count_words`.
+        UsageError: a reference that is no feature set and no condition, is this set itself, or is split into words by
+            another rule; documents that are compared and meet the condition, too; ``"rest"`` without ``where``; and
+            see :func:`count_words`.
         FeatureSetError, DamagedError, StorageError: see :func:`count_words`.
     """
     require_at_least(1, least=least, k=k)
-    features, pattern, attribute, measure = (
-        open_with_texts(features), Pattern.parse(word), Attribute(attribute), Keyness(measure),
-    )  # fmt: skip
-    inside, cut = documents_that_meet(features, parse_condition_on(features, where)), cut_corpus(features, by, slices)
-    with errors_within(parameter("against", *([shorten(against)] if isinstance(against, str) else []))):
+    features, pattern, attribute = open_with_texts(features), read_pattern(word, ngrams), Attribute(attribute)
+    measure = Keyness(measure)
+    inside = documents_that_meet(features, parse_condition_on(features, where))
+    cut = cut_corpus(features, by, slices, inside)
+    named = parameter("against", *([shorten(against)] if isinstance(against, str) else []))
+    with errors_within(named):
         reference = _Reference.of(features, against, inside, restricted=where is not None)
+        other = CountedWords.of(reference.features, pattern, attribute, reference.inside, progress=progress)
     counted = CountedWords.of(features, pattern, attribute, inside, cut, progress=progress)
-    other = CountedWords.of(reference.features, pattern, attribute, reference.inside, progress=progress)
     table = _Table.of(counted, other)
     scores = table.log_likelihoods if measure is Keyness.LOG_LIKELIHOOD else table.log_ratios
     more = np.flatnonzero((table.own >= least) & (table.log_ratios > 0))
@@ -144,9 +148,12 @@ class _Reference:
             others = documents_that_meet(features, _parse_reference(features, against))
             if both := int((inside & others).sum()):
                 problem = f"{pluralize(both, 'document')} that are compared meet it, too"
-                raise UsageError(problem, remedy=f"write {REST}, or a condition that leaves them out")
+                choose = f"say with {parameter('where')} which documents are compared with these"
+                raise UsageError(problem, remedy=f"write {REST}, or leave them out" if restricted else choose)
             return cls(against, features, others)
         reference = open_with_texts(against)
+        if reference.folder == features.folder:
+            raise UsageError("it is the set that is compared", remedy=f"give {parameter('where')}, and write {REST}")
         rules = [each.header.settings.word_rule for each in (features, reference)]
         if rules[0] != rules[1]:
             remedy = f"extract one of them again with {parameter('words', rules[0].value)}"
@@ -163,13 +170,12 @@ def _parse_reference(features: FeatureSet, against: str) -> Condition | None:
     try:
         return parse_condition_on(features, require_text(against, "the reference"))
     except UsageError as error:
-        raise UsageError(error.problem, where="as a condition", remedy=error.remedy) from error
+        raise UsageError(error.problem, where="no feature set, and as a condition", remedy=error.remedy) from error
 
 
 def _names_a_set(text: str) -> bool:
-    """Whether a text is the place of a feature set, there or not, and no condition."""
-    place = as_location(text)
-    return isinstance(place, Address) or place.exists() or place.suffix == f".{ResultKind.FEATURES.value}"
+    """Whether a text is the place of a file or folder, or has the ending of a feature set, and is no condition."""
+    return is_address(text) or os.path.exists(text) or text.endswith(f".{ResultKind.FEATURES.value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +189,11 @@ class _Table:
 
     @classmethod
     def of(cls, counted: CountedWords, reference: CountedWords) -> Self:
-        """Compare two corpora, whose sizes are their words; or hits, where these are more, as of []."""
+        """Compare two corpora, whose sizes are their words; or hits, where one has more of these, as of marks."""
         own, others = counted.counts, _find_counts(counted, reference)
-        whole, whole_other = (max(each.words, len(each.hits), 1) for each in (counted, reference))
+        both = (counted, reference)
+        by_hits = any(len(each.hits) > each.words for each in both)
+        whole, whole_other = (max(1, len(each.hits) if by_hits else each.words) for each in both)
         likelihoods = log_likelihood(own.astype(float), (own + others).astype(float), whole, whole + whole_other)
         ratios = np.log2(own / whole) - np.log2(np.where(others > 0, others, _NEVER) / whole_other)
         return cls(own, others, likelihoods, ratios)

@@ -133,6 +133,11 @@ class Pattern:
         """The pattern of a word, or of words that follow one another, as they stand."""
         return cls(word, (Step(WrittenWord((WordQuery.of(word),))),))
 
+    @classmethod
+    def of_any_words(cls, number: int) -> Self:
+        """The pattern of so many words in a row, whichever they are, without punctuation marks between them."""
+        return cls(" ".join("*" * number), (Step(EVERY_WORD),) * number)
+
     @property
     def words(self) -> tuple[WordQuery, ...] | None:
         """The words, or beginnings of words, of which each hit is one; None where other words can be."""

@@ -30,7 +30,7 @@ from bertfeat.errors import FeatureSetError, NotDerivableError, UsageError, para
 from bertfeat.io import Address
 from bertfeat.progress import ProgressOption, StepProgress
 from bertfeat.search import Index, QueryEncoder, RecordedVectors, query_warnings, unmark_words
-from bertfeat.usages.hits import ReadHits, documents_that_meet, find_hits, open_with_texts, read_hits
+from bertfeat.usages.hits import ReadHits, documents_that_meet, find_hits, read_hits, require_texts
 from bertfeat.usages.match import Occurrence, combine_vectors, find_occurrences
 from bertfeat.usages.near import NearWord
 from bertfeat.usages.pattern import Pattern
@@ -63,7 +63,7 @@ def find_usage_column(
             f"{features.folder} has one vector a document, but usages compare words",
             remedy=f"make a set that has them: {_describe_extraction(features)}",
         )
-    open_with_texts(features)
+    require_texts(features)
     recipe, _, named = (column or "").rpartition("_")
     if named in _DOCUMENT_POOLINGS:
         raise NotDerivableError(
@@ -94,13 +94,11 @@ class UsageSearch:
     vector: NDArray[np.float32] | None = None  # [W] of length 1: what the usages are compared with
     warnings: tuple[str, ...] = ()  # about the language of ``like``
 
-    def frequency(self, found: int, documents: NDArray[np.bool_]) -> tuple[int | None, int, float | None]:
+    def frequency(self, found: int, documents: NDArray[np.bool_]) -> tuple[int, int, float]:
         """The words of some documents (mask ``[D]``), usages found in them, and these in a million words.
 
-        Where every word is compared there is no frequency. Punctuation marks do not count.
+        Punctuation marks do not count.
         """
-        if self.pattern.is_every_word:
-            return None, found, None
         words = int(self.index.counts[documents].sum())
         return words, found, per_million(found, words)
 

@@ -52,9 +52,9 @@ class Usages:
     like: str | None  # the sentence that they are compared with, as it was given
     column: str  # the feature column that says how near they are
     documents: int  # searched; with a condition, those that meet it
-    words: int | None  # in these documents, without punctuation marks; None where every word is compared
-    found: int  # usages in these documents; with match "any", words that were compared
-    per_million: float | None  # usages in a million words
+    words: int | None  # in these documents, without punctuation marks; None by an index, which has no frequency
+    found: int  # usages in these documents; by an index, all of its words and marks in them
+    per_million: float | None  # usages in a million words; None by an index
     skipped: int  # those without a vector, of the usages that were to be compared
     usages: tuple[Usage, ...]  # nearest first, or in the order that was asked for
     warnings: tuple[str, ...] = ()  # about the language of the sentence
@@ -68,9 +68,9 @@ class SliceUsages:
     """The usages of a word in one slice."""
 
     slice: Slice  # with its documents; with a condition, those that meet it
-    words: int | None  # in these documents, without punctuation marks; None where every word is compared
+    words: int  # in these documents, without punctuation marks
     found: int
-    per_million: float | None  # usages in a million words
+    per_million: float  # usages in a million words
     skipped: int  # those without a vector, of the usages that were to be compared
     score: float | None  # mean cosine of all compared usages to the meaning asked for; None if there is no such mean
     usages: tuple[Usage, ...]  # nearest first, or in the order that was asked for

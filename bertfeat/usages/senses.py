@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertfeat.arguments import checked
 from bertfeat.core import FeatureSet, unit_vectors
-from bertfeat.errors import UsageError, needed_library, parameter
+from bertfeat.errors import UsageError, needed_library
 from bertfeat.io import Address
 from bertfeat.options import takes
 from bertfeat.progress import ProgressOption, StepProgress
@@ -29,7 +29,7 @@ from bertfeat.usages.query import (
 from bertfeat.usages.results import Sense, Senses, Usage
 from bertfeat.usages.settings import UsageSettings
 from bertfeat.usages.spans import open_cutter
-from bertfeat.where import Cut, cut_slices
+from bertfeat.where import Cut, cut_slices, refuse_slices_of_nothing
 
 MOST = 10_000
 """The most usages that are grouped; of more, a random sample is taken, always the same one."""
@@ -76,10 +76,7 @@ def find_senses(asked: SenseRequest) -> Senses:
         raise UsageError(f"{asked.senses} senses are no groups", remedy="ask for at least 2")
     readable = find_usage_column(features, asked.column)
     condition, cutter = parse_condition_on(features, asked.where), open_cutter(features, asked.spans)
-    if by is None and slices is not None:
-        raise UsageError(
-            f"{parameter('slices', slices)} are slices of a kept column", remedy=f"name it: {parameter('by', 'year')}"
-        )
+    refuse_slices_of_nothing(by, slices)
     cut = None if by is None else cut_slices(features, by, slices)
     search = look_up(features, pattern, readable, condition, nearby, cutter, progress=asked.progress)
     every = Cut((), np.zeros(len(search.documents), np.int64))

@@ -45,7 +45,9 @@ class WordForms:
         ranks, example = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64)
         ranks[present] = np.arange(len(present))
         example[numbers] = np.arange(len(hits))
-        return cls(ranks[numbers], _spell_hits(index, hits[example[present]], attribute))
+        strings = _spell_hits(index, hits[example[present]], names, values, attribute)
+        alike = strings.dictionary_encode()  # one word may be spelled as two in a row
+        return cls(alike.indices.to_numpy().astype(np.int64)[ranks[numbers]], alike.dictionary)
 
 
 def _names_and_values(
@@ -63,9 +65,14 @@ def _adjoin(index: WordIndex, places: NDArray[np.int64], attribute: Attribute) -
     return index.adjoin(places) if attribute is Attribute.WORD else np.zeros(len(places), bool)
 
 
-def _spell_hits(index: WordIndex, hits: Hits, attribute: Attribute) -> pa.LargeStringArray:
+def _spell_hits(
+    index: WordIndex,
+    hits: Hits,
+    names: pa.LargeStringArray,
+    values: NDArray[np.unsignedinteger],
+    attribute: Attribute,
+) -> pa.LargeStringArray:
     """The words or tags of each hit, joined as they stand; ``[F]``."""
-    names, values = _names_and_values(index, attribute)
     nothing, space = (pa.scalar(text, pa.large_string()) for text in ("", " "))
     strings = names.take(pa.array(values[hits.first]))
     for away in range(1, int(hits.length.max(initial=1))):

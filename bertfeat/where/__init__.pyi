@@ -15,5 +15,6 @@ from .slices import (
     Slice as Slice,
     cut_slices as cut_slices,
     cut_values as cut_values,
+    refuse_slices_of_nothing as refuse_slices_of_nothing,
     slice_number as slice_number,
 )

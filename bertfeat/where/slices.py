@@ -85,23 +85,37 @@ def cut_slices(features: FeatureSet, by: str, spec: str | int | None = None) -> 
     return cut
 
 
-def cut_values(features: FeatureSet, by: str) -> Cut:
-    """Cut a feature set by each value of a kept column, of any number; documents without a value are in no slice.
+def refuse_slices_of_nothing(by: str | None, slices: str | int | None) -> None:
+    """Refuse slices of no column.
+
+    Raises:
+        UsageError: there are slices, and no column is named.
+    """
+    if by is None and slices is not None:
+        problem = f"{parameter('slices', slices)} are slices of a kept column"
+        raise UsageError(problem, remedy=f"name it: {parameter('by', 'year')}")
+
+
+def cut_values(features: FeatureSet, by: str, inside: NDArray[np.bool_]) -> Cut:
+    """Cut some documents, a mask ``[D]``, by each of their values of a kept column; those without one are in no slice.
 
     Raises:
         UsageError: no such kept column, or more than 100,000 different texts.
     """
     if _holds_numbers(features, by):
-        numbers = _NumberColumn.read(features, by)
-        different, members = np.unique(numbers.values[numbers.known], return_inverse=True)
+        column = _NumberColumn.read(features, by)
+        different, members = np.unique(column.values[column.known], return_inverse=True)
         slices = [_name_range(value, value) for value in different.tolist()]
-        of_documents = np.full(len(numbers.values), -1, np.int64)
-        of_documents[numbers.known] = members
+        of_documents = np.full(len(column.values), -1, np.int64)
+        of_documents[column.known] = members
     else:
         codes, values = _read_categories(features, by)
         slices = _name_categories(by, "", values)
         of_documents = _place_categories(codes, values, slices)
-    return Cut(tuple(slices), of_documents).among(np.ones(len(of_documents), bool))
+    cut = Cut(tuple(slices), np.where(inside, of_documents, -1)).among(inside)
+    filled = np.array([one.documents > 0 for one in cut.slices], bool)
+    numbers = np.append(np.where(filled, np.cumsum(filled) - 1, -1), -1)
+    return Cut(tuple(one for one in cut.slices if one.documents), numbers[cut.of_documents])
 
 
 def _holds_numbers(features: FeatureSet, by: str) -> bool:
@@ -299,7 +313,10 @@ def _read_categories(features: FeatureSet, by: str) -> tuple[NDArray[np.int64], 
         ]
         codes.append(np.array(own, np.int64)[encoded.indices.to_numpy()])
         if len(numbers) > _MOST_VALUES:
-            raise UsageError(f"{by!r} has more than {_MOST_VALUES:,} different values, which are no slices")
+            raise UsageError(
+                f"{by!r} has more than {_MOST_VALUES:,} different values, which are no slices",
+                remedy=f"name some with {parameter('slices')}, or another column",
+            )
     return np.concatenate([np.empty(0, np.int64), *codes]), list(numbers)
 
 

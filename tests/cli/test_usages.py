@@ -325,7 +325,7 @@ def test_conditions() -> None:
     asked = ("*", "--like", "the *river*", "-k", "3", "--where", "left = 'a'", "--show", "year")
     by_scan, by_index = usages("word.features", *asked), usages("word.index", *asked)
     assert by_scan.stdout == by_index.stdout
-    assert "3 of 7 usages in 1 document" in by_scan.stderr
+    assert "3 of 7 usages (1,000,000 per million words) in 1 document" in by_scan.stderr
     assert "3 of 8 usages in 1 document" in by_index.stderr  # an index holds punctuation too
     nothing = usages("word.features", "bank", "--where", "year = 3")
     assert (nothing.exit_code, nothing.stdout) == (0, "nothing found\n")

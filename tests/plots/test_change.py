@@ -99,9 +99,6 @@ def test_bars_are_per_million_with_wilsons_intervals(tmp_path: Path, monkeypatch
     near = dataclasses.replace(frequencies_of("cell", ["a"], [(1, 9)]), near="door")
     draw_frequencies(near, tmp_path / "near.svg")
     assert "The frequency of cell near door" in " ".join(svg_texts(tmp_path / "near.svg"))
-    any_word = dataclasses.replace(near.slices[0], words=None, per_million=None)
-    with pytest.raises(UsageError, match="every word was compared"):
-        draw_frequencies(dataclasses.replace(near, slices=(any_word,)), tmp_path / "none.svg")
 
 
 # ── senses ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -305,7 +305,7 @@ def test_senses_frequency_and_collocates(visit: Visit, address: str, place: Path
     expect(page.locator("#usages-message")).to_contain_text("up to 2 before and 0 after")
     found = find_collocates(place / "c.features", "bank", left=2, right=0, k=50).collocates
     assert page.locator(".counts tbody th").all_inner_texts() == [one.word for one in found]
-    numbers = [cell.replace(",", "") for cell in page.locator(".counts tbody td:nth-child(7)").all_inner_texts()]
+    numbers = [cell.replace(",", "") for cell in page.locator(".counts tbody td:nth-child(9)").all_inner_texts()]
     assert numbers == [f"{one.log_likelihood:.1f}" for one in found]
     check_by_axe(page)
     again = visit.open(page.url)
@@ -416,7 +416,7 @@ def test_reading_on(visit: Visit, address: str) -> None:
     expect(texts).to_have_text([row["text"] for row in ROWS[35:]])
 
 
-def test_any_word_needs_a_sentence(visit: Visit, address: str) -> None:
+def test_every_word_is_compared_with_a_marked_one(visit: Visit, address: str) -> None:
     page = visit.open(f"{address}#usages")
     usages(page, "bank")
     page.fill("#like", "He sat on the bank of the river.")
@@ -424,6 +424,11 @@ def test_any_word_needs_a_sentence(visit: Visit, address: str) -> None:
     page.press("#word", "Enter")
     expect(page.locator("#usages-message.bad")).to_contain_text("mark the word that is meant")
     assert "422" in visit.problems.pop()
+    page.fill("#like", "")
+    assert "million" in usages(page, "*").text_content()
+    for way in ("Frequency", "Collocates", "Lines"):
+        page.click(f"#ways >> text={way}")
+        expect(page.locator("#usages-message")).to_contain_text("usages in")
     page.fill("#like", "He sat on the *bank* of the river.")
     message = usages(page, "*")
     expect(message).to_contain_text("nearest")

@@ -102,7 +102,7 @@ def test_counts_and_dispersion_over_documents(length: int, made: FeatureSet) -> 
     for one in found.frequencies:
         counts = [count[one.word] for count in each]
         assert (one.found, one.documents) == (sum(counts), sum(map(bool, counts)))
-        assert one.parts == one.documents
+        assert one.range == one.documents
         assert one.per_million == pytest.approx(1e6 * one.found / found.words, abs=0.01)
         assert one.dispersion == pytest.approx(deviation_of(counts, list(map(words_in, texts))), abs=1e-4)
 
@@ -120,6 +120,8 @@ def test_counts_and_dispersion_over_slices(
     by: str, slices: str | None, bounds: dict[str, Sequence[Any]], made: FeatureSet
 ) -> None:
     rows = [row for row in random_texts() if row["year"] >= 1855]
+    if slices is None:
+        bounds = {name: values for name, values in bounds.items() if any(row[by] in values for row in rows)}
     members = [[row["text"] for row in rows if row[by] in values] for values in bounds.values()]
     sizes = [sum(map(words_in, texts)) for texts in members]
     found = count_words(made, by=by, slices=slices, where="year >= 1855", k=10_000)
@@ -130,7 +132,7 @@ def test_counts_and_dispersion_over_slices(
         each = [[Counter(rows_of_words(text, 1))[one.word] for text in texts] for texts in members]
         counts = list(map(sum, each))
         assert (list(one.by_slice), one.found) == (counts, sum(counts))
-        assert (one.parts, one.documents) == (
+        assert (one.range, one.documents) == (
             sum(map(bool, counts)),
             sum(map(bool, chain.from_iterable(each))),
         )
@@ -239,8 +241,10 @@ def test_keywords_of_a_part(made: FeatureSet) -> None:
     assert all(sum(one.by_slice) == one.found for one in titles.frequencies)
 
 
-def test_nothing_stands_more_often_in_what_is_the_same(made: FeatureSet) -> None:
-    assert find_keywords(made, made.folder).frequencies == ()
+def test_a_set_is_not_compared_with_itself(made: FeatureSet) -> None:
+    for where in (None, "year < 1870"):
+        with pytest.raises(UsageError, match="it is the set that is compared; give where, and write rest"):
+            find_keywords(made, made.folder, where=where)
 
 
 # ── what cannot be ──────────────────────────────────────────────────────────────────────────────────────────
@@ -265,16 +269,19 @@ def test_lists_that_cannot_be(options: dict[str, Any], problem: str, made: Featu
     with pytest.raises(UsageError, match=problem):
         count_words(made, **options)
     with pytest.raises(UsageError, match=problem):
-        find_keywords(made, made, **options)
+        find_keywords(made, "year > 1900", **{"where": "year < 1870"} | options)
 
 
 @pytest.mark.parametrize(
     ("against", "where", "problem"),
     [
         ("rest", None, "against='rest': .*there is none; say with where"),
-        ("", None, "against"),
-        ("year > 1855", None, "against='year > 1855': 54 documents that are compared meet it, too; write rest"),
-        ("yaer > 1855", "year < 3", "against='yaer > 1855': as a condition: there is no column 'yaer'"),
+        ("", "year < 3", "against='': is no path: it is empty"),
+        ("year > 1855", "year < 1860", "against='year > 1855': 4 documents that are compared meet it, too; write rest"),
+        ("year > 1855", None, "54 documents that are compared meet it, too; say with where which documents"),
+        ("  ", "year < 3", "against='  ': no feature set, and as a condition: the reference is empty"),
+        ("yaer > 1855", "year < 3", "against='yaer > 1855': no feature set, and as a condition: there is no column"),
+        (f"title = {'x' * 3000!r} or", "year < 3", "no feature set, and as a condition: "),
     ],
 )
 def test_references_that_cannot_be(against: str, where: str | None, problem: str, made: FeatureSet) -> None:
@@ -383,12 +390,12 @@ def test_csv_has_a_row_for_each_slice(made: FeatureSet) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["bank", "--ngrams", "2"], "--ngrams are rows of any words; with a pattern, write * for a word"),
-        (["--slices", "2"], "--slices are slices of a kept column; name it with --by"),
+        (["bank", "--ngrams", "2"], "--ngrams 2 are rows of any words, and 'bank' says which; leave one out"),
+        (["--slices", "2"], "--slices 2 are slices of a kept column; name it: --by year"),
         (["--measure", "log-ratio"], "--measure compares words with those of --against"),
         (["--csv", "--json"], "give one of the two"),
         (["--against", "rest"], "--against rest: the rest are the documents that do not meet the condition"),
-        (["--against", "yaer = 3"], "--against 'yaer = 3': as a condition: there is no column"),
+        (["--against", "yaer = 3"], "--against 'yaer = 3': no feature set, and as a condition: there is no column"),
         (["--attribute", "lemma"], "'lemma' is not one of"),
         (["[lemma='go']"], "tokens have no lemma"),
         ([""], "the word to look for is empty"),
@@ -398,3 +405,84 @@ def test_wrong_uses(arguments: list[str], problem: str, made: FeatureSet) -> Non
     result = run(Path(str(made.folder)), *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert problem in " ".join(result.stderr.split())
+
+
+# ── kinds of sets ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_pairs_are_two_texts_of_a_document(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    made = extractor(tiny("bert"), layers="last", pooling="mean")
+    made.extract(memory_corpus([("the bank", "bank old"), ("old mill", "the mill")]), tmp_path / "p.features")
+    found = count_words(tmp_path / "p.features")
+    assert [(one.word, one.found, one.documents) for one in found.frequencies] == [
+        ("bank", 2, 1), ("mill", 2, 1), ("old", 2, 2), ("the", 2, 2),
+    ]  # fmt: skip
+    assert {one.word for one in count_words(tmp_path / "p.features", ngrams=2).frequencies} == {
+        "the bank", "bank old", "old mill", "the mill",
+    }  # fmt: skip
+
+
+def test_a_set_of_chosen_words_counts_all_words_of_its_texts(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    made = extractor(tiny("bert"), layers="last", pooling="word", only=("bank",))
+    made.extract(memory_corpus(["the bank", "the mill"]), tmp_path / "o.features")
+    assert [(one.word, one.found) for one in count_words(tmp_path / "o.features").frequencies] == [
+        ("the", 2), ("bank", 1), ("mill", 1),
+    ]  # fmt: skip
+
+
+def test_one_word_that_is_spelled_as_two(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    """Words that a corpus brings may hold a space; then one row is two words, or one."""
+    records = [{"text": ["New York", "is"]}, {"text": ["new", "york"]}, {"text": ["New", "York"]}]
+    made = extractor(tiny("bert"), layers="last", pooling="word")
+    made.extract(memory_corpus(records, CorpusSettings(pretokenized=True)), tmp_path / "g.features")
+    found = count_words(tmp_path / "g.features", "new york")
+    assert [(one.word, one.found, one.documents) for one in found.frequencies] == [("new york", 3, 3)]
+
+
+def test_particles_are_words_in_a_row(tiny: Callable[[str], Tiny], tmp_path: Path) -> None:
+    """Under the Korean rule words follow one another without white space."""
+    pytest.importorskip("kiwipiepy")
+    made = extractor(tiny("bert"), layers="last", pooling="mean", words="korean")
+    made.extract(memory_corpus(["은행에서 돈을 찾았다.", "은행에서, 돈을"]), tmp_path / "k.features")
+    rows = {one.word: one.found for one in count_words(tmp_path / "k.features", ngrams=2).frequencies}
+    assert (rows["은행에서"], rows["돈을"], rows["에서 돈"]) == (2, 2, 1)
+    assert count_words(tmp_path / "k.features").words == sum(
+        one.found for one in count_words(tmp_path / "k.features", k=99).frequencies
+    )
+    spaces = extractor(tiny("bert"), layers="last", pooling="mean")
+    spaces.extract(memory_corpus(["은행에서 돈을 찾았다."]), tmp_path / "s.features")
+    with pytest.raises(UsageError, match=r"against: its texts are split into words by another rule, spaces; extract"):
+        find_keywords(tmp_path / "k.features", tmp_path / "s.features")
+
+
+def test_documents_without_a_value_do_not_count(made: FeatureSet) -> None:
+    titled = [row for row in random_texts() if row["title"] is not None]
+    found = count_words(made, by="title")
+    assert (found.documents, found.words) == (len(titled), sum(words_in(row["text"]) for row in titled))
+    told = run(Path(str(made.folder)), "--by", "title").stderr
+    assert f"in {len(titled)} documents with a value in title, 4 slices" in told
+
+
+def test_values_that_no_document_has_are_no_slices(made: FeatureSet) -> None:
+    early = [row for row in random_texts() if row["year"] < 1853]
+    found = count_words(made, by="year", where="year < 1853")
+    assert [one.name for one in found.slices] == ["1850", "1851", "1852"]
+    assert list(found.slice_words) == [words_in(row["text"]) for row in early]
+    named = run(Path(str(made.folder)), "--by", "year", "--slices", "1850-1852,1900", "--where", "year < 1853", "--csv")
+    rows = list(csv.DictReader(io.StringIO(named.stdout)))
+    assert {(row["slice"], row["slice_per_million"] == "") for row in rows} == {("1850-1852", False), ("1900", True)}
+
+
+def test_csv_has_one_heading_also_of_nothing(made: FeatureSet) -> None:
+    folder = Path(str(made.folder))
+    options = ("--where", "year < 1870", "--against", "rest", "--csv")
+    assert run(folder, *options, "--least", "1000").stdout.strip() == run(folder, *options).stdout.splitlines()[0]
+    by = (*options, "--by", "title")
+    assert run(folder, *by, "--least", "1000").stdout.strip() == run(folder, *by).stdout.splitlines()[0]
+
+
+def test_more_counts_than_memory_is_for(made: FeatureSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bertfeat.usages.frequencies._MOST_COUNTS", 20)
+    with pytest.raises(UsageError, match="9 words in 4 slices are more than 20 counts; give a smaller k, or fewer"):
+        count_words(made, by="title", k=11)
+    assert count_words(made, by="title", k=5).frequencies

@@ -55,7 +55,7 @@ export class Lines {
 
   begin() {
     this.page = 1;
-    const word = byId("word").value.trim(); // every word is compared with the line that was chosen
+    const word = byId("word").value.trim(); // of *, every word, a chosen line stays: all are compared with it
     if (this.chosen && word !== "*" && this.chosen.word !== word) this.forget();
   }
 
@@ -111,7 +111,7 @@ export class Lines {
   choose(usage) {
     const like = sentenceOf(usage);
     byId("like").value = like;
-    this.chosen = { usage, like, word: byId("word").value };
+    this.chosen = { usage, like, word: byId("word").value.trim() };
     this.view.go("lines");
     this.view.look();
   }
