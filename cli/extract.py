@@ -57,9 +57,9 @@ def command(
 ) -> None:
     """Run a corpus through a frozen BERT and store the chosen layers.
 
-    CORPUS is one or more files, folders, patterns or addresses: text (a document a line), JSONL, CSV, TSV, Parquet,
-    CoNLL or SQuAD, compressed or not; - is stdin. The features are a folder of Parquet files. After an interruption
-    the same command continues where it stopped.
+    CORPUS is one or more files, folders, patterns or addresses: text (a document a line), JSON, JSONL, CSV, TSV,
+    Parquet, CoNLL or SQuAD, compressed or not; - is stdin. The features are a folder of Parquet files. After an
+    interruption the same command continues where it stopped.
 
     \b
     bertfeat extract corpus.txt --layers concat4

@@ -109,7 +109,7 @@ def open_with_columns(
     check_file(corpus)
     plain = open_corpus([corpus], how.corpus, name=how.name)
     columns = find(plain.columns)
-    if lacking := [column for column in columns if column not in plain.columns]:
+    if lacking := [each for each in columns if each not in plain.columns and not _is_inner(each, corpus, how)]:
         if how.gold is GoldUse.NEEDED:
             raise _no_column_error(corpus, plain, lacking[0], how, form)
         return plain
@@ -121,6 +121,17 @@ def open_with_columns(
     kind = ":string" if as_text or plain.files[0].source.format.cells else ""
     keep = (*how.corpus.keep, *(f"{column}{kind}" for column in columns))
     return open_corpus([corpus], replace(how.corpus, keep=keep), name=how.name)
+
+
+def _is_inner(column: str, corpus: Path, how: SourceReading) -> bool:
+    """Whether a column is a field within objects of a corpus: ``labels.label``."""
+    if "." not in column:
+        return False
+    try:
+        open_corpus([corpus], replace(how.corpus, keep=(*how.corpus.keep, column)), name=how.name)
+    except UsageError:
+        return False
+    return True
 
 
 def check_columns(features: FeatureSet, needed: Collection[str]) -> None:

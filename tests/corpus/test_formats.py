@@ -27,6 +27,7 @@ FILES = {
     "parquet": write_parquet(["A"]),
     "conll": b"A O\n",
     "conllu": b"1\tA\t_\tNOUN\t_\t_\t_\t_\t_\t_\n",
+    "json": b'[{"text": "A"}]',
     "squad": write_squad(["A"]),
     "fasta": b">x a protein\na*\n",
 }

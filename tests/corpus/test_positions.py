@@ -125,6 +125,8 @@ CASES = [
         CorpusSettings(document_context=True),
     ),
     Case("tree.conllu", (_TREE * 4).encode()),
+    Case("array.json", json.dumps([{"text": f"é {n}", "n": n} for n in range(14)], indent=1).encode("utf-16")),
+    Case("odd.json", b'[{"text": "a"}, 3, {"text": null}, {"text": "b"}, [], {"no": 1}, {"text": "c"}]', 4),
     Case("good.json", write_squad([f"é {n}?" for n in range(14)])),
     Case("lines.json", json.dumps(json.loads(write_squad("abcdefg")), indent=1).encode("utf-16")),
     Case("bad.json", _BAD_QUESTIONS.encode(), 5, CorpusSettings(keep=("answer_start", "title"))),

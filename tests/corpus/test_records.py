@@ -276,11 +276,6 @@ def test_a_csv_header_must_be_sound(tmp_path: Path) -> None:
             open_corpus([csv_file(tmp_path, content)])
 
 
-def test_one_json_array_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="one JSON array"):
-        open_corpus([jsonl(tmp_path, '[{"text": "a"},', '{"text": "b"}]', name="a.json")])
-
-
 # ── kept columns ────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bertfeat.core.corpus import CorpusSettings, Document, Failure, open_corpus, squad
+from bertfeat.core.corpus import CorpusSettings, Document, Failure, json_array, open_corpus
 from bertfeat.errors import CorpusError, UsageError
 from tests.support.corpus_writers import (
     COMPRESS,
@@ -250,9 +250,11 @@ def test_what_stands_before_damage_is_read(tmp_path: Path, spoil: Callable[[byte
 
 
 def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(squad, "MAX_FILE", 2**20)
+    monkeypatch.setattr(json_array, "MAX_FILE", 2**20)
     path = write(tmp_path, COMPRESS[".gz"](file_of(question(question="x" * 2**21))), "a.json.gz")
-    with pytest.raises(CorpusError, match="larger than 1 MiB, the most that is read of a file of questions; split it"):
+    with pytest.raises(
+        CorpusError, match="larger than 1 MiB, the most that is read of a file that is one JSON text; make JSONL"
+    ):
         open_corpus([path])
 
 

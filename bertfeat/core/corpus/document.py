@@ -86,11 +86,11 @@ class Position:
     """The place in a file where a row begins, and what must be known about the file before it to resume there."""
 
     offset: int
-    """Decompressed bytes of the file before it; for Parquet, records before its row group; for SQuAD, characters before
-    its article."""
+    """Decompressed bytes of the file before it; for Parquet, records before its row group; for arrays of JSON,
+    characters before its element."""
 
     line: int
-    """Lines before ``offset``; for Parquet 0; for SQuAD, articles."""
+    """Lines before ``offset``; for Parquet 0; for arrays of JSON, elements."""
 
     record: int
     """Rows of the file before it, including those that ``skip`` counts."""

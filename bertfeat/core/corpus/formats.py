@@ -5,8 +5,8 @@ To add a format, write a module with its reader and add a line to :data:`FORMATS
 
 A reader is a class that yields the rows of a file from a given position on. Text and CoNLL have a
 :class:`~bertfeat.core.corpus.input_file.RowReader`. Formats whose records have named fields have a
-:class:`~bertfeat.core.corpus.records.RecordReader`, which turns records into rows (CSV, Parquet, SQuAD), or, with one
-record per line, a :class:`~bertfeat.core.corpus.records.LineRecordReader` (JSONL).
+:class:`~bertfeat.core.corpus.records.RecordReader`, which turns records into rows (CSV, Parquet, JSON arrays, SQuAD),
+or, with one record per line, a :class:`~bertfeat.core.corpus.records.LineRecordReader` (JSONL).
 """
 
 import re
@@ -58,6 +58,12 @@ FORMATS: Mapping[str, Format] = {
             records=False,
         ),
         Format("jsonl", (".jsonl", ".ndjson", ".json"), "bertfeat.core.corpus.jsonl:JsonlReader"),
+        Format(
+            "json",
+            (),  # its files end in .json
+            "bertfeat.core.corpus.json_array:JsonArrayReader",
+            beginning=re.compile(r"\s*\["),
+        ),
         Format("csv", (".csv",), "bertfeat.core.corpus.delimited:CsvReader", cells=True),
         Format("tsv", (".tsv", ".tab"), "bertfeat.core.corpus.delimited:TsvReader", cells=True),
         Format("parquet", (".parquet", ".pq"), "bertfeat.core.corpus.parquet:ParquetReader", binary=True),

@@ -15,8 +15,8 @@ class JsonlReader(LineRecordReader):
     def record(self, line: str, number: int, names: Sequence[str]) -> Record:
         """Parse the object of a line; a file that is a single JSON array, or the single object of SQuAD, is refused."""
         if number == 1 and line.lstrip().startswith("["):
-            remedy = "convert it, for example with jq -c '.[]'"
-            raise CorpusError("one JSON array, not an object a line", where=self.file.name, remedy=remedy)
+            problem, remedy = "one JSON array, not an object a line", f"give {parameter('format', 'json')}"
+            raise CorpusError(problem, where=self.file.name, remedy=remedy)
         try:
             record = _parse_json(line)
         except RecursionError:

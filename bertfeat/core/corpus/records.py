@@ -8,6 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -41,6 +42,32 @@ Record = Fields | BadRecord | None
 """Fields; or what is wrong; or None, for a blank line."""
 
 
+def named_fields(settings: CorpusSettings) -> tuple[str, ...]:
+    """The fields that settings name."""
+    single = [name for name in (settings.pair_column, settings.id_column, settings.tag_column) if name is not None]
+    return (*settings.texts, *single, *(name.partition(":")[0] for name in settings.keep))
+
+
+def within_objects(records: Iterator[Record], names: Sequence[str]) -> Iterator[Record]:
+    """Records with those fields within their objects that are named by a path, such as ``labels.label``."""
+    paths = {name: name.split(".") for name in names if "." in name}
+    return map(partial(_with_inner, paths), records) if paths else records
+
+
+def _with_inner(paths: Mapping[str, Sequence[str]], record: Record) -> Record:
+    """A record with the values at some paths, where it has no field of such a name itself."""
+    if not isinstance(record, Mapping):
+        return record
+    inner = dict[str, object]()
+    for name, path in paths.items():
+        value: object = record
+        for key in path:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if name not in record and value is not None:
+            inner[name] = value
+    return {**record, **inner}
+
+
 class RecordReader(ABC):
     """Reads a file, from a position on, as records with named fields, and makes rows of them."""
 
@@ -72,7 +99,7 @@ class RecordReader(ABC):
         file = self.file
         shape = RecordShape.of(file.settings, file.columns, file.kept, cells=file.source.format.cells)
         prefix, name, read = file.id_prefix, file.name, shape.read
-        for number, record in enumerate(self.records(shape.used), self.start.record + 1):
+        for number, record in enumerate(within_objects(self.records(shape.used), shape.used), self.start.record + 1):
             self._number = number
             if record is None:
                 yield BlankLine(row)
@@ -98,7 +125,9 @@ class LineRecordReader(RecordReader):
     @classmethod
     def look(cls, file: CorpusFile, sample_size: int) -> Columns:
         """The fields of the first records."""
-        sample = sample_columns(cls(file, START, Meter()).records(()), sample_size)
+        sample = sample_columns(
+            within_objects(cls(file, START, Meter()).records(()), named_fields(file.settings)), sample_size
+        )
         columns = tuple(name for name in sample.columns if is_storable(name))
         return Columns(file.name, columns, sample.types, seen=sample.seen, sampled=sample.count)
 
