@@ -96,8 +96,11 @@ def command(folder: "Location", word: str | None, query: WordsQuery, as_csv: boo
     if as_csv:
         _print_rows(result, query.by)
     else:
-        console.result(fields_of(result), list(_lines_of(result, query, console)))
-    if result.documents or query.where is None:
+        lines, whole = _lines_of(result, query)
+        console.result(fields_of(result), lines)
+        if not whole and not console.as_json:
+            console.say("the frequency in each slice does not fit on a line; --csv and --json have it")
+    if result.documents or query.where is None or query.by is not None:
         _say_what_was_counted(result, word, query, console)
     else:
         console.say(unmet_in_features(folder, query.where))
@@ -111,18 +114,17 @@ def _check_word_options(word: str | None, query: WordsQuery, as_csv: bool, conso
         raise click.UsageError("--measure compares words with those of --against; name a reference")
 
 
-def _lines_of(result: "WordFrequencies", query: WordsQuery, console: Console) -> Iterator[str]:
-    """Aligned lines, with a heading; with the frequency in each slice where they fit on a line."""
+def _lines_of(result: "WordFrequencies", query: WordsQuery) -> tuple[list[str], bool]:
+    """Aligned lines, with a heading; with the frequency in each slice if they fit on a line, and whether they do."""
     if not result.frequencies:
-        yield "nothing found"
-        return
+        return ["nothing found"], True
     words = [query.attribute, *(cut_end(single_line(one.word), _WIDEST) for one in result.frequencies)]
     columns = [words, *_columns_of(result, query.by)]
-    slices = list(_slice_columns(result)) if len(result.slices) < terminal_width(None) else []
-    fit = len(slices) == len(result.slices) and _fit_on_a_line([*columns, *slices])
-    yield from aligned_columns([*columns, *slices] if fit else columns)
-    if not fit:
-        console.say("the frequency in each slice does not fit on a line; --csv and --json have it")
+    if len(result.slices) < terminal_width(None):
+        with_slices = [*columns, *_slice_columns(result)]
+        if not result.slices or _fit_on_a_line(with_slices):
+            return list(aligned_columns(with_slices)), True
+    return list(aligned_columns(columns)), False
 
 
 def _columns_of(result: "WordFrequencies", by: str | None) -> Iterator[list[str]]:
@@ -150,7 +152,7 @@ def _slice_columns(result: "WordFrequencies") -> Iterator[list[str]]:
 
     for at, (one, words) in enumerate(zip(result.slices, result.slice_words, strict=True)):
         counts = (per_million(word.by_slice[at], words) for word in result.frequencies)
-        yield [single_line(one.name), *(f"{count:,.1f}" for count in counts)]
+        yield [single_line(one.name), *(f"{count:,.1f}" if words else "" for count in counts)]
 
 
 def _fit_on_a_line(columns: list[list[str]]) -> bool:
@@ -184,7 +186,7 @@ def _say_what_was_counted(result: "WordFrequencies", word: str | None, query: Wo
 
     where = f"in {pluralize(result.documents, 'document')}"
     if query.by is not None:
-        where += f" with a value in {query.by}, {pluralize(len(result.slices), 'slice')}"
+        where += f" in {pluralize(len(result.slices), 'slice')} of {query.by}"
     if not result.found:
         console.say(f"{result.pattern!r} does not stand {where}{'' if word is None else missing_word_hint(word)}")
         return

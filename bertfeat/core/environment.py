@@ -78,8 +78,8 @@ def kernels_note() -> str:
         return ""
     if importlib.util.find_spec("bertfeat.core.encoder._kernels") is None:
         return (
-            "bertfeat's own kernels, which this processor could use, were not built: no C compiler was found at "
-            f"installation. Install one (gcc) and then: {again}"
+            "bertfeat's own kernels, which this processor could use, were not built: there was no C compiler at "
+            f"installation, or this is a clone that is not installed. Install a compiler (gcc) and then: {again}"
         )
     problem = kernels_problem()
     return f"{problem}. Build them anew: {again}" if problem else ""

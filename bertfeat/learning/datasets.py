@@ -22,7 +22,7 @@ from bertfeat.errors import HeadError, NotDerivableError, UsageError, parameter,
 from bertfeat.learning.inputs import FOLDER_REFUSALS, parse_input
 from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.settings import HeadSettings, LearningSettings
-from bertfeat.learning.sources import STDIN, HeadSource, OpenSource, SourceReading, open_head_source
+from bertfeat.learning.sources import STDIN, HeadSource, OpenSource, SourceReading, is_inner_field, open_head_source
 from bertfeat.learning.tables import FeatureTable, label_columns
 from bertfeat.learning.task import Task
 from bertfeat.learning.tasks import TASKS, task_of
@@ -117,7 +117,7 @@ def _has_many_labels(train: OpenSource, asked: LearningSettings) -> bool:
             return False
         corpus = open_corpus([train], reading)
         columns = corpus.columns
-        if label in columns:
+        if label in columns or is_inner_field(label, train, reading):
             corpus = open_corpus([train], replace(reading, keep=(f"{label}:string",)))
         rows = (row.kept[-1] for row in islice(corpus.rows(), 100) if isinstance(row, Document) and row.kept)
     else:

@@ -13,6 +13,7 @@ from typing import Annotated, TypedDict
 from msgspec import Meta
 
 from bertfeat.display import format_duration
+from bertfeat.errors import parameter
 from bertfeat.learning.settings import HeadSettings
 from bertfeat.progress import Milestone
 
@@ -106,3 +107,13 @@ def is_over(history: Sequence[EpochRecord], training: HeadSettings) -> bool:
     """Whether no epoch follows these."""
     count = len(history)
     return count >= training.epochs or count - best_epoch(history, training) >= training.epochs_waited
+
+
+def cut_short_warnings(epochs: Sequence[int], training: HeadSettings) -> tuple[str, ...]:
+    """The warning about trainings of so many epochs each that ended only because no epoch was left."""
+    cut = sum(each >= training.epochs for each in epochs)
+    if not cut or training.schedule == "linear":  # which learns all epochs always
+        return ()
+    which = "the training" if len(epochs) == 1 else f"{cut:,} of {len(epochs):,} trainings"
+    limit = parameter("epochs", training.epochs)
+    return (f"{which} ended because of {limit}, not because the score no longer rose; more may give a better one",)

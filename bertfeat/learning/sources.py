@@ -109,7 +109,9 @@ def open_with_columns(
     check_file(corpus)
     plain = open_corpus([corpus], how.corpus, name=how.name)
     columns = find(plain.columns)
-    if lacking := [each for each in columns if each not in plain.columns and not _is_inner(each, corpus, how)]:
+    if lacking := [
+        each for each in columns if each not in plain.columns and not is_inner_field(each, corpus, how.corpus, how.name)
+    ]:
         if how.gold is GoldUse.NEEDED:
             raise _no_column_error(corpus, plain, lacking[0], how, form)
         return plain
@@ -123,12 +125,12 @@ def open_with_columns(
     return open_corpus([corpus], replace(how.corpus, keep=keep), name=how.name)
 
 
-def _is_inner(column: str, corpus: Path, how: SourceReading) -> bool:
+def is_inner_field(column: str, corpus: Path, reading: CorpusSettings, name: str | None = None) -> bool:
     """Whether a column is a field within objects of a corpus: ``labels.label``."""
     if "." not in column:
         return False
     try:
-        open_corpus([corpus], replace(how.corpus, keep=(*how.corpus.keep, column)), name=how.name)
+        open_corpus([corpus], replace(reading, keep=(*reading.keep, column)), name=name)
     except UsageError:
         return False
     return True
@@ -155,7 +157,7 @@ def unnamed_error(how: SourceReading, noun: str) -> HeadError:
 def _no_column_error(corpus: Path, opened: FileCorpus, column: str, how: SourceReading, form: str) -> HeadError:
     file_format = opened.files[0].source.format
     if not file_format.records:
-        problem, remedy = f"a {file_format.name} file has no column {column!r}", "give JSONL, CSV or Parquet"
+        problem, remedy = f"a {file_format.name} file has no column {column!r}", "give JSON, CSV or Parquet"
         return HeadError(problem, where=corpus, remedy=remedy)
     remedy = form or f"{did_you_mean(column, opened.columns)}name it with {parameter('label')}"
     named = f", from which the head {how.head} learned" if how.head else ""

@@ -29,7 +29,7 @@ from bertfeat.learning.kinds import HeadKind, PairForm
 from bertfeat.learning.layer_trials import are_several, check_several, choose_among
 from bertfeat.learning.loop import HeadLoop
 from bertfeat.learning.record import ExampleColumns, HeadRecord, best_candidate
-from bertfeat.learning.schedule import best_epoch
+from bertfeat.learning.schedule import best_epoch, cut_short_warnings
 from bertfeat.learning.settings import GridPoint, LearningSettings
 from bertfeat.learning.sources import HeadSource
 from bertfeat.learning.task import Threshold
@@ -107,6 +107,7 @@ def train_head(asked: TrainingRequest) -> HeadReport:
         loop = HeadLoop(folder, training.settings, asked.device, opened)
         report = _run_loop(loop, training, choice, tell, overwrite=asked.overwrite, begun=begun)
         warnings += opened.task.unlearned_warnings(opened.examples["dev"].gold)
+        warnings += cut_short_warnings([len(report.record.history)], training.settings)
         if asked.picture:
             warnings += _draw_epochs(report.record, folder)
     return replace(report, warnings=warnings, failed=count_failed_rows(training.sources, sets), choice=choice)

@@ -83,9 +83,9 @@ def count_words(
     ``least`` times are left out.
 
     Beside each frequency stands in how many documents the word is (its range), and Gries's DP (2008) over these. With
-    ``by`` both are over the values of a kept column, up to 100,000 texts or any number of numbers, or over ``slices``
-    of it (see :func:`bertfeat.measure_change`), and each of these has its own count; documents in none do not count,
-    nor do those that do not meet the condition ``where``. The set needs texts, and no vectors of words.
+    ``by`` both are over the values of a kept column (up to 100,000 texts; ten million counts of words in values), or
+    over ``slices`` of it (see :func:`bertfeat.measure_change`), and each of these has its own count; documents in none
+    do not count, nor do those that do not meet the condition ``where``. The set needs texts, and no vectors of words.
 
     Raises:
         UsageError: a pattern that is not known, or one beside ``ngrams``; tags where there are none; ``by`` or

@@ -100,10 +100,10 @@ def find_keywords(
     inside = documents_that_meet(features, parse_condition_on(features, where))
     cut = cut_corpus(features, by, slices, inside)
     named = parameter("against", *([shorten(against)] if isinstance(against, str) else []))
+    counted = CountedWords.of(features, pattern, attribute, inside, cut, progress=progress)
     with errors_within(named):
         reference = _Reference.of(features, against, inside, restricted=where is not None)
         other = CountedWords.of(reference.features, pattern, attribute, reference.inside, progress=progress)
-    counted = CountedWords.of(features, pattern, attribute, inside, cut, progress=progress)
     table = _Table.of(counted, other)
     scores = table.log_likelihoods if measure is Keyness.LOG_LIKELIHOOD else table.log_ratios
     more = np.flatnonzero((table.own >= least) & (table.log_ratios > 0))
@@ -152,13 +152,20 @@ class _Reference:
                 raise UsageError(problem, remedy=f"write {REST}, or leave them out" if restricted else choose)
             return cls(against, features, others)
         reference = open_with_texts(against)
-        if reference.folder == features.folder:
-            raise UsageError("it is the set that is compared", remedy=f"give {parameter('where')}, and write {REST}")
+        if _without_links(reference) == _without_links(features):
+            remedy = f"write {REST}" if restricted else f"give {parameter('where')}, and write {REST}"
+            raise UsageError("it is the set that is compared", remedy=remedy)
         rules = [each.header.settings.word_rule for each in (features, reference)]
         if rules[0] != rules[1]:
             remedy = f"extract one of them again with {parameter('words', rules[0].value)}"
             raise UsageError(f"its texts are split into words by another rule, {rules[1]}", remedy=remedy)
         return cls(str(reference.folder), reference, np.ones(len(reference), bool))
+
+
+def _without_links(features: FeatureSet) -> str:
+    """Where a feature set is, behind links."""
+    folder = features.folder
+    return os.path.realpath(folder) if isinstance(folder, Path) else str(folder)
 
 
 def _parse_reference(features: FeatureSet, against: str) -> Condition | None:

@@ -435,7 +435,7 @@ def test_questions_without_passages_are_told_before_anything_is_extracted(verb: 
 
 def test_answers_in_plain_text() -> None:
     Path("asked.txt").write_text("what ran ||| the water\n")
-    with pytest.raises(HeadError, match=r"asked\.txt: a text file has no column of passages; give JSONL, CSV or"):
+    with pytest.raises(HeadError, match=r"asked\.txt: a text file has no column of passages; give JSON, CSV or"):
         Head("answer.head").predict("asked.txt")
     paired = Head("answer.head").predict("asked.txt", corpus_settings=CorpusSettings(pairs=True))
     assert [row.id for row in paired.rows] == ["1"]

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from bertfeat.core.corpus import CorpusSettings, Document, Failure, check_readable, json_array, open_corpus
+from bertfeat.core.corpus import (
+    CorpusSettings,
+    Document,
+    Failure,
+    check_readable,
+    json_array,
+    memory_corpus,
+    open_corpus,
+)
 from bertfeat.errors import CorpusError, WrongColumnsError
 from tests.support.corpus_writers import COMPRESS, documents_of, rows_of, texts_of
 
@@ -94,7 +102,7 @@ def test_what_is_no_object_fails_alone(tmp_path: Path) -> None:
     assert [reason.partition(": ")[0].rpartition(", ")[2] for reason in reasons] == [
         "record 2", "record 3", "record 'q'", "record 5",
     ]  # fmt: skip
-    assert "a number, not an object; correct it" in reasons[0]
+    assert "a number, not an object such as {" in reasons[0]
     assert "half of a surrogate pair" in reasons[2]
 
 
@@ -143,6 +151,61 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         open_corpus([write(tmp_path, TOPICS * 40)])
 
 
-def test_failures_are_rows(tmp_path: Path) -> None:
-    rows = list(open_corpus([write(tmp_path, [3, {"text": "a"}])]).rows())
-    assert [type(row) for row in rows] == [Failure, Document]
+NESTED = [
+    {"meta": {"id": "a1", "who": {"name": "Ada"}}, "body": {"text": "one"}, "n": {"x": None}},
+    {"meta": {"id": "b2", "who": {"name": None}}, "body": {"text": None}, "n": {"x": 2}},
+    {"meta": {"id": "c3"}, "body": {"text": "three"}, "n": {"x": 3, "x.y": 1}},
+    {"meta": {"id": "d4"}, "body": "no object", "n": 4},
+    {"meta": {"id": "e5"}, "body": {"text": "\ud83d"}, "n": {"x": 5}},
+]
+
+
+def test_arrays_lines_and_lists_agree(tmp_path: Path) -> None:
+    """In texts, ids and kept columns within objects, also where these are null, missing, or no objects."""
+    settings = CorpusSettings(text_columns=("body.text",), id_column="meta.id", keep=("meta.who.name", "n.x:int64"))
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, NESTED)))
+    sources = [rows_of(write(tmp_path, NESTED), settings), rows_of(tmp_path / "a.jsonl", settings)]
+    sources.append(list(memory_corpus(NESTED, settings).rows()))
+    for rows in sources:
+        read = [(row.id, row.text, row.kept) for row in rows if isinstance(row, Document)]
+        assert read == [("a1", "one", ("Ada", None)), ("c3", "three", (None, 3))]
+        failed = [row.reason for row in rows if isinstance(row, Failure)]
+        assert len(failed) == 3
+        assert "field 'body.text' is null" in failed[0]
+        assert "no field 'body.text'" in failed[1]
+        assert "half of a surrogate pair" in failed[2]
+
+
+def test_spans_within_objects(tmp_path: Path) -> None:
+    items = [{"text": "one two", "at": {"spans": [[0, 3], [4, 7]]}}]
+    settings = CorpusSettings(split="column:at.spans")
+    assert texts_of(write(tmp_path, items), settings) == ["one", "two"]
+
+
+def test_a_column_of_csv_with_a_dot_is_one_column(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,a.b,a\nx,1,2\n")
+    (row,) = documents_of(tmp_path / "a.csv", CorpusSettings(keep=("a.b", "a")))
+    assert row.kept == (1, 2)
+
+
+def test_a_huge_number_is_a_text(tmp_path: Path) -> None:
+    digits = "7" * 5000
+    path = tmp_path / "a.json"
+    path.write_text(f'[{{"text": "a", "n": {digits}}}, {{"text": "b", "n": 1}}]')
+    rows = rows_of(path, CorpusSettings(keep=("n:string",)))
+    assert [row.kept for row in rows if isinstance(row, Document)] == [(digits,), ("1",)]
+
+
+def test_what_is_nested_too_deeply_ends_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('[{"text": "a"}, {"text": ' + "[" * 100_000 + "]" * 100_000 + "}]")
+    rows = open_corpus([path]).rows()
+    assert isinstance(next(rows), Document)
+    with pytest.raises(CorpusError, match="cannot be read on after record 1: nested too deeply"):
+        next(rows)
+
+
+def test_the_last_of_two_fields_counts(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes('\ufeff[{"text": "first", "text": "last"}]'.encode())
+    assert texts_of(path) == ["last"]

@@ -231,3 +231,20 @@ def test_labels_of_a_csv_that_became_numbers_are_told(
         "extract with keep=('topic:string',) to keep texts",
     )
     assert head.warnings == (told if warned else ())
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_labels_within_objects(several: bool, tmp_path: Path, tiny: Callable[[str], Tiny]) -> None:
+    """The head records the path to its labels, so that nothing names it again; lists of labels are known there, too."""
+    labels = [("a bank", "x"), ("the river", "y")] * 6
+    rows = [{"text": text, "gold": {"label": [label] if several else label}} for text, label in labels]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(rows))
+    model = ("--model", str(tiny("bert").folder), "--precision", "fp32", "--label", "gold.label")
+    files = ("--train", str(path), "--dev", str(path), "-o", str(tmp_path / "h"))
+    trained = CliRunner().invoke(main, ["classify", "train", *files, *model])
+    assert trained.exit_code == 0, trained.output
+    result = CliRunner().invoke(main, ["classify", "evaluate", str(tmp_path / "h"), str(path), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["examples"] == 12
+    assert type(Head(tmp_path / "h").task).__name__ == ("MultiLabels" if several else "Labels")

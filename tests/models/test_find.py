@@ -69,6 +69,7 @@ def test_no_network_fails_quickly_with_a_remedy() -> None:
         ("bert-base-casd", "google-bert/bert-base-cased"),
         ("my-modle", "my-model"),
         ("nothing", None),
+        ("klue/bert-base", None),
     ],
 )
 def test_a_mistyped_model_is_answered_in_one_line(

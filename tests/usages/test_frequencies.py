@@ -95,7 +95,8 @@ def test_counts_and_dispersion_over_documents(length: int, made: FeatureSet) -> 
     texts = [text["text"] for text in random_texts()]
     each = [Counter(rows_of_words(text, length)) for text in texts]
     whole = sum(each, Counter[str]())
-    found = count_words(made, " ".join(["*"] * length), k=10_000)
+    found = count_words(made, ngrams=length, k=10_000)
+    assert count_words(made, " ".join(["*"] * length), k=10_000) == found
     assert (found.documents, found.words) == (len(texts), sum(map(words_in, texts)))
     assert (found.found, found.different, found.slices) == (whole.total(), len(whole), ())
     assert [one.word for one in found.frequencies] == sorted(whole, key=lambda word: (-whole[word], word))
@@ -241,10 +242,13 @@ def test_keywords_of_a_part(made: FeatureSet) -> None:
     assert all(sum(one.by_slice) == one.found for one in titles.frequencies)
 
 
-def test_a_set_is_not_compared_with_itself(made: FeatureSet) -> None:
+def test_a_set_is_not_compared_with_itself(made: FeatureSet, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(Path(str(made.folder)))
     for where in (None, "year < 1870"):
-        with pytest.raises(UsageError, match="it is the set that is compared; give where, and write rest"):
-            find_keywords(made, made.folder, where=where)
+        for folder in (made.folder, link):
+            with pytest.raises(UsageError, match=r"it is the set that is compared; (give where, and )?write rest"):
+                find_keywords(made, folder, where=where)
 
 
 # ── what cannot be ──────────────────────────────────────────────────────────────────────────────────────────
@@ -349,7 +353,12 @@ def test_a_table(made: FeatureSet, monkeypatch: pytest.MonkeyPatch) -> None:
     by_title = run(folder, "--by", "title").stdout.splitlines()[0].split()
     assert by_title[4:] == ["documents", "in", "title", "DP", "A", "B", "C", "D"]
     by_year = run(folder, "--by", "year").stdout.splitlines()[0].split()
-    assert by_year[4:] == ["documents", "in", "year", "DP"]  # what does not fit on a line is in CSV and JSON
+    assert by_year[4:] == ["documents", "in", "year", "DP"]
+    unfit = "the frequency in each slice does not fit on a line; --csv and --json have it"
+    assert unfit in run(folder, "--by", "year").stderr
+    assert unfit not in run(folder, "--by", "year", "--json").stderr + run(folder, "--by", "title").stderr
+    monkeypatch.setenv("COLUMNS", "40")
+    assert unfit not in run(folder, "--where", "year < 1870", "--against", "rest").stderr
     nothing = run(folder, "zebra")
     assert (nothing.exit_code, nothing.stdout) == (0, "nothing found\n")
     assert "'zebra' does not stand in 60 documents; zebra* also finds" in nothing.stderr
@@ -460,7 +469,9 @@ def test_documents_without_a_value_do_not_count(made: FeatureSet) -> None:
     found = count_words(made, by="title")
     assert (found.documents, found.words) == (len(titled), sum(words_in(row["text"]) for row in titled))
     told = run(Path(str(made.folder)), "--by", "title").stderr
-    assert f"in {len(titled)} documents with a value in title, 4 slices" in told
+    assert f"in {len(titled)} documents in 4 slices of title" in told
+    untitled = run(Path(str(made.folder)), "--by", "title", "--where", "title is null")
+    assert "'*' does not stand in 0 documents in 0 slices of title" in untitled.stderr
 
 
 def test_values_that_no_document_has_are_no_slices(made: FeatureSet) -> None:

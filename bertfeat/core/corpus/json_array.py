@@ -1,7 +1,6 @@
 """The reader of files that are one JSON text with an array, of which one element is decoded at a time.
 
-The array is the whole text, or the value of a key of its object, as in SQuAD. Where most elements are records, as in
-KLUE's files, this is the reader itself.
+The array is the whole text, and each element a record, as in KLUE's files; or, for SQuAD, it is the value of a key.
 """
 
 import json
@@ -11,37 +10,46 @@ from contextlib import suppress
 from typing import ClassVar
 
 from bertfeat.core.corpus.blocks import Meter, changed_error, read_blocks
-from bertfeat.core.corpus.columns import sample_columns
 from bertfeat.core.corpus.document import START, Position
 from bertfeat.core.corpus.input_file import Columns, CorpusFile
 from bertfeat.core.corpus.records import (
+    TORN,
     BadRecord,
     Record,
     RecordReader,
-    is_storable,
-    named_fields,
+    are_storable,
+    look_at_records,
     type_name,
-    within_objects,
 )
 from bertfeat.errors import CorpusError, parameter, shorten
 
 MAX_FILE = 256 * 2**20
 """Most bytes of a file, decompressed, since it is held in memory as a whole. (SQuAD 2.0's own file has 42 million.)"""
 
-_decode = json.JSONDecoder().raw_decode
+_MOST_SHOWN = 1000  # characters of what is no record
+_MOST_DIGITS = 4000  # of a whole number; more of them are a text
+
+
+def _read_digits(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _MOST_DIGITS else digits
+
+
+_decode = json.JSONDecoder(parse_int=_read_digits).raw_decode
 _BLANKS = re.compile(r"[ \t\n\r]*")
 
 
 class JsonArrayReader(RecordReader):
-    """Reads a file that is one JSON array of objects, from any of them on.
+    """Reads a file that is one JSON array of objects, from any of them on; the last of a field that comes twice counts.
 
-    Damage in the text is an error only after the elements before it. A library that decodes the whole file would refuse
-    all of it for half a surrogate pair in one element, take the last of two keys in silence, and name no line.
+    Damage in the text, and what is nested too deeply, is an error only after the elements before it. A library that
+    decodes the whole file would refuse all of it for half a surrogate pair in one element, and name no line; of an
+    object whose array has a key, it would take the last of two such keys in silence.
     """
 
     key: ClassVar[str | None] = None  # of the object whose value is the array; None where the text is the array
     format_name: ClassVar[str] = "a JSON array"
     form: ClassVar[str] = "an array of objects"
+    smaller: ClassVar[str] = "make JSONL of it, an object a line, for example with jq -c '.[]'"  # if it is too large
     element_name: ClassVar[str] = "record"  # what an element is called
     record_name: ClassVar[str] = "record"
 
@@ -52,9 +60,7 @@ class JsonArrayReader(RecordReader):
         """The fields of the first records."""
         cls._check_beginning(file)
         records = _before_damage(cls(file, START, Meter()).records(()))
-        sample = sample_columns(within_objects(records, named_fields(file.settings)), sample_size)
-        columns = tuple(name for name in sample.columns if is_storable(name))
-        return Columns(file.name, columns, sample.types, seen=sample.seen, sampled=sample.count)
+        return look_at_records(file.name, records, file.settings, sample_size)
 
     @classmethod
     def _check_beginning(cls, file: CorpusFile) -> None:
@@ -64,8 +70,8 @@ class JsonArrayReader(RecordReader):
             CorpusError: it is not such JSON.
         """
         try:
-            next(cls._elements(_read_text(file)), None)
-        except BadJsonError as error:
+            next(cls._elements(_read_text(file, cls.smaller)), None)
+        except _BadJsonError as error:
             remedy = f"it is {cls.form}; correct it, or name its {parameter('format')}"
             raise CorpusError(f"not {cls.format_name}: {error}", where=file.name, remedy=remedy) from None
 
@@ -73,12 +79,12 @@ class JsonArrayReader(RecordReader):
         """The records of an element; ``number`` counts from 1."""
         if isinstance(element, dict):
             return [element]
-        problem = f"{type_name(element)}, not an object; correct it"
-        return [BadRecord(f"{self.element_name} {number}", problem, "")]
+        problem = f'{type_name(element)}, not an object such as {{"text": "…"}}; correct it'
+        return [BadRecord(f"{self.element_name} {number}", problem, json.dumps(element)[:_MOST_SHOWN])]
 
     def records(self, names: Sequence[str]) -> Iterator[Record]:
         """Read the records."""
-        text = _read_text(self.file)
+        text = _read_text(self.file, self.smaller)
         may_be_torn = "\\ud" in text or "\\uD" in text
         number, skip = self.start.record - self.start.skip, self.start.skip
         for elements, (element, begin, end) in enumerate(self._from_start(text), self.start.line):
@@ -88,18 +94,18 @@ class JsonArrayReader(RecordReader):
             if len(records) > skip:
                 self._element = Position(begin, elements, number)
             for record in records[skip:]:
-                yield self._refuse_torn(record, elements + 1) if may_be_torn else record
+                yield self._refuse_torn(record, elements + 1, names) if may_be_torn else record
             number, skip = number + len(records), 0
             self.meter.read += self.file.source.size * (end - begin) // len(text)
 
-    def _refuse_torn(self, record: Record, number: int) -> Record:
-        """A record as it is, or a bad record if one of its fields has half of a surrogate pair."""
-        if not isinstance(record, Mapping) or is_storable(record):
+    def _refuse_torn(self, record: Record, number: int, names: Sequence[str]) -> Record:
+        """A record as it is, or a bad record if one of the fields ``names`` has half of a surrogate pair."""
+        if not isinstance(record, Mapping) or are_storable(record, names):
             return record
-        problem = "half of a surrogate pair (such as \\ud83d alone) in a field; it cannot be stored: correct it"
-        name = shorten(record["id"]) if isinstance(record.get("id"), str) else None
+        name = record.get(self.file.settings.id_column or "id")
+        name = shorten(name) if isinstance(name, str) else None
         where = f"{self.element_name} {number}" if name is None else f"{self.record_name} '{name}'"
-        return BadRecord(where, problem, "", name)
+        return BadRecord(where, f"{TORN}: correct it", "", name)
 
     def position_of(self, record: int, *, last: bool) -> Position:
         """The position of a record in its element."""
@@ -113,7 +119,7 @@ class JsonArrayReader(RecordReader):
             for item in self._elements(text, begin):
                 yield item
                 elements += 1
-        except BadJsonError as error:
+        except _BadJsonError as error:
             if begin and elements == self.start.line:  # it could be read when the position was taken
                 raise changed_error(self.file.name) from None
             problem = f"cannot be read on after {self.element_name} {elements:,}: {error}"
@@ -143,15 +149,14 @@ def _before_damage(records: Iterator[Record]) -> Iterator[Record]:
         yield from records
 
 
-def _read_text(file: CorpusFile) -> str:
+def _read_text(file: CorpusFile, smaller: str) -> str:
     """The whole text of a file."""
     data = bytearray()
     for block in read_blocks(file.source, Meter()):
         data += block
         if len(data) > MAX_FILE:
             problem = f"larger than {MAX_FILE // 2**20} MiB, the most that is read of a file that is one JSON text"
-            remedy = "make JSONL of it, an object a line, for example with jq -c '.[]'"
-            raise CorpusError(problem, where=file.name, remedy=remedy)
+            raise CorpusError(problem, where=file.name, remedy=smaller)
     encoding = file.encoding
     try:
         return str(memoryview(data)[encoding.mark :], encoding.name)
@@ -164,7 +169,7 @@ def _read_text(file: CorpusFile) -> str:
 # ── the JSON text ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-class BadJsonError(Exception):
+class _BadJsonError(Exception):
     """A text is not JSON, or has no array where it should; says what, and where."""
 
 
@@ -200,8 +205,6 @@ class _Scanner:
             raise self.error(error.msg) from None
         except RecursionError:
             raise self.error("nested too deeply") from None
-        except ValueError:
-            raise self.error("a huge number") from None
         return value
 
     def take_key(self) -> object:
@@ -212,11 +215,11 @@ class _Scanner:
         self.take(":")
         return key
 
-    def error(self, problem: str) -> BadJsonError:
+    def error(self, problem: str) -> _BadJsonError:
         """Return the error of a problem at this place, with its line and column."""
         line = self._text.count("\n", 0, self.at) + 1
         column = self.at - self._text.rfind("\n", 0, self.at)
-        return BadJsonError(f"{problem}, line {line}, column {column}")
+        return _BadJsonError(f"{problem}, line {line}, column {column}")
 
 
 def _enter_array(scan: _Scanner, key: str | None) -> None:
@@ -230,11 +233,11 @@ def _enter_array(scan: _Scanner, key: str | None) -> None:
         raise scan.error("an object expected")
     scan.take("{")
     if scan.peek() == "}":
-        raise BadJsonError(f'the object has no "{key}"')
+        raise _BadJsonError(f'the object has no "{key}"')
     while scan.take_key() != key:
         scan.take_value()
         if scan.take(",}") == "}":
-            raise BadJsonError(f'the object has no "{key}"')
+            raise _BadJsonError(f'the object has no "{key}"')
     if scan.peek() != "[":
         raise scan.error(f'"{key}" is not a list')
     scan.take("[")

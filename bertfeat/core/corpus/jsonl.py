@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from bertfeat.core.corpus.records import BadRecord, Fields, LineRecordReader, Record, is_storable
+from bertfeat.core.corpus.records import TORN, BadRecord, Fields, LineRecordReader, Record, are_storable
 from bertfeat.errors import CorpusError, parameter, shell_spelling
 
 _decode = json.JSONDecoder().raw_decode  # takes no white space at either end
@@ -37,9 +37,8 @@ class JsonlReader(LineRecordReader):
         if number == 1:
             self._refuse_squad(record)
         # only an escape can be half of a surrogate pair
-        if ("\\ud" in line or "\\uD" in line) and not all(is_storable(record.get(name)) for name in names):
-            problem = "half of a surrogate pair (such as \\ud83d alone) in a field; it cannot be stored"
-            return BadRecord(f"line {number}", f"{problem}: correct the line", line)
+        if ("\\ud" in line or "\\uD" in line) and not are_storable(record, names):
+            return BadRecord(f"line {number}", f"{TORN}: correct the line", line)
         return record
 
     def _refuse_squad(self, record: Fields) -> None:

@@ -15,7 +15,15 @@ from bertfeat.core.corpus.columns import (
 )
 from bertfeat.core.corpus.document import Document, Failure, KeptColumn, Row, size_problem
 from bertfeat.core.corpus.input_file import Columns
-from bertfeat.core.corpus.records import RecordShape, as_list, is_storable, is_token_id
+from bertfeat.core.corpus.records import (
+    RecordShape,
+    as_list,
+    is_storable,
+    is_token_id,
+    named_fields,
+    paths_of,
+    with_inner,
+)
 from bertfeat.core.corpus.settings import CorpusSettings
 from bertfeat.core.corpus.splitting import Splitting
 from bertfeat.errors import UsageError, WrongTypeError, parameter, shorten
@@ -37,7 +45,8 @@ class MemoryCorpus:
         self._given_words = settings.pretokenized
         self._read = 0
         documents = [item for item in items if isinstance(item, Document)]
-        sample = sample_columns((item for item in items if isinstance(item, Mapping)), SAMPLE)
+        paths = paths_of(named_fields(settings))
+        sample = sample_columns((with_inner(item, paths) for item in items if isinstance(item, Mapping)), SAMPLE)
         self.columns = sample.columns
         self._kept = _kept_columns_of(documents, sample, settings)  # of the items
         listed = find_list_of_spans(settings.split, (Columns("the list", sample.columns),), self._kept)

@@ -91,7 +91,7 @@ def _rows_of_table(path: str) -> tuple[Source, list[tuple[str, Fields]]]:
     """The rows of a table, each with the place where it stands."""
     sources = find_sources(path, None)
     if len(sources) > 1 or not sources[0].format.records:
-        problem = "metadata are one table with a header: CSV, TSV, JSONL or Parquet"
+        problem = "metadata are one table with a header: CSV, TSV, JSON or Parquet"
         raise UsageError(problem, where=parameter("metadata", path))
     file, columns = look_into(sources, CorpusSettings())[0]
     reader = reader_of(file.source.format)(replace(file, columns=columns.columns), START, Meter())

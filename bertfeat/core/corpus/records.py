@@ -1,4 +1,4 @@
-"""Records with named fields, and the making of documents from them, for JSONL, CSV, Parquet, SQuAD and mappings alike.
+"""Records with named fields, and the making of documents from them, for JSON, CSV, Parquet, SQuAD and mappings alike.
 
 The reader of each format yields records from a position on; the code common to all turns them into rows.
 """
@@ -6,9 +6,9 @@ The reader of each format yields records from a position on; the code common to 
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -19,6 +19,7 @@ from bertfeat.core.corpus.document import START, BlankLine, Document, Failure, K
 from bertfeat.core.corpus.input_file import Columns, CorpusFile
 from bertfeat.core.corpus.lines import BadLine
 from bertfeat.core.corpus.settings import CorpusSettings
+from bertfeat.core.spans import SpanRule
 from bertfeat.errors import did_you_mean, quote_names, shell_spelling, shorten
 
 
@@ -43,29 +44,38 @@ Record = Fields | BadRecord | None
 
 
 def named_fields(settings: CorpusSettings) -> tuple[str, ...]:
-    """The fields that settings name."""
-    single = [name for name in (settings.pair_column, settings.id_column, settings.tag_column) if name is not None]
-    return (*settings.texts, *single, *(name.partition(":")[0] for name in settings.keep))
+    """The fields that settings name, of those to keep with and without the type that may stand behind them."""
+    rule = SpanRule.of(settings.split)
+    single = (settings.pair_column, settings.id_column, settings.tag_column, rule and rule.column)
+    kept = (name for item in settings.keep for name in (item, item.rpartition(":")[0]))
+    return tuple(dict.fromkeys(name for name in (*settings.texts, *single, *kept) if name))
 
 
-def within_objects(records: Iterator[Record], names: Sequence[str]) -> Iterator[Record]:
-    """Records with those fields within their objects that are named by a path, such as ``labels.label``."""
-    paths = {name: name.split(".") for name in names if "." in name}
-    return map(partial(_with_inner, paths), records) if paths else records
+def paths_of(names: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """The steps to fields within objects, by names such as ``labels.label``."""
+    return {name: name.split(".") for name in names if "." in name}
 
 
-def _with_inner(paths: Mapping[str, Sequence[str]], record: Record) -> Record:
+def with_inner(record: Fields, paths: Mapping[str, Sequence[str]]) -> Fields:
     """A record with the values at some paths, where it has no field of such a name itself."""
-    if not isinstance(record, Mapping):
-        return record
-    inner = dict[str, object]()
+    found = dict[str, object]()
     for name, path in paths.items():
         value: object = record
         for key in path:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if name not in record and value is not None:
-            inner[name] = value
-    return {**record, **inner}
+            if not isinstance(value, Mapping) or key not in value:
+                break
+            value = value[key]
+        else:
+            found.setdefault(name, record.get(name, value))
+    return {**record, **found} if found else record
+
+
+def look_at_records(name: str, records: Iterable[Record], settings: CorpusSettings, size: int) -> Columns:
+    """The fields of the first ``size`` records of a file, and of those within objects the ones that settings name."""
+    paths = paths_of(named_fields(settings))
+    sample = sample_columns((with_inner(each, paths) if isinstance(each, Mapping) else each for each in records), size)
+    columns = tuple(column for column in sample.columns if is_storable(column))
+    return Columns(name, columns, sample.types, seen=sample.seen, sampled=sample.count)
 
 
 class RecordReader(ABC):
@@ -99,7 +109,7 @@ class RecordReader(ABC):
         file = self.file
         shape = RecordShape.of(file.settings, file.columns, file.kept, cells=file.source.format.cells)
         prefix, name, read = file.id_prefix, file.name, shape.read
-        for number, record in enumerate(within_objects(self.records(shape.used), shape.used), self.start.record + 1):
+        for number, record in enumerate(self.records(shape.used), self.start.record + 1):
             self._number = number
             if record is None:
                 yield BlankLine(row)
@@ -125,11 +135,7 @@ class LineRecordReader(RecordReader):
     @classmethod
     def look(cls, file: CorpusFile, sample_size: int) -> Columns:
         """The fields of the first records."""
-        sample = sample_columns(
-            within_objects(cls(file, START, Meter()).records(()), named_fields(file.settings)), sample_size
-        )
-        columns = tuple(name for name in sample.columns if is_storable(name))
-        return Columns(file.name, columns, sample.types, seen=sample.seen, sampled=sample.count)
+        return look_at_records(file.name, cls(file, START, Meter()).records(()), file.settings, sample_size)
 
     @abstractmethod
     def record(self, line: str, number: int, names: Sequence[str]) -> Record:
@@ -171,7 +177,7 @@ class _BadFieldError(Exception):
         self.value = value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordShape:
     """The fields of a record that make the document."""
 
@@ -183,6 +189,11 @@ class RecordShape:
     words: bool
     cells: bool  # fields are strings always (CSV): words and tags are separated by white space
     kept: tuple[KeptColumn, ...]
+
+    @cached_property
+    def _paths(self) -> Mapping[str, Sequence[str]]:
+        """The steps to the fields that it reads within objects."""
+        return paths_of(self.used)
 
     @classmethod
     def of(
@@ -212,6 +223,8 @@ class RecordShape:
         ``number`` is the id where the record has none.
         """
         name = number
+        if self._paths:
+            fields = with_inner(fields, self._paths)
         try:
             name = self._id(fields, number)
             words = ids = None
@@ -319,6 +332,15 @@ def is_storable(value: object) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def are_storable(record: Fields, names: Iterable[str]) -> bool:
+    """Whether those fields of a record, and objects that they are within, can be written as UTF-8."""
+    return all(is_storable(record.get(name)) for name in {*names, *(name.partition(".")[0] for name in names)})
+
+
+TORN = "half of a surrogate pair (such as \\ud83d alone) in a field; it cannot be stored"
+"""The problem of a record of which :func:`are_storable` is not so."""
 
 
 def _string_field(fields: Fields, name: str, option: str) -> str:

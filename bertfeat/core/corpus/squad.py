@@ -31,6 +31,7 @@ class SquadReader(JsonArrayReader):
     key = "data"
     format_name = "SQuAD's JSON"
     form = 'one object with a list of articles under "data"'
+    smaller = "split it by its articles, or make JSONL of it, a question a line"
     element_name = "article"
     record_name = "question"
 

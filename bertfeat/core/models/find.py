@@ -127,7 +127,10 @@ def _from_hub(name: str, revision: str | None) -> Model:
 
 
 def _near_names(name: str) -> list[str]:
-    """The most similar name, if any: of well-known models, those in the hub's cache, and folders beside ``name``."""
+    """The most similar name, if any: of well-known models, those in the hub's cache, and folders beside ``name``.
+
+    A name that is one of these has none: it is not mistyped.
+    """
     from huggingface_hub.constants import HF_HUB_CACHE
 
     names = dict.fromkeys(_KNOWN)
@@ -138,6 +141,8 @@ def _near_names(name: str) -> list[str]:
         names |= dict.fromkeys(str(path.parent) for path in parent.glob("*/config.json"))
     except (OSError, ValueError, RuntimeError):  # what cannot be listed is not suggested
         pass
+    if name in names:
+        return []
     own = {each.rpartition("/")[2].lower(): each for each in reversed(names)}
     whole = {each.lower(): each for each in names}
     near = get_close_matches(name.lower(), whole, 1, _ALIKE)

@@ -23,7 +23,7 @@ from bertfeat.learning.head_files import STATE_NAME, remove_checkpoint
 from bertfeat.learning.inputs import count_failed_rows, record_place
 from bertfeat.learning.kinds import HeadKind
 from bertfeat.learning.loop import HeadLoop, SolvedHeads, store_guesses
-from bertfeat.learning.schedule import Epoch, Pace
+from bertfeat.learning.schedule import Epoch, Pace, cut_short_warnings
 from bertfeat.learning.scores import SpanScores
 from bertfeat.learning.settings import GridPoint, HeadSettings, LearningSettings
 from bertfeat.learning.sources import HeadSource
@@ -372,6 +372,8 @@ def train_head_table7(asked: TableRequest) -> HeadTableReport:
         write_head_table(folder, table)
         warnings = merged_labels_warnings(task, training.sources.values(), asked.label)
         warnings += last.task.unlearned_warnings(last.examples["dev"].gold)
+        trained = [run.epochs for row in table.rows for run in row.runs if run.grid is None and run.epochs]
+        warnings += cut_short_warnings(trained, training.settings)
         if asked.picture:
             warnings += draw_if_possible(lambda: draw_table7(table, folder / PICTURE_NAME))
     return HeadTableReport(folder, table, warnings, count_failed_rows(training.sources, sets))

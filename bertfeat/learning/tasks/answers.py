@@ -172,7 +172,7 @@ class Answers(Task):
             file_format = plain.files[0].source.format
             held, remedy = "which column holds the passages is not said", f"name it with {parameter('pair_column')}"
             if not file_format.records:
-                held, remedy = f"a {file_format.name} file has no column of passages", "give JSONL, CSV or Parquet"
+                held, remedy = f"a {file_format.name} file has no column of passages", "give JSON, CSV or Parquet"
             raise HeadError(held, where=corpus, remedy=remedy)
         return open_with_columns(
             corpus,

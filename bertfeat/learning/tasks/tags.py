@@ -270,4 +270,4 @@ class Tags(Task):
 
 def _untagged_error(problem: str, where: str) -> HeadError:
     settings = f"{parameter('pretokenized', True)} with {parameter('tag_column')}"
-    return HeadError(problem, where=where, remedy=f"CoNLL files bring them, and JSONL, CSV or Parquet by {settings}")
+    return HeadError(problem, where=where, remedy=f"CoNLL files bring them, and JSON, CSV or Parquet by {settings}")
